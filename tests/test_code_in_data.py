@@ -173,9 +173,7 @@ def test_a_description_that_is_true_to_the_file_it_names_executes_nothing(cli: C
     for command in (("explain", "first", 1), asked, ("run", "--again", path)):
         result = cli(*command)
         assert result.exit_code == 2
-        assert (
-            "scheduler 'evil.py:Evil' is a Python file, and commands that read data" in result.err
-        )
+        assert "scheduler 'evil.py:Evil' is a Python file named in the data, " in result.err
         assert "--code evil.py" in result.err
     Path("study.toml").write_text(
         'name = "x"\nlogs = ["tiny_8"]\nschedulers = ["easy", "evil.py:Evil"]\n'
@@ -288,9 +286,7 @@ def test_the_journal_of_a_live_centre_executes_nothing(folder: Path, cli: Cli) -
     with sqlite3.connect(site.path) as journal:
         journal.execute("UPDATE about SET value = ?", (json.dumps(written),))
     journal.close()
-    assert (
-        "Python file, and commands that read data run no such file" in cli("verify", site.path).err
-    )
+    assert "Python file named in the data, which is not run without" in cli("verify", site.path).err
     assert not Path("executed").exists()
     assert cli("explain", site.path, "1", "--code", "evil.py").exit_code == 0
     Path("executed").unlink()

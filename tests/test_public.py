@@ -62,7 +62,9 @@ def test_simulate_takes_the_order_of_run(tmp_path: Path, monkeypatch: pytest.Mon
     assert simulate(workload=workload, scheduler="easy", platform=platform).ended
     with pytest.raises(InputError, match="unknown scheduler 'esay'; did you mean 'easy'"):
         simulate("esay", "tiny_8")
-    with pytest.raises(InputError, match="a name, FILE.py:CLASS, a subclass of Scheduler"):
+    with pytest.raises(
+        InputError, match="a registered name, FILE.py:CLASS, a subclass of Scheduler"
+    ):
         simulate(workload, None, "easy")
 
 

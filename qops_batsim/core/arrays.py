@@ -10,5 +10,5 @@ LEAST_ROOM = 16
 
 
 def grown(kind: str, values: Any) -> Any:
-    """Return a copy of an array, at least twice as long; the added values are zero. O(values)."""
+    """Return a longer copy of an array: at least twice as long, zeros at the end. O(values)."""
     return array(kind, bytes(values) + bytes(8 * max(len(values), LEAST_ROOM)))

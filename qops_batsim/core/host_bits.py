@@ -20,7 +20,7 @@ def bit_count(word: int) -> int:
 
 
 class HostBits:
-    """A mutable set of hosts of a machine of a given size."""
+    """A mutable set of hosts, kept as bits in 64-bit words, for a machine of ``hosts`` hosts."""
 
     def __init__(self, hosts: int) -> None:
         self.size = (hosts + 63) >> 6
@@ -28,17 +28,17 @@ class HostBits:
 
     @classmethod
     def of(cls, mask: int, hosts: int) -> HostBits:
-        """Return the set whose hosts are the set bits of an integer."""
+        """Return the set of the hosts whose bits are 1 in ``mask``, of a machine of ``hosts``."""
         made = cls(hosts)
         made.set_mask(mask)
         return made
 
     def set_mask(self, mask: int) -> None:
-        """Become the set whose hosts are the set bits of an integer. O(words)."""
+        """Replace the set's contents by the hosts whose bits are 1 in ``mask``. O(words)."""
         self.words = array("Q", mask.to_bytes(8 * self.size, "little"))
 
     def mask(self) -> int:
-        """Return the set as the bits of an integer. O(words)."""
+        """Return the set as an integer whose bit *i* is 1 if host *i* is in the set. O(words)."""
         return int.from_bytes(bytes(self.words), "little")
 
     def fill(self) -> None:
@@ -47,22 +47,23 @@ class HostBits:
             self.words[word] = _ONES
 
     def copy_from(self, other: HostBits) -> None:
-        """Copy another set into this one. O(words)."""
+        """Replace this set's contents by those of another set of the same machine. O(words)."""
         for word in range(self.size):
             self.words[word] = other.words[word]
 
     def add(self, other: HostBits) -> None:
-        """Add the hosts of another set. O(words)."""
+        """Add the hosts of another set to this one. O(words)."""
         for word in range(self.size):
             self.words[word] |= other.words[word]
 
     def remove(self, other: HostBits) -> None:
-        """Remove the hosts of another set. O(words)."""
+        """Remove the hosts of another set from this one. O(words)."""
         for word in range(self.size):
             self.words[word] &= ~other.words[word]
 
     def first_from(self, host: int, inside: bool) -> int:
-        """Return the first host from a given one on that is (or is not) in the set. O(words).
+        """Return the first host not below ``host`` that is in the set, or (``inside`` False) that
+        is not. O(words).
 
         Where there is none, that is the first number that the words have no bit for.
         """
@@ -77,57 +78,57 @@ class HostBits:
         return self.size << 6
 
     def clear(self) -> None:
-        """Remove all hosts. O(words)."""
+        """Remove all hosts from the set. O(words)."""
         for word in range(self.size):
             self.words[word] = 0
 
     def keep_common(self, other: HostBits) -> None:
-        """Keep only the hosts that are in another set, too. O(words)."""
+        """Remove the hosts that are not in the other set. O(words)."""
         for word in range(self.size):
             self.words[word] &= other.words[word]
 
     def add_common(self, one: HostBits, other: HostBits) -> None:
-        """Add the hosts that two other sets have in common. O(words)."""
+        """Add the hosts that are in both of two other sets. O(words)."""
         for word in range(self.size):
             self.words[word] |= one.words[word] & other.words[word]
 
     def shares(self, other: HostBits) -> bool:
-        """Return whether the two sets share a host. O(words)."""
+        """Return whether this set and another one have a host in common. O(words)."""
         for word in range(self.size):  # noqa: SIM110 - any() would make a generator
             if self.words[word] & other.words[word]:
                 return True
         return False
 
     def move_interval(self, first: int, hosts: int, other: HostBits) -> None:
-        """Move an interval of hosts to another set. O(hosts)."""
+        """Move ``hosts`` consecutive hosts, the lowest ``first``, to another set. O(hosts)."""
         for host in range(first, first + hosts):
             bit = _ONE << (host & 63)
             self.words[host >> 6] &= ~bit
             other.words[host >> 6] |= bit
 
     def count(self) -> int:
-        """Return the number of hosts. O(words)."""
+        """Return the number of hosts in the set. O(words)."""
         total = 0
         for word in range(self.size):
             total += bit_count(self.words[word])
         return total
 
     def equals(self, other: HostBits) -> bool:
-        """Return whether two sets are equal. O(words)."""
+        """Return whether this set and another one hold the same hosts. O(words)."""
         for word in range(self.size):  # noqa: SIM110 - all() would make a generator
             if self.words[word] != other.words[word]:
                 return False
         return True
 
     def is_within(self, other: HostBits) -> bool:
-        """Return whether this set is a subset of another one. O(words)."""
+        """Return whether all hosts of this set are also in another one. O(words)."""
         for word in range(self.size):  # noqa: SIM110 - all() would make a generator
             if self.words[word] & ~other.words[word]:
                 return False
         return True
 
     def keep_lowest(self, wanted: int) -> None:
-        """Keep only the lowest hosts, a given number of them. O(words + wanted)."""
+        """Keep the ``wanted`` lowest hosts, remove the others. O(words + wanted)."""
         for word in range(self.size):
             left, kept = self.words[word], 0
             while left != 0 and wanted > 0:

@@ -23,15 +23,14 @@ _NO_DATE, _NO_HOSTS = math.nan, HostBits(0)
 
 
 class WrittenFields(Protocol):
-    """A source of jobs' fields as they stood in the workload file."""
+    """A source of jobs' JSON fields as written in the workload file."""
 
     def fields_of(self, job_id: str) -> dict[str, Any]:
-        """Return a new dictionary of a job's fields."""
+        """Return all JSON fields of the job with this id, in a new dictionary."""
 
 
-def _restored(kind: type[Job], told: tuple[Any, ...], estimate: float) -> Job:
-    """Return a job that was pickled."""
-    job = kind(*told)
+def _unpickle_job(kind: type[Job], arguments: tuple[Any, ...], estimate: float) -> Job:
+    job = kind(*arguments)
     object.__setattr__(job, "estimate", estimate)
     return job
 
@@ -167,7 +166,6 @@ class Job:
         self._fields: dict[str, Any] | WrittenFields | Job | None = fields
 
     def _estimate(self) -> None:
-        """Set the estimate from what the user asked for."""
         if self.qos is not None and self.qos.estimated_runtime is not None:
             self.estimate = self.qos.estimated_runtime
         elif self.walltime is not None:
@@ -176,7 +174,7 @@ class Job:
             self.estimate = _INFINITY
 
     def _begin(self) -> None:
-        """Reset the attributes of a run to their values before submission."""
+        """Reset the attributes that change in a simulation to their values before submission."""
         self.arrival = max(self.submission_time, 0.0)  # Engines submit earlier ones at 0.
         self.duration = self.requested = duration_on_grid(self.estimate)
         self.deadline = self.limit = _INFINITY
@@ -225,12 +223,12 @@ class Job:
 
     @property
     def user(self) -> str | None:
-        """The job's user, from the field ``user``; None without."""
+        """The user who submitted the job (field ``user``), None if the workload does not say."""
         user = self.fields.get("user")
         return None if user is None else str(user)
 
     def batsim_fields(self) -> dict[str, Any]:
-        """Return the fields that Batsim itself uses, without the walltime if it is None."""
+        """Return the job's fields that Batsim itself reads; a walltime of None is left out."""
         values = self.id, self.submission_time, self.processors, self.profile, self.walltime
         fields: dict[str, Any] = dict(zip(FIELDS, values, strict=True))
         if self.walltime is None:
@@ -239,7 +237,7 @@ class Job:
 
     @classmethod
     def from_fields(cls, fields: dict[str, Any], *, where: str) -> Job:
-        """Make a job from its JSON object in a workload or message; the job keeps that object.
+        """Return a job read from its JSON object in a workload or message; it keeps that object.
 
         ``where`` the object comes from (``"kth.json: jobs[3]"``) is for messages.
 
@@ -279,7 +277,7 @@ class Job:
         )
 
     def renamed(self, new_id: str) -> Job:
-        """Return a copy of the job under another identifier."""
+        """Return a copy of the job, not yet submitted, with another identifier."""
         job = Job.__new__(Job)
         job.id = new_id
         job.submission_time = self.submission_time
@@ -294,7 +292,7 @@ class Job:
 
     def __reduce__(self) -> tuple[Any, ...]:
         asked = self.id, self.submission_time, self.processors, self.profile, self.walltime
-        return _restored, (type(self), (*asked, self.qos, self._fields), self.estimate)
+        return _unpickle_job, (type(self), (*asked, self.qos, self._fields), self.estimate)
 
     def __repr__(self) -> str:
         return (

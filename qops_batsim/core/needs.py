@@ -6,7 +6,7 @@ import msgspec
 
 
 class EngineNeeds(msgspec.Struct, frozen=True, kw_only=True):
-    """What a scheduler with its options needs of an engine in addition to running jobs.
+    """Features that a scheduler requires of the engine, such as that it may register jobs.
 
     ``run`` and ``simulate`` turn on what is needed; any other engine is refused at the beginning
     of its simulation if it lacks something.

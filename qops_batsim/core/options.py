@@ -11,7 +11,7 @@ from qops_batsim.timing import GRACE
 
 
 class SchedulerOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Base class of a scheduler's options: typed fields, all with defaults.
+    """Base class of a scheduler's options: a struct of typed fields, each with a default.
 
     Document a field with ``Annotated[type, msgspec.Meta(description=...,
     extra={"unit": ...})]``; constraints such as ``ge=0`` go there as well.
@@ -24,9 +24,9 @@ class SchedulerOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown
 
 
 def seconds(description: str, **bounds: float) -> msgspec.Meta:
-    """Return the annotation of an option in seconds: description, unit and range.
+    """Return the annotation of an option whose value is in seconds, for ``Annotated[float, …]``.
 
-    ``bounds`` are those of :class:`msgspec.Meta`: ``ge``, ``gt``, ``le``.
+    ``bounds`` are the accepted range: ``ge``, ``gt`` and ``le`` of :class:`msgspec.Meta`.
     """
     found: msgspec.Meta = msgspec.Meta(**bounds, description=description, extra={"unit": "s"})  # type: ignore[call-overload]
     return found
@@ -45,7 +45,7 @@ Grace = Annotated[
 
 
 class PlannerOptions(SchedulerOptions, frozen=True, kw_only=True):
-    """Base class of the options of schedulers that plan ahead.
+    """Base class of the options of schedulers that plan starts ahead: adds the option ``grace``.
 
     >>> PlannerOptions().grace
     1.0

@@ -39,19 +39,22 @@ _DEADLINE_TOLERANCE, _GRID_TOLERANCE = DEADLINE_TOLERANCE, GRID_TOLERANCE
 
 
 def sort_by_arrival(jobs: list[Job]) -> None:
-    """Sort jobs by arrival. O(n log n), linear if nearly sorted."""
+    """Sort jobs in place by arrival. O(n log n), linear if nearly sorted."""
     if not insertion_sort(jobs, 0, len(jobs), _BY_ARRIVAL, _MOVES * len(jobs)):
         merge_sort(jobs, 0, len(jobs), list(jobs), _BY_ARRIVAL)
 
 
 def sort_by_start(jobs: list[Job], first: int) -> None:
-    """Sort jobs from a place on by start, ties by arrival. O(n log n), linear if nearly sorted."""
+    """Sort the jobs from index ``first`` on by planned start, ties by arrival, in place. O(n log
+    n), linear if nearly sorted.
+    """
     if not insertion_sort(jobs, first, len(jobs), _BY_START, _MOVES * len(jobs)):
         merge_sort(jobs, first, len(jobs), list(jobs), _BY_START)
 
 
 def sort_by_key(jobs: list[Job], first: int, last: int) -> None:
-    """Sort jobs between two places by key, ties by arrival. O(n log n), linear if nearly sorted.
+    """Sort ``jobs[first:last]`` by ``job.key``, ties by arrival, in place. O(n log n), linear if
+    nearly sorted.
 
     A job with a key that is no number, as it has neither deadline nor estimate, keeps its place,
     and no other job passes it.
@@ -71,7 +74,9 @@ def sort_by_key(jobs: list[Job], first: int, last: int) -> None:
 
 
 def is_before(job: Job, other: Job, order: int) -> bool:
-    """Return whether a job precedes another one in an order."""
+    """Return whether a job precedes another one in an order (``BY_ARRIVAL``, ``BY_START`` or
+    ``BY_KEY``).
+    """
     if order == _BY_START:
         one, two = job.start, other.start
     elif order == _BY_KEY:
@@ -82,7 +87,9 @@ def is_before(job: Job, other: Job, order: int) -> bool:
 
 
 def insertion_sort(jobs: list[Job], first: int, end: int, order: int, moves: int) -> bool:
-    """Sort the jobs between two places by insertion; return False if that takes too many moves."""
+    """Sort ``jobs[first:end]`` in place by insertion; give up and return False after ``moves``
+    moves of jobs.
+    """
     if first >= end:
         return True
     before = jobs[first]  # The last one of those that are sorted.
@@ -102,7 +109,9 @@ def insertion_sort(jobs: list[Job], first: int, end: int, order: int, moves: int
 
 
 def merge_sort(jobs: list[Job], first: int, end: int, spare: list[Job], order: int) -> None:
-    """Sort the jobs between two places, with a spare list of the same length."""
+    """Sort ``jobs[first:end]`` in place by merging; ``spare`` is a list of the same length to work
+    in.
+    """
     if end - first <= _SHORT:
         insertion_sort(jobs, first, end, order, _SHORT * _SHORT)
         return
@@ -126,15 +135,18 @@ def merge_sort(jobs: list[Job], first: int, end: int, spare: list[Job], order: i
 
 
 def more_time(so_far: float, limit: float) -> float:
-    """Return how much longer a job that outlived its estimate is assumed to run (seconds).
+    """Return how much longer (seconds) a job that outlived its estimate is assumed to run.
 
-    Until it is killed, or if nothing kills it, as long again.
+    That is until ``limit``, the run time at which it is killed, or without a limit as long again as
+    it has run ``so_far``.
     """
     return max(limit - so_far if limit < INFINITY else so_far, 1.0)
 
 
 class Renewal(NamedTuple):
-    """A promised date (seconds) in place of a promise that a loss of hosts broke."""
+    """A new promise for a job whose promise was broken because hosts left the machine; dates in
+    seconds.
+    """
 
     job: Job
     broken: float
@@ -144,9 +156,10 @@ class Renewal(NamedTuple):
 
 
 class Window(NamedTuple):
-    """A maintenance window of a plan: hosts (bits), dates (seconds), and whether it has begun.
+    """A maintenance window: its hosts (bits), begin and end (seconds), and whether its hosts are
+    closed already.
 
-    It counts as on from its notice if its hosts are drained.
+    A window whose hosts are drained counts as begun (``is_on``) from its notice on.
     """
 
     hosts: int
@@ -173,7 +186,7 @@ class Claim:
 
 
 class Plan:
-    """Planned starts, updated as jobs arrive and leave.
+    """The planned starts of all waiting jobs, updated as jobs arrive, start and end.
 
     For each message: tell what has happened (:meth:`arrived`, :meth:`left`, …) and the date
     (:meth:`tell`), then :meth:`renew` and, if it says so, :meth:`compress`; place or refuse the new
@@ -257,7 +270,7 @@ class Plan:
     # Events
 
     def arrived(self, job: Job) -> None:
-        """Add a new job, which waits for an answer. O(1)."""
+        """Add a new job to the list of those still to be placed or refused. O(1)."""
         job.number = self.arrivals
         self.arrivals += 1
         self.new.append(job)
@@ -265,7 +278,7 @@ class Plan:
             self.log.arrived(job)
 
     def joined(self, job: Job, start: float, hosts: int, there: int) -> None:
-        """Add a running job that somebody else has started. O(1).
+        """Add a running job that was started by somebody else than this scheduler. O(1).
 
         Parameters
         ----------
@@ -285,11 +298,15 @@ class Plan:
         self.lost += there
 
     def left(self, job: Job) -> None:
-        """Note that a running job has ended. O(1)."""
+        """Register the end of a running job; :meth:`renew` then removes the job from the plan.
+        O(1).
+        """
         self.gone.append(job)
 
     def withdraw(self, job: Job) -> None:
-        """Remove a job that waits, or has a claim (promised start), from the plan. O(waiting)."""
+        """Remove a job that waits or has a promised start, and release its reservation.
+        O(waiting).
+        """
         job.is_held = False
         if job.suspended == job.suspended:
             job.suspended = _NO_DATE
@@ -306,23 +323,25 @@ class Plan:
         self.is_freed = True
 
     def holds(self, job: Job) -> bool:
-        """Return whether a job of the plan waits or has a claim (promised start). O(waiting)."""
+        """Return whether a job waits or has a promised start in this plan. O(waiting)."""
         for each in self.waiting:
             if each is job:
                 return True
         return self.claim_of(job) >= 0
 
     def claim_of(self, job: Job) -> int:
-        """Return the index of a job's claim (promised start), -1 if it has none. O(claims)."""
+        """Return the index of a job's promised start in ``claims``, -1 if it has none.
+        O(claims).
+        """
         for place in range(len(self.claims)):
             if self.claims[place].job is job:
                 return place
         return -1
 
     def cancel(self, job: Job) -> bool:
-        """Remove a waiting job that its user cancelled; return whether it was there. O(waiting).
+        """Remove a waiting job that its user cancelled from the plan; return False if it does not
+        wait there. O(waiting).
 
-        It does not if the job does not wait yet, or no longer.
         """
         if job.is_held or not self.holds(job):
             return False
@@ -331,7 +350,7 @@ class Plan:
         return True
 
     def drop_wider(self) -> list[Job]:
-        """Remove and return the waiting jobs that need more processors than the machine has now."""
+        """Remove and return the waiting jobs that need more processors than are present."""
         claimed = [claim.job for claim in self.claims if claim.job is not None]
         wider = [
             job
@@ -343,12 +362,14 @@ class Plan:
         return wider
 
     def resume(self, now: float, jobs: Iterable[Job]) -> None:
-        """Restore the jobs of another plan in this empty one, as of a date (s, whole microseconds).
+        """Fill this empty plan with the running and waiting jobs of an earlier one, as of the date
+        ``now`` (seconds).
 
-        This one was empty, and answers as the other would. The jobs come by arrival, and know their
-        phases and targets; the waiting ones their planned starts; the running ones the starts that
-        count, their expected ends and lags. What has a fixed start is claimed. Tell
-        :attr:`is_late`, :attr:`present` and :attr:`everything` before. O(jobs × (jobs + steps)).
+        Afterwards this plan answers as the earlier one would have. ``jobs`` come in order of
+        arrival with phases and targets set, waiting ones with their planned starts, running ones
+        with their starts, expected ends and lags. Waiting jobs with a fixed start get promised
+        starts. Set :attr:`is_late`, :attr:`present` and :attr:`everything` before. O(jobs × (jobs +
+        steps)).
         """
         for job in jobs:
             job.number = self.arrivals
@@ -368,28 +389,32 @@ class Plan:
         self.given_from, self.given_until = -INFINITY, INFINITY
 
     def undo_kill(self, again: Job) -> None:
-        """Remove ``again``, which repeats a killed job that had ended by itself. O(waiting)."""
+        """Remove ``again``, the planned restart of a job that ended by itself before its kill took
+        effect. O(waiting).
+        """
         self.withdraw(again)
         self.undone.append(again)
 
     def tell(self, now: float, free: int) -> None:
-        """Set the current date (s, whole microseconds) and the number of free processors."""
+        """Set the current date (seconds, whole microseconds) and the number of free processors."""
         self.now, self.free = now, free
         if self.log is not None:
             self.log.now, self.log.is_late, self.log.grace = now, self.is_late, self.grace
 
     def tell_hosts(self, mask: int) -> None:
-        """Set which hosts are free, as bits of an integer."""
+        """Set which hosts are free; bit *i* of ``mask`` stands for host *i*."""
         self.free_hosts.set_mask(mask)
 
     # Hosts that leave and return
 
     def announced(self, hosts: int) -> None:
-        """Count hosts that will leave: promises may be broken because of their loss."""
+        """Count ``hosts`` hosts that are announced to leave; their loss may break promises at the
+        next :meth:`renew`.
+        """
         self.lost += hosts
 
     def note_size(self, present: int, is_final: bool) -> None:
-        """Set how many hosts are present, and whether that number is final."""
+        """Set how many hosts are present, and whether none will leave or return any more."""
         self.lost += max(0, self.present - present)
         self.present, self.is_final = present, is_final
         if self.log is not None:
@@ -402,7 +427,8 @@ class Plan:
         windows: Iterable[Window],
         hosts: Mapping[Job, int],
     ) -> None:
-        """Update which hosts are present. O(running × windows).
+        """Update the plan's hosts, maintenance windows and running jobs after hosts have left or
+        returned. O(running × windows).
 
         Parameters
         ----------
@@ -437,7 +463,9 @@ class Plan:
     def claim_window(
         self, window: Window, hosts: int, running: list[Job], hosts_of: Mapping[Job, int]
     ) -> None:
-        """Reserve a maintenance window's hosts until the window and the jobs running there end."""
+        """Reserve a maintenance window's hosts until it ends, or until the jobs that still run on
+        them end.
+        """
         self.had_windows = True
         until = on_grid(window.until)
         if self.by_host or not window.is_on:
@@ -452,17 +480,18 @@ class Plan:
         self.claims.append(Claim(0.0, until, None, hosts.bit_count()))
 
     def reserve_for(self, job: Job, hosts: int) -> None:
-        """Reserve these hosts (bits) in the profile for a running job."""
+        """Set which hosts (bits) a running job occupies in the availability profile."""
         if self.by_host:
             job.bits = HostBits.of(hosts, self.machine_size)
         else:
             job.reserved = hosts.bit_count()
 
     def has_lost_hosts(self) -> bool:
-        """Return whether hosts have left since the plan was made; fit the plan to those present.
+        """Return whether hosts have left since the last call; if so, suspend the promises of all
+        waiting jobs.
 
-        If so the promises of waiting jobs are *suspended*: each is renewed with the start that the
-        job gets (:meth:`settle`), unless that keeps it. O(waiting).
+        A *suspended* promise is kept if the job's next planned start keeps it, and else replaced by
+        what that start allows (:meth:`settle`). O(waiting).
         """
         lost, self.lost, self.is_resized = self.lost, 0, False
         if lost > 0 and (self.keeps_promises or self.promises_starts):
@@ -475,7 +504,8 @@ class Plan:
         return lost > 0
 
     def settle(self) -> None:
-        """Renew promises that were suspended, where their jobs have a planned start again.
+        """Renew the promises that a loss of hosts suspended, for jobs that have a planned start
+        again.
 
         O(waiting), O(1) if none is suspended.
         """
@@ -503,14 +533,16 @@ class Plan:
                 self.promise(job, promise)
 
     def promise(self, job: Job, date: float) -> None:
-        """Set the promise of a job (seconds): its latest end, or its latest start."""
+        """Set a job's promised date (seconds): its latest start if the scheduler promises starts,
+        else its latest end.
+        """
         if self.promises_starts:
             job.latest_start = date
         else:
             job.target = date
 
     def note_renewal(self, job: Job, broken: float, promise: float) -> None:
-        """Record that a new promise (seconds) replaces a job's broken one."""
+        """Record that a new promise replaces a broken one of a job (both in seconds)."""
         self.renewals.append(Renewal(job, broken, promise, job.lost, job.lost_date))
         if self.log is not None:
             self.log.renewed(job, broken, promise)
@@ -518,7 +550,9 @@ class Plan:
     # The plan and what is not as it assumed
 
     def nominal(self) -> float:
-        """Return the date to plan from (s): now, or an earlier start that waits for late news."""
+        """Return the date to plan from (seconds): now, or an earlier planned start that is overdue
+        because news came late.
+        """
         now = self.now
         if not self.is_late:
             return now
@@ -531,11 +565,12 @@ class Plan:
         return now
 
     def renew(self) -> bool:
-        """Update the plan for jobs that have ended, and for those that are overdue.
+        """Update the plan for jobs that have ended or are overdue; return whether it should now be
+        compressed.
 
-        It is rebuilt if something takes longer than planned or hosts have left, and compressed
-        if hosts have returned. Returned is whether it has to be compressed because something came
-        free early, which each algorithm does in its way. Call :meth:`settle` then.
+        The plan is rebuilt if a job takes longer than planned or hosts have left, and compressed if
+        hosts have returned. If processors came free early, the caller has to compress the plan
+        (True), since each algorithm does that in its own way. Call :meth:`settle` afterwards.
         """
         for job in self.settled:
             if job.suspended != job.suspended:
@@ -567,7 +602,9 @@ class Plan:
         return early and len(self.waiting) > 0
 
     def forget_gone(self) -> bool:
-        """Release ended jobs' reservations; return whether to compress the plan. O(gone)."""
+        """Release the reservations of ended jobs; return whether processors came free earlier than
+        planned. O(gone).
+        """
         early = self.is_freed or (self.by_host and len(self.gone) > 0)
         self.is_freed = False
         for job in self.gone:
@@ -579,7 +616,8 @@ class Plan:
         return early
 
     def extend_overdue(self) -> bool:
-        """Extend running jobs that have outlived their estimates; return whether there are any.
+        """Move the expected ends of running jobs that outlived their estimates; return whether
+        there are any.
 
         O(running) if so.
         """
@@ -604,14 +642,18 @@ class Plan:
         return found
 
     def has_missed_start(self) -> bool:
-        """Return whether a job missed its start, since its processors come free only now."""
+        """Return whether the first waiting job has missed its planned start by more than the
+        tolerance.
+        """
         if not self.waiting:
             return False
         job = self.waiting[0]
         return job.start < self.now - self.tolerance
 
     def take_up_lags(self) -> None:
-        """Shift running jobs' starts and expected ends by their lags behind plan. O(running)."""
+        """Move the planned starts and ends of running jobs to what they really are, by each job's
+        lag. O(running).
+        """
         for job in self.running:
             if job.lag != 0.0:
                 job.start = on_grid(job.start + job.lag)
@@ -620,12 +662,16 @@ class Plan:
                 job.lag = 0.0
 
     def give_back(self, job: Job, start: float, end: float) -> None:
-        """Release a job's reservation, which waiting jobs may then use. O(steps)."""
+        """Release a job's reservation between two dates, and mark the interval for the next
+        compression. O(steps).
+        """
         self.profile.give(job, start, end)
         self.given_from, self.given_until = min(self.given_from, start), max(self.given_until, end)
 
     def add_running(self, job: Job, end: float, lag: float) -> None:
-        """Add a running job, with the lag of its start behind the plan (seconds). O(1)."""
+        """Add a running job with its expected end; ``lag`` says how much later than planned it
+        started (seconds). O(1).
+        """
         job.place, job.turn = len(self.running), self.turns
         self.turns += 1
         self.running.append(job)
@@ -638,7 +684,7 @@ class Plan:
         self.soonest = min(self.soonest, end)
 
     def remove_running(self, job: Job) -> None:
-        """Remove a running job; the last one takes its place in the list. O(1)."""
+        """Remove an ended job from the running ones. O(1)."""
         last = self.running.pop()
         if last is not job:
             self.running[job.place] = last
@@ -648,18 +694,22 @@ class Plan:
     # Placing jobs
 
     def place(self, job: Job, now: float) -> None:
-        """Plan a job at its earliest fit. O(steps)."""
+        """Reserve a job's earliest fit from ``now`` on and make it the planned start. O(steps)."""
         job.start = self.profile.fit(job, now)
         self.profile.take(job, job.start, end_of(job.start, job.duration))
         job.given_from, job.given_until = INFINITY, -INFINITY
 
     def place_new(self, job: Job) -> None:
-        """Add a new job to the plan at its earliest fit; no other job moves. O(steps + waiting)."""
+        """Reserve a new job's earliest fit and add it to the waiting jobs; no other job moves.
+        O(steps + waiting).
+        """
         self.place(job, self.nominal())
         self.insert(job)
 
     def insert(self, job: Job) -> None:
-        """Add a job that has its reservation to the waiting ones. O(waiting)."""
+        """Insert a job that has a reservation into the waiting jobs, by planned start.
+        O(waiting).
+        """
         waiting = self.waiting
         place = len(waiting)
         while place > 0:
@@ -670,11 +720,12 @@ class Plan:
         waiting.insert(place, job)
 
     def compress(self) -> None:
-        """Move waiting jobs to their earliest fits, in order of start (of arrival if by host).
+        """Move each waiting job to its earliest fit, in order of planned start (by arrival in a
+        plan of named hosts).
 
-        No start moves to a later date, because the old place is free. A job is looked at where
-        others have given something up since it was placed or looked at: running jobs, or waiting
-        ones that have moved. O(waiting × steps), O(waiting) if none does.
+        No start moves to a later date, because the job's own reservation counts as free. Only dates
+        are tried at which other jobs have released reservations since the job was last placed or
+        tried. O(waiting × steps), O(waiting) if no such date exists.
         """
         now = self.nominal()
         line = list(self.waiting)
@@ -710,7 +761,7 @@ class Plan:
             sort_by_start(self.waiting, 0)
 
     def tell_earlier(self, line: list[Job]) -> None:
-        """Note for each job of a line in which span jobs behind it gave up reservations."""
+        """Set for each job in which interval later jobs of the list have released reservations."""
         first, last = INFINITY, -INFINITY
         for place in range(len(line) - 1, -1, -1):
             job = line[place]
@@ -721,26 +772,34 @@ class Plan:
     # Rebuilding the plan
 
     def reserve_running(self, profile: Profile, now: float) -> None:
-        """Make a profile of the running jobs and the claims. O((running + claims) × steps)."""
+        """Fill a profile with the running jobs, promised starts and maintenance only. O((running +
+        claims) × steps).
+        """
         profile.reset(now, self.everything)
         self.take_running(profile, now)
         self.take_claims(profile, now, True)
         self.take_claims(profile, now, False)
 
     def take_running(self, profile: Profile, now: float) -> None:
-        """Reserve the running jobs until their expected ends. O(running × steps)."""
+        """Reserve in a profile the processors of all running jobs until their expected ends.
+        O(running × steps).
+        """
         for job in self.running:
             if job.end > now:
                 profile.take(job, now, job.end)
 
     def take_claims(self, profile: Profile, now: float, with_job: bool) -> None:
-        """Reserve the promised starts of jobs, or the maintenance windows. O(claims × steps)."""
+        """Reserve in a profile the jobs' promised starts (``with_job``) or else the maintenance
+        windows. O(claims × steps).
+        """
         for claim in self.claims:
             if (claim.job is not None) == with_job:
                 profile.take_amount(max(now, claim.start), claim.end, claim.amount)
 
     def place_waiting(self) -> int:
-        """Place the waiting jobs in the running ones' profile; return how many end too late."""
+        """Place all waiting jobs anew, in order, around the running ones; return how many will end
+        after their targets.
+        """
         self.reserve_running(self.profile, self.now)
         late = 0
         for job in self.waiting:
@@ -750,20 +809,21 @@ class Plan:
         return late
 
     def reserve_plan(self, now: float) -> None:
-        """Make the profile of the running jobs and of the waiting ones at their planned starts."""
+        """Rebuild the profile from running jobs and from waiting ones at their planned starts."""
         self.reserve_running(self.profile, now)
         for job in self.waiting:
             self.profile.take(job, job.start, end_of(job.start, job.duration))
 
     def rebuild(self) -> None:
-        """Rebuild the plan, because running jobs will not end at the dates that the plan assumed.
+        """Plan all waiting jobs again, because running jobs end later than the plan assumed or
+        hosts have left.
 
-        Waiting jobs are placed in the order of the starts they had; these rested on the assumption,
-        so starts may move to later dates. To mend promises, they are placed in the order of their
-        latest starts instead, if fewer are late then. A job that will be late for that reason aims
-        at its new end from now on: otherwise no plan could meet its target. Where promises are
-        mended, that is until it can be held to an earlier one (:meth:`aim_again`). Where news is
-        late they are not: that is made up for otherwise. O(waiting × steps).
+        Waiting jobs are placed in the order of their former planned starts; they may move to later
+        dates. If the plan keeps promises and some are broken then, the jobs are placed by latest
+        start instead, provided that fewer are late. The target of a job that will be late becomes
+        its new planned end, since otherwise no plan could meet all targets; :meth:`aim_again`
+        lowers it again when it can. Promises are not mended so while news is late. O(waiting ×
+        steps).
         """
         waiting, mends = self.waiting, self.keeps_promises and not self.is_late
         late = self.place_waiting()
@@ -786,13 +846,17 @@ class Plan:
         sort_by_start(waiting, 0)
 
     def aim_again(self) -> None:
-        """Reset late jobs' targets to their planned ends, but no earlier than ``aim``."""
+        """Lower the targets of jobs that will be late to their planned ends, but not below
+        their former targets (``aim``).
+        """
         for job in self.waiting:
             if job.aim < job.target < INFINITY:
                 job.target = max(job.aim, end_of(job.start, job.duration))
 
     def adopt(self, jobs: list[Job]) -> None:
-        """Make jobs' trial starts their planned starts. O(jobs²), O(jobs) if nearly sorted."""
+        """Make the starts of a plan that was tried the planned ones. O(jobs²), O(jobs) if nearly
+        sorted.
+        """
         for job in jobs:
             job.start = job.trial
         self.waiting = list(jobs)
@@ -802,13 +866,15 @@ class Plan:
     # Starts
 
     def can_start(self, job: Job) -> bool:
-        """Return whether the hosts of a job that is due are free. O(words)."""
+        """Return whether enough processors (or the job's planned hosts) are free to start a job
+        that is due. O(words).
+        """
         if job.is_held or job.processors > self.free:
             return False
         return not self.by_host or job.bits.is_within(self.free_hosts)
 
     def start_now(self, job: Job) -> bool:
-        """Start a due job; return whether it starts so late that the plan changes."""
+        """Start a job; return whether the start is so late that the plan has to be rebuilt."""
         self.free -= job.processors
         if self.by_host:
             self.free_hosts.remove(job.bits)
@@ -818,7 +884,9 @@ class Plan:
         return job.start < self.now - self.most_lag
 
     def start_what_fits(self) -> bool:
-        """Start due jobs that fit; return whether any is so late that the plan changes."""
+        """Start the due jobs that fit; return whether a start is so late that the plan has to be
+        rebuilt.
+        """
         late = self.start_claimed()
         soon, waiting, count = self.now + _GRID_TOLERANCE, self.waiting, 0
         while self.free > 0 and count < len(waiting):
@@ -832,7 +900,9 @@ class Plan:
         return late
 
     def start_due(self) -> list[Job]:
-        """Start the due jobs and return them in order; rebuild the plan if a start is missed."""
+        """Start and return all jobs whose planned start has come; rebuild the plan if one starts
+        too late.
+        """
         self.starting = []
         late = self.start_what_fits()
         if not self.starting and self.waiting and not self.running:
@@ -849,7 +919,9 @@ class Plan:
     # Promised starts
 
     def start_claimed(self) -> bool:
-        """Start jobs at promised starts; return whether any is so late that the plan changes."""
+        """Start the due jobs with promised starts; return whether one is so late that the plan has
+        to be rebuilt.
+        """
         late, place, soon = False, 0, self.now + _GRID_TOLERANCE
         while place < len(self.claims):
             claim = self.claims[place]
@@ -864,9 +936,12 @@ class Plan:
         return late
 
     def promise_start(self, job: Job) -> float:
-        """Promise a new job the start that it asks for, if it fits there and no other job moves.
+        """Promise a new job the start that it asks for, if it fits there without moving any other
+        job.
 
-        Returned is the first date from then on at which it fits, NaN if it would end too late.
+        Return the first date from the requested one on at which the job fits: the requested date
+        itself if it was promised. NaN if the job would end after its deadline even at the requested
+        start.
         """
         asked = job.fixed_start
         if end_of(asked, job.duration) > job.target + _DEADLINE_TOLERANCE:
@@ -877,9 +952,9 @@ class Plan:
         return start
 
     def claim(self, job: Job, start: float) -> None:
-        """Reserve a fixed start for a job that fits there without a move of other jobs.
+        """Reserve a promised start for a job, which must fit there without moving any other job.
 
-        It ends in time, and is never killed for another one.
+        The job must end in time there; it is never killed for another job.
         """
         end = end_of(start, job.duration)
         self.claims.append(Claim(start, end, job, self.amount_of(job)))
@@ -887,14 +962,16 @@ class Plan:
         job.is_kept, job.start = True, start
 
     def has_claims_before(self, date: float) -> bool:
-        """Return whether any start before a date (maybe infinite) is promised. O(claims)."""
+        """Return whether a job has a promised start before ``date`` (may be infinite).
+        O(claims).
+        """
         for claim in self.claims:  # noqa: SIM110 - any() would make a generator
             if claim.job is not None and claim.start < date:
                 return True
         return False
 
     def next_claimed_start(self, date: float) -> float:
-        """Return the first promised start after a date, infinite without one. O(claims)."""
+        """Return the first promised start after ``date``, infinity if there is none. O(claims)."""
         start = INFINITY
         for claim in self.claims:
             if claim.job is not None and claim.start > date:
@@ -902,9 +979,10 @@ class Plan:
         return start
 
     def refit_claims(self) -> None:
-        """Rebuild all claims (promised starts), because hosts have changed or starts are late.
+        """Place all promised starts anew, because hosts have changed or promised starts are
+        overdue.
 
-        The plan has to be rebuilt then. O(claims × steps).
+        Rebuild the plan afterwards. O(claims × steps).
         """
         if self.lost > 0:
             for claim in self.claims:
@@ -919,13 +997,13 @@ class Plan:
             self.fit_claims(True)
 
     def fit_claims(self, is_idle: bool) -> bool:
-        """Fit promised starts into the profile of running jobs and maintenance.
+        """Place the promised starts in the profile; return whether an overdue one found no place at
+        once.
 
-        Starts keep their dates, or move to the next fit. Those that were promised before now leave
-        all others their places; the ones are left that do not fit at once. In the profile of an
-        idle machine these are as early as maintenance and the others let them: nobody knows when
-        what runs will end, and late ones do not wait for each other. Returned is whether any is
-        left.
+        A start keeps its date or moves to its next fit. Starts still to come are placed before
+        overdue ones. Overdue ones that do not fit now are left out in a first call, and placed in a
+        second one (``is_idle``) as if nothing ran: nobody knows when running jobs that outlive
+        their estimates will end.
         """
         is_left, profile, due = False, self.profile, self.now - self.tolerance
         for is_due in (False, True):
@@ -954,7 +1032,9 @@ class Plan:
         return is_left
 
     def amount_of(self, job: Job) -> int | HostBits:
-        """Return what a job reserves: a number of processors or, in a plan of hosts, a host set."""
+        """Return what a job reserves: its number of processors or, in a plan of named hosts, a copy
+        of its host set.
+        """
         if self.by_host:
             return HostBits.of(job.bits.mask(), self.machine_size)
         return job.reserved
@@ -962,7 +1042,7 @@ class Plan:
     # Tests
 
     def check(self) -> None:
-        """Raise an AssertionError unless the invariants hold: see the attributes."""
+        """Raise an AssertionError unless queue, running jobs and profile agree (used by tests)."""
         # What outlives its estimate under drained maintenance is planned as if it was not there.
         is_exact = not self.claims and not self.had_windows
         self.profile.check(self.machine_size, 0 if is_exact else -INFINITY)

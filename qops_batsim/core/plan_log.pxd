@@ -38,7 +38,7 @@ cdef class DecisionLog:
     cpdef refused(self, Job job, object answer, Py_ssize_t blamed)
     cpdef unfit(self, Job job, int code, Py_ssize_t size, Py_ssize_t gone)
     cpdef dropped(self, Job job, int code, Py_ssize_t size, Py_ssize_t gone)
-    cpdef killed(self, Job victim, Job again, Job sake, double saved)
+    cpdef killed(self, Job victim, Job again, Job for_job, double saved)
     cpdef renewed(self, Job job, double broken, double promise)
     cpdef look_last(self, list waiting, list running, list starting)
     @cython.locals(job=Job)

@@ -95,7 +95,8 @@ BLOCK = 65_536
 
 
 class DecisionLog:
-    """The decisions of a plan, and their causes.
+    """Log of what a plan decided (answers, moves, kills, starts) and of the causes, as rows of
+    numbers.
 
     It looks at what has changed since it looked last: after the plan was brought up to date, after
     each answer, and after jobs were started. O(jobs in the plan) each.
@@ -139,7 +140,9 @@ class DecisionLog:
         second: float,
         third: float,
     ) -> None:
-        """Append a row. Amortised O(1)."""
+        """Append a row of a kind, about a job and maybe another one; each kind uses code and
+        numbers its own way.
+        """
         place = 4 * self.size
         if place == len(self.codes):
             self.codes, self.numbers = grown("q", self.codes), grown("d", self.numbers)
@@ -151,7 +154,9 @@ class DecisionLog:
         self.numbers[place + 2], self.numbers[place + 3] = second, third
 
     def rows(self) -> Iterator[tuple[Any, ...]]:
-        """Yield the rows: kind, number, other number, code, date, three numbers."""
+        """Yield the rows as (kind, job number, other job's number, code, date in seconds, three
+        numbers).
+        """
         for begin in range(0, 4 * self.size, 4 * BLOCK):
             end = min(begin + 4 * BLOCK, 4 * self.size)
             codes, numbers = self.codes[begin:end], self.numbers[begin:end]
@@ -162,16 +167,17 @@ class DecisionLog:
     # What is told
 
     def arrived(self, job: Job) -> None:
-        """Register a new job under its number."""
+        """Add a new job to :attr:`jobs`, where rows refer to it by its number."""
         self.jobs.append((job.id, job.submission_time, job.processors, job.estimate, job.qos))
 
     def predicted(self, job: Job) -> None:
-        """Log the predicted run time of a new job in place of its estimate."""
+        """Replace a new job's estimate in :attr:`jobs` by its predicted run time."""
         job_id, date, processors, _, asked = self.jobs[job.number]
         self.jobs[job.number] = (job_id, date, processors, job.duration, asked)
 
     def begin(self, now: float, gone: list[Job], undone: list[Job], cancelled: list[Job]) -> None:
-        """Begin a decision: log the ended jobs, and blame those that ended early.
+        """Start logging a decision: log ended jobs, and keep those that ended early as the cause of
+        moves.
 
         Likewise the killed jobs that had ended by themselves (``undone``), and cancelled ones.
         """
@@ -192,11 +198,15 @@ class DecisionLog:
         self.early, self.cancelled = len(self.culprits), len(cancelled)
 
     def resized(self, present: int, is_final: bool, losing: list[tuple[Job, int]]) -> None:
-        """Log how many hosts are present, and how many each job lost."""
+        """Remember how many hosts are present and how many each running job lost, to be logged by
+        :meth:`look`.
+        """
         self.present, self.resizing = present, [is_final, *losing]
 
     def look(self, waiting: list[Job], running: list[Job], starting: list[Job]) -> None:
-        """Log changes of running jobs, and the moves that they caused; called once a decision."""
+        """Log running jobs' new expected ends and the moves of starts since the last call; once per
+        decision.
+        """
         if self.has_looked:
             return
         self.has_looked = True
@@ -221,7 +231,7 @@ class DecisionLog:
         self.note_moves(cause, waiting, starting)
 
     def note_ends(self, running: list[Job], starting: list[Job]) -> int:
-        """Log new expected ends; return how many jobs outlived their estimates."""
+        """Log running jobs' new expected ends; return how many jobs outlived their estimates."""
         late, new = 0, {job.number for job in starting}
         changed = [job for job in running if job.end != job.noted_end and job.number not in new]
         changed.sort(key=_by_number)
@@ -237,7 +247,8 @@ class DecisionLog:
         return late
 
     def note_moves(self, cause: int, waiting: list[Job], starting: list[Job]) -> None:
-        """Log moved starts and changed targets of waiting jobs.
+        """Log waiting jobs' moved starts, with their cause (a ``BY_`` constant), and their changed
+        targets.
 
         Those of jobs that start now are logged if they start off their promises by more than dates
         may differ.
@@ -265,55 +276,65 @@ class DecisionLog:
             self.append(_LATE, job, -1, 0, job.target, job.lost, job.lost_date)
 
     def moved_for(self, job: Job, cause: int, waiting: list[Job]) -> None:
-        """Log the moves that a new job caused."""
+        """Log the moves of waiting jobs that the admission of a new job caused."""
         self.culprits = [(job.number, job.kills)]
         self.note_moves(cause, waiting, [])
 
     # Answers
 
     def submitted(self, job: Job) -> None:
-        """Log that a new job asks to be admitted."""
+        """Log that a new job was submitted and asks for admission."""
         self.append(_SUBMITTED, job, -1, 0, 0.0, 0.0, 0.0)
 
     def joined(self, job: Job) -> None:
-        """Log a running job that another scheduler has started, like a job of our own."""
+        """Log a running job that another scheduler has started, as if this one had admitted and
+        started it.
+        """
         self.submitted(job)
         self.append(_ADMITTED, job, -1, 0, job.start, _INFINITY, _INFINITY)
         self.append(_STARTED, job, -1, 0, job.end, 0.0, 0.0)
 
     def admitted(self, job: Job) -> None:
-        """Log that a new job was added to the plan."""
+        """Log that a new job was admitted, with its planned start, promise and target."""
         self.append(_ADMITTED, job, -1, 0, job.start, job.promise, job.target)
         job.noted_start, job.noted_target = job.start, job.target
 
     def refused(self, job: Job, answer: object, blamed: int) -> None:
-        """Log the refusal of a new job, with the number of the blamed job, or -1."""
+        """Log a refusal with its answer, and the number of the job whose deadline blocked the new
+        one (-1: none).
+        """
         self.worded[job.number] = answer
         self.append(_REFUSED, job, blamed, 0, 0.0, 0.0, 0.0)
 
     def unfit(self, job: Job, code: int, size: int, gone: int) -> None:
-        """Log that a new job asks for more processors than there will ever be."""
+        """Log the refusal of a job that is wider than the machine can ever be: ``size`` hosts,
+        ``gone`` more lost.
+        """
         self.submitted(job)
         self.append(_REFUSED, job, -1, code, size, gone, 0.0)
 
     def dropped(self, job: Job, code: int, size: int, gone: int) -> None:
-        """Log that a waiting job was dropped, with the code of the refusal."""
+        """Log that a waiting job was dropped from the queue; ``code``, ``size`` and ``gone`` say
+        why.
+        """
         self.append(_DROPPED, job, -1, code, size, gone, 0.0)
 
-    def killed(self, victim: Job, again: Job, sake: Job, saved: float) -> None:
-        """Log the kill of a running job, and the number of the job that will repeat its work."""
+    def killed(self, victim: Job, again: Job, for_job: Job, saved: float) -> None:
+        """Log that a running job is killed for another one, and the job that will run it
+        ``again``.
+        """
         start = victim.start + victim.lag
-        self.append(_KILLED, again, sake.number, victim.kills, again.start, start, saved)
+        self.append(_KILLED, again, for_job.number, victim.kills, again.start, start, saved)
         again.noted_start, again.noted_target = again.start, victim.noted_target
 
     def renewed(self, job: Job, broken: float, promise: float) -> None:
-        """Log a promise that a loss of hosts broke, with its replacement."""
+        """Log that a new promise replaces one that a loss of hosts broke (both in seconds)."""
         self.append(_RENEWED, job, job.lost, 0, broken, promise, job.lost_date)
 
     # The end of a decision
 
     def look_last(self, waiting: list[Job], running: list[Job], starting: list[Job]) -> None:
-        """Log the moves since the last call of :meth:`look`."""
+        """Log at the end of a decision which starts have moved since :meth:`look`."""
         if not self.has_looked:
             self.look(waiting, running, starting)
             return
@@ -323,7 +344,7 @@ class DecisionLog:
         self.note_moves(_BY_LATE_START, waiting, starting)
 
     def started(self, starting: list[Job]) -> None:
-        """Log the jobs that start."""
+        """Log the jobs that start in this decision."""
         for job in starting:
             job.noted_end = job.end
             self.append(_STARTED, job, -1, 0, job.end, job.lag, 0.0)

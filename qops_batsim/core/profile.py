@@ -20,7 +20,8 @@ CLEARLY = 1e-3
 
 
 class Profile:
-    """A step function: ``free[i]`` processors from ``times[i]`` to ``times[i + 1]``.
+    """The availability profile: ``free[i]`` processors from ``times[i]`` to ``times[i + 1]``
+    (seconds).
 
     The last step has no end. Neighbouring steps differ, so a profile is one list of steps whatever
     led to it.
@@ -46,13 +47,15 @@ class Profile:
         return self.times[0]
 
     def step_at(self, date: float) -> int:
-        """Return the index of the step at a date, 0 for earlier dates. O(log steps)."""
+        """Return the index of the step that holds a date, 0 for earlier dates. O(log steps)."""
         if self.size == 1 or date < self.times[1]:
             return 0  # As for most questions about now.
         return self.last_until(1, self.size, date)
 
     def last_until(self, low: int, high: int, date: float) -> int:
-        """Return the last step from ``low`` to ``high - 1`` that begins by a date, else ``low``."""
+        """Return the last of the steps ``low`` to ``high - 1`` that begins at or before a date
+        (``low`` if none does).
+        """
         while high - low > 1:
             middle = (low + high) >> 1
             if self.times[middle] <= date:
@@ -62,7 +65,8 @@ class Profile:
         return low
 
     def earliest_fit(self, after: float, duration: float, processors: int) -> float:
-        """Return the first date from which a number of processors is free for a duration. O(steps).
+        """Return the first date, from ``after`` on, from which ``processors`` stay free for
+        ``duration`` seconds. O(steps).
 
         That is ``after``, which must not be before the first step, or the date of a step; infinite
         if there is none.
@@ -72,10 +76,11 @@ class Profile:
     def earlier_fit(
         self, after: float, duration: float, processors: int, limit: float, planned: float
     ) -> float:
-        """Like :meth:`earliest_fit`, for a job that holds a reservation at its planned start.
+        """Return the earliest fit of a job with a reservation at ``planned`` that counts as free
+        (dates in seconds).
 
-        Returned is the planned date if there is no earlier one; those beyond ``limit``, which is no
-        later than the planned date, are not tried.
+        Return ``planned`` if no earlier date fits; dates after ``limit``, which is at most
+        ``planned``, are not tried.
         """
         size = self.size
         last = size if limit == INFINITY else self.step_at(limit) + 1
@@ -115,18 +120,18 @@ class Profile:
         return lowest
 
     def highest_free(self) -> int:
-        """Return the greatest number of free processors at any date. O(steps)."""
+        """Return the greatest number of free processors at any date of the profile. O(steps)."""
         highest = self.free[0]
         for index in range(1, self.size):
             highest = max(highest, self.free[index])
         return highest
 
     def steps(self) -> list[tuple[float, int]]:
-        """Return the steps as (date in seconds, free processors from then on)."""
+        """Return the profile's steps as (date in seconds, free processors from then on)."""
         return self.steps_between(self.start, INFINITY)
 
     def steps_between(self, start: float, end: float) -> list[tuple[float, int]]:
-        """Return the step at ``start`` and all later steps that begin before ``end``."""
+        """Return the step that holds ``start`` and all later steps that begin before ``end``."""
         found: list[tuple[float, int]] = []
         for index in range(self.step_at(start), self.size):
             if found and self.times[index] >= end:
@@ -137,7 +142,7 @@ class Profile:
     # Changes
 
     def reserve(self, start: float, end: float, processors: int) -> None:
-        """Reserve processors from one date to another. O(steps).
+        """Reserve processors from ``start`` to ``end`` (seconds). O(steps).
 
         A start before the first step counts as the first step; an infinite start, or an end not
         after the start, changes nothing.
@@ -145,11 +150,13 @@ class Profile:
         self.change(start, end, -processors)
 
     def release(self, start: float, end: float, processors: int) -> None:
-        """Release processors; see :meth:`reserve`."""
+        """Give back processors reserved from ``start`` to ``end`` (seconds); see
+        :meth:`reserve`.
+        """
         self.change(start, end, processors)
 
     def change(self, start: float, end: float, more: int) -> None:
-        """Add free processors between two dates; a negative number reserves them. O(steps)."""
+        """Add ``more`` free processors between two dates; a negative number reserves. O(steps)."""
         if start == INFINITY or end <= start or end <= self.times[0]:
             return
         first = self.split(self.step_at(start), start)
@@ -157,7 +164,9 @@ class Profile:
         self.change_steps(first, last, more)
 
     def reserve_found(self, start: float, end: float, processors: int) -> None:
-        """Reserve the fit that the last search found, without another search. O(steps)."""
+        """Reserve the interval that the last :meth:`earliest_fit` found, without searching again.
+        O(steps).
+        """
         if start == INFINITY or end <= start or end <= self.times[0]:
             return
         first, last = self.found_step, self.found_end
@@ -172,24 +181,27 @@ class Profile:
         self.change_steps(first, last, -processors)
 
     def change_steps(self, first: int, last: int, more: int) -> None:
-        """Add free processors in the steps from ``first`` to ``last - 1``. O(steps)."""
+        """Add ``more`` free processors in the steps ``first`` to ``last - 1``. O(steps)."""
         for index in range(first, last):
             self.free[index] += more
         self.merge(first, last)
 
     def merge(self, first: int, last: int) -> None:
-        """Merge steps with equal neighbours, which a change leaves only at its two borders."""
+        """Join the steps at the two ends of a change (``first``, ``last``) with equal
+        neighbours.
+        """
         if last < self.size and self.is_as_before(last):
             self.remove_steps(last, last + 1)
         if first >= 1 and self.is_as_before(first):
             self.remove_steps(first, first + 1)
 
     def is_as_before(self, step: int) -> bool:
-        """Return whether a step has as many free processors as the one before."""
+        """Return whether a step has as many free processors as the step before."""
         return self.free[step] == self.free[step - 1]
 
     def split(self, low: int, date: float) -> int:
-        """Return the step that begins at a date, not before ``low``; insert it if needed.
+        """Return the index of the step that begins at ``date``; insert that step if needed. Search
+        from ``low`` on.
 
         O(steps), and fast for a date soon after that step.
         """
@@ -206,7 +218,9 @@ class Profile:
         return low + 1
 
     def insert_step(self, step: int, date: float) -> None:
-        """Split a step at a date; both parts have the same free processors. O(steps)."""
+        """Insert a step that begins at ``date``, with the free processors of the step before.
+        O(steps).
+        """
         # Of each array by itself, which compilers know to be a move of memory.
         for place in range(self.size, step, -1):
             self.times[place] = self.times[place - 1]
@@ -216,7 +230,7 @@ class Profile:
         self.size += 1
 
     def remove_steps(self, first: int, end: int) -> None:
-        """Remove the steps from ``first`` to ``end - 1``. O(steps)."""
+        """Remove the steps ``first`` to ``end - 1`` from the profile. O(steps)."""
         removed = end - first
         for place in range(end, self.size):
             self.times[place - removed] = self.times[place]
@@ -225,18 +239,18 @@ class Profile:
         self.size -= removed
 
     def grow(self) -> None:
-        """Double the room for steps. O(steps)."""
+        """Double the memory reserved for steps. O(steps)."""
         self.times, self.free = grown("d", self.times), grown("q", self.free)
         self.room *= 2
 
     def trim(self, now: float) -> None:
-        """Drop the part of the profile before a date. O(steps)."""
+        """Drop the part of the profile before ``now`` (seconds). O(steps)."""
         self.remove_steps(0, self.step_at(now))
         if self.times[0] < now:
             self.times[0] = now
 
     def copy_from(self, other: Profile) -> None:
-        """Copy another profile into this one. O(steps)."""
+        """Replace this profile's steps by those of another one. O(steps)."""
         while self.room < other.size:
             self.grow()
         self.size = other.size
@@ -248,7 +262,9 @@ class Profile:
     # Reservations of jobs
 
     def reset(self, date: float, everything: Any) -> None:
-        """Reset to a single step: from a date on a number of processors is free."""
+        """Replace all steps by a single one: ``everything`` (a number of processors) is free from
+        ``date`` on.
+        """
         self.size = 1
         self.times[0], self.free[0] = date, everything
 
@@ -257,17 +273,18 @@ class Profile:
         return self.times[self.step_at(date)]
 
     def take_amount(self, start: float, end: float, amount: Any) -> None:
-        """Reserve a number of processors. O(steps)."""
+        """Reserve ``amount`` processors from ``start`` to ``end`` (seconds). O(steps)."""
         self.change(start, end, -amount)
 
     def fit(self, job: Job, after: float) -> float:
-        """Return the earliest fit of a job (seconds) and note what it reserves. O(steps)."""
+        """Return the earliest fit (seconds) of a job from ``after`` on. O(steps)."""
         return self.earliest_fit(after, job.duration, job.processors)
 
     def move(self, job: Job, after: float, limit: float) -> bool:
-        """Move a planned job to its earliest fit; return whether it has moved. O(steps).
+        """Move a planned job to its earliest fit from ``after`` on; return whether its start has
+        changed. O(steps).
 
-        Starts beyond ``limit`` are not tried, as nothing was given up there.
+        Starts after ``limit`` are not tried, because no reservation was released there.
         """
         limit = min(limit, job.start)
         start = self.earlier_fit(after, job.duration, job.processors, limit, job.start)
@@ -279,17 +296,19 @@ class Profile:
         return True
 
     def take(self, job: Job, start: float, end: float) -> None:
-        """Reserve what a job needs. O(steps)."""
+        """Reserve a job's processors from ``start`` to ``end`` (seconds). O(steps)."""
         self.change(start, end, -job.reserved)
 
     def give(self, job: Job, start: float, end: float) -> None:
-        """Release what a job has reserved. O(steps)."""
+        """Release a job's processors from ``start`` to ``end`` (seconds). O(steps)."""
         self.change(start, end, job.reserved)
 
     def check(self, processors: int, least: float = 0) -> None:
-        """Raise an AssertionError unless the invariants hold and 0 to ``processors`` are free.
+        """Raise an AssertionError unless dates rise and each step has ``least`` to ``processors``
+        free.
 
-        Or from ``least``: maintenance and late promised starts may take what others have.
+        ``least`` may be negative: maintenance and overdue promised starts may take processors that
+        running jobs still have.
         """
         for index in range(self.size):
             date, free = self.times[index], self.free[index]
@@ -301,7 +320,7 @@ class Profile:
 
 
 class HostProfile(Profile):
-    """A step function of sets of free hosts over future time.
+    """An availability profile of named hosts: the set of free hosts from each date on.
 
     A fit is on the same hosts for its whole duration, the lowest ones.
     """
@@ -314,29 +333,31 @@ class HostProfile(Profile):
         self.reset(on_grid(start), HostBits.of((1 << hosts) - 1, hosts))
 
     def reset(self, date: float, everything: Any) -> None:
-        """Reset to a single step: from a date on a set of hosts is free."""
+        """Replace all steps by a single one: ``everything`` (a host set) is free from
+        ``date`` on.
+        """
         self.set_first(everything)
         self.times[0] = date
 
     def set_first(self, hosts: HostBits) -> None:
-        """Make one step of the profile, in which these hosts are free."""
+        """Replace all steps by a single one in which exactly ``hosts`` are free."""
         self.size, self.free[0] = 1, hosts.count()
         for word in range(self.words):
             self.rows[word] = hosts.words[word]
 
     def take_amount(self, start: float, end: float, amount: Any) -> None:
-        """Reserve a set of hosts."""
+        """Reserve the hosts ``amount`` (a host set) from ``start`` to ``end`` (seconds)."""
         self.change_hosts(start, end, amount, False)
 
     def mask_at(self, date: float) -> int:
-        """Return the hosts that are free at a date, as bits of an integer."""
+        """Return which hosts are free at a date: bit *i* of the result stands for host *i*."""
         first = self.step_at(date) * self.words
         return int.from_bytes(bytes(self.rows[first : first + self.words]), "little")
 
     # Steps
 
     def is_as_before(self, step: int) -> bool:
-        """Return whether a step has the same free hosts as the one before."""
+        """Return whether a step has the same free hosts as the step before."""
         row = step * self.words
         for word in range(self.words):
             if self.rows[row + word] != self.rows[row - self.words + word]:
@@ -344,14 +365,16 @@ class HostProfile(Profile):
         return True
 
     def insert_step(self, step: int, date: float) -> None:
-        """Split a step at a date; both parts have the same free hosts. O(steps × words)."""
+        """Insert a step that begins at ``date``, with the free hosts of the step before. O(steps ×
+        words).
+        """
         words = self.words
         for place in range((self.size + 1) * words - 1, step * words - 1, -1):
             self.rows[place] = self.rows[place - words]
         Profile.insert_step(self, step, date)
 
     def remove_steps(self, first: int, end: int) -> None:
-        """Remove the steps from ``first`` to ``end - 1``. O(steps × words)."""
+        """Remove the steps ``first`` to ``end - 1`` from the profile. O(steps × words)."""
         words = self.words
         removed = (end - first) * words
         for place in range(end * words, self.size * words):
@@ -359,23 +382,23 @@ class HostProfile(Profile):
         Profile.remove_steps(self, first, end)
 
     def grow(self) -> None:
-        """Double the room for steps. O(steps × words)."""
+        """Double the memory reserved for steps. O(steps × words)."""
         self.rows = grown("Q", self.rows)
         Profile.grow(self)
 
     def copy_from(self, other: Profile) -> None:
-        """Copy another profile into this one. O(steps × words)."""
+        """Replace this profile's steps by those of another one. O(steps × words)."""
         assert isinstance(other, HostProfile)
         Profile.copy_from(self, other)
         self.copy_rows(other)
 
     def copy_rows(self, other: HostProfile) -> None:
-        """Copy the rows of a profile with the same number of steps."""
+        """Copy the free hosts of each step from a profile with the same number of steps."""
         for place in range(self.size * self.words):
             self.rows[place] = other.rows[place]
 
     def change_hosts(self, start: float, end: float, hosts: HostBits, given: bool) -> None:
-        """Reserve or release hosts between two dates; see :meth:`reserve`."""
+        """Release (``given`` True) or reserve hosts from ``start`` to ``end`` (seconds)."""
         if start == INFINITY or end <= start or end <= self.times[0]:
             return
         first = self.split(self.step_at(start), start)
@@ -392,7 +415,9 @@ class HostProfile(Profile):
         self.merge(first, last)
 
     def merge(self, first: int, last: int) -> None:
-        """Merge steps with equal neighbours, also inside a change that changed no host there."""
+        """Join each of the steps ``first`` to ``last`` with the step before if the same hosts are
+        free.
+        """
         for step in range(min(last, self.size - 1), max(first, 1) - 1, -1):
             if self.is_as_before(step):
                 self.remove_steps(step, step + 1)
@@ -400,15 +425,17 @@ class HostProfile(Profile):
     # Reservations of jobs
 
     def fit(self, job: Job, after: float) -> float:
-        """Return the earliest fit of a job (seconds) and note its hosts. O(steps² × words)."""
+        """Return the earliest fit (seconds) of a job and set ``job.bits`` to its hosts. O(steps² ×
+        words).
+        """
         if job.bits.size == 0:
             job.bits = HostBits(64 * self.words)
         return self.earlier_hosts(job, job.bits, after, INFINITY, INFINITY)
 
     def move(self, job: Job, after: float, limit: float) -> bool:
-        """Move a planned job to its earliest fit, perhaps on other hosts.
+        """Move a planned job to its earliest fit; return whether its start or its hosts have
+        changed.
 
-        Returned is whether its start or its hosts have changed.
         """
         start = self.earlier_hosts(job, self.found, after, min(limit, job.start), job.start)
         if start == job.start and (start == INFINITY or self.found.equals(job.bits)):
@@ -420,19 +447,21 @@ class HostProfile(Profile):
         return True
 
     def take(self, job: Job, start: float, end: float) -> None:
-        """Reserve the hosts of a job."""
+        """Reserve a job's hosts (``job.bits``) from ``start`` to ``end`` (seconds)."""
         self.change_hosts(start, end, job.bits, False)
 
     def give(self, job: Job, start: float, end: float) -> None:
-        """Release the hosts of a job."""
+        """Release a job's hosts (``job.bits``) from ``start`` to ``end`` (seconds)."""
         self.change_hosts(start, end, job.bits, True)
 
     def earlier_hosts(
         self, job: Job, hosts: HostBits, after: float, limit: float, planned: float
     ) -> float:
-        """Like :meth:`earlier_fit`, for a job that holds concrete hosts at its planned start.
+        """Return the earliest fit of a job whose reservation at ``planned`` counts as free; set
+        ``hosts`` to the fit's.
 
-        The lowest ones are left in ``hosts``; its own, if nothing has changed before that date.
+        ``hosts`` gets the lowest free ones, or the job's own hosts if only dates before ``planned``
+        were tried (``limit``) and none fits.
         """
         size, needed, duration = self.size, job.processors, job.duration
         last = size if limit == INFINITY else self.step_at(limit) + 1
@@ -464,10 +493,11 @@ class HostProfile(Profile):
         return planned
 
     def has_common(self, job: Job, hosts: HostBits, begin: int, end: float, planned: float) -> bool:
-        """Choose the lowest hosts free between two dates; return whether they are enough for a job.
+        """Set ``hosts`` to the lowest ones free throughout an interval; return whether they are
+        enough for a job.
 
-        They are left in ``hosts``. In the steps from ``planned`` on, the job's own hosts count as
-        free. O(steps × words).
+        The interval goes from step ``begin`` to the date ``end``. From ``planned`` on, the job's
+        own hosts count as free. O(steps × words).
         """
         hosts.fill()
         step = begin
@@ -486,7 +516,9 @@ class HostProfile(Profile):
         return True
 
     def check(self, processors: int, least: float = 0) -> None:
-        """Raise an AssertionError unless the invariants hold."""
+        """Raise an AssertionError unless dates rise and each step's count of free hosts is
+        right.
+        """
         for step in range(self.size):
             mask = self.mask_at(self.times[step])
             assert self.free[step] == mask.bit_count(), f"step {step}: {self.free[step]} are free"
@@ -497,11 +529,12 @@ class HostProfile(Profile):
 
 
 class FitBounds:
-    """Lower bounds of the earliest fits in a profile in which reservations are only added.
+    """For each size of job, a date before which no job of that size fits into a profile; makes
+    searches shorter.
 
-    No job fits earlier than one that is no wider and no longer did. What was found is kept by
-    classes of width and length, whose least members are powers of two and one and a half times
-    these; the bound of a class holds for all wider and longer ones.
+    They hold as long as reservations are only added: then a job fits no earlier than a job that is
+    no wider and no longer did before. The dates are kept by classes of processors and of duration,
+    with powers of two and 1.5 times these as lower edges.
     """
 
     def __init__(self, processors: int) -> None:
@@ -512,9 +545,10 @@ class FitBounds:
         self.forget()
 
     def classify(self, job: Job) -> None:
-        """Set a job's class, and the least class of only jobs as large or larger. O(log classes).
+        """Set a job's size class (processors × duration), and the first class with only jobs as
+        large or larger. O(log classes).
 
-        Its class is that of the largest job that is no wider and no longer.
+        The class's lower edges are at most the job's processors and duration (seconds).
         """
         row, column = class_of(self.widths, job.processors), class_of(self.lengths, job.duration)
         job.cell = row * self.columns + column
@@ -525,19 +559,21 @@ class FitBounds:
         job.cell_above = row * self.columns + column
 
     def forget(self) -> None:
-        """Forget all bounds. O(classes)."""
+        """Reset all bounds: any job may fit at any date. O(classes)."""
         for cell in range(self.size):
             self.dates[cell] = -INFINITY
         for row in range(1, len(self.widths) + 1):
             self.dates[row * self.columns - 1] = INFINITY
 
     def copy_from(self, other: FitBounds) -> None:
-        """Copy the bounds of another object. O(classes)."""
+        """Replace these bounds by those of another object. O(classes)."""
         for cell in range(self.size):
             self.dates[cell] = other.dates[cell]
 
     def learn(self, job: Job, start: float) -> None:
-        """Raise the bounds, given the earliest fit of a job (seconds). O(classes), usually O(1)."""
+        """Record that a job fits no earlier than ``start``, and so no larger job does. O(classes),
+        usually O(1).
+        """
         first = job.cell_above
         while first < self.size and self.dates[first] < start:
             cell = first
@@ -548,7 +584,9 @@ class FitBounds:
 
 
 def class_edges(least: float, most: float) -> array[float]:
-    """Return the lower edges of job classes: 0, then edges from ``least`` to ``most``."""
+    """Return the lower edges of size classes: 0, then powers of two times ``least``, and 1.5 times
+    these, up to ``most``.
+    """
     edges = array("d", [0.0])
     while least <= most:
         edges.extend((least, 1.5 * least))
@@ -557,7 +595,9 @@ def class_edges(least: float, most: float) -> array[float]:
 
 
 def class_of(edges: array[float], number: float) -> int:
-    """Return the last class whose lower edge is at most a number. O(log classes)."""
+    """Return the index of the class that a number lies in, given the classes' lower edges. O(log
+    classes).
+    """
     low, high = 0, len(edges)
     while high - low > 1:
         middle = (low + high) // 2

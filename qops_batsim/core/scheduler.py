@@ -1,7 +1,7 @@
 """The base class of schedulers, and the resource manager that executes their decisions.
 
-A scheduler hears of events through its hooks and acts through its manager, whatever that is: the
-embedded engine, a session with Batsim, a real cluster.
+The engine calls the scheduler's hooks when events happen; the scheduler acts by calls of its
+manager, whether jobs run in the embedded engine, in Batsim or on a real cluster.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _WAITING, _RUNNING, _OVER = WAITING, RUNNING, OVER
 
 
 class ResourceManager:
-    """What a scheduler calls to start, reject or kill jobs; calls take effect in their order.
+    """What a scheduler calls to start, reject, kill or register jobs, and asks about the machine.
 
     An invalid call is a SimulationError that names the job, raised where it is made. An
     implementation overrides the methods that end in ``_job``, which need not check.
@@ -62,7 +62,9 @@ class ResourceManager:
         self.refusals: list[Job] | None = None
 
     def start(self, job: Job, hosts: object = None) -> None:
-        """Start a waiting job now, on these free hosts (HostSet, HostBits) or the lowest ones."""
+        """Start a waiting job now, on the free hosts ``hosts`` (HostSet, HostBits) or, if None, on
+        the lowest free ones.
+        """
         if (
             job is None
             or job.phase != _WAITING
@@ -73,7 +75,7 @@ class ResourceManager:
         job.phase, job.start = _RUNNING, self.now
 
     def reject(self, job: Job, reason: object) -> None:
-        """Reject a waiting job for good; the reason is a Refusal or a text."""
+        """Reject a waiting job for good; ``reason`` is a Refusal or a text."""
         if job is None or job.phase != _WAITING:
             raise self.refused(job, "be rejected")
         self.reject_job(job, reason)
@@ -82,20 +84,21 @@ class ResourceManager:
             self.refusals.append(job)
 
     def kill(self, job: Job) -> None:
-        """Kill a running job. Its hosts stay in use until its end is reported."""
+        """Kill a running job; its hosts stay in use until the engine reports its end."""
         if job is None or job.phase != _RUNNING:
             raise self.refused(job, "be killed")
         self.kill_job(job)
 
     def register(self, job: Job, profile: Any = None) -> None:
-        """Register a job of the scheduler's own, which then waits.
+        """Submit a job that the scheduler itself has made; it then waits like any other job.
 
-        With an execution profile it runs that, which is known by the name ``job.profile`` then.
+        ``profile`` is the job's execution profile; it is registered under the name ``job.profile``.
+        None: a profile of that name exists.
         """
         raise NotImplementedError
 
     def register_again(self, job: Job, original: Job, killed: Job, saved: float) -> None:
-        """Register the remaining work of a killed job as a new job.
+        """Submit a new job that does the work that a killed job had left.
 
         Parameters
         ----------
@@ -107,56 +110,72 @@ class ResourceManager:
         raise NotImplementedError
 
     def finish_registering(self) -> None:
-        """Note that no more jobs will be registered; engines wait for this call before they end."""
+        """Tell the engine that this scheduler registers no more jobs, so that the simulation may
+        end.
+        """
         raise NotImplementedError
 
     def profile_of(self, job: Job) -> Any:
-        """Return a job's execution profile (a mapping), empty if unknown."""
+        """Return a job's execution profile (a mapping as in the workload file), empty if
+        unknown.
+        """
         raise NotImplementedError
 
     def check_saves(self, job: Job) -> None:
-        """Raise an InputError if a job has checkpoints and no profile that can be cut."""
+        """Raise an InputError if a job asks for checkpoints but its execution profile cannot be
+        resumed part-way.
+        """
 
     def original_id(self, job: Job) -> str:
         """Return the id under which a job was first submitted, before any restart."""
         return job.id
 
     def know_original(self, job: Job, original: str) -> None:
-        """Set the id under which a restarted job was first submitted, when a run is resumed."""
+        """Tell the manager under which id a restarted job was first submitted; for a simulation
+        that is resumed.
+        """
         raise NotImplementedError
 
     def record(self, job: Job) -> Any:
-        """Return the notes about a job for ``PREFIX_qos.csv``, a QosRecord. O(1)."""
+        """Return the QosRecord of a job, which becomes the job's row of ``PREFIX_qos.csv``.
+        O(1).
+        """
         if job is None:
             raise self.refused(job, "be recorded")
         return self.qos_log.record(self.original_id(job))
 
     def note_metadata(self, job: Job, text: str) -> None:
-        """Set the metadata of a job, a text that engines write into their files."""
+        """Set a job's metadata, a text that engines write into the job's row of
+        ``PREFIX_jobs.csv``.
+        """
         raise NotImplementedError
 
     def call_at(self, date: float) -> None:
-        """Request a message at a date (seconds), even if nothing happens."""
+        """Ask the engine for a call at ``date`` (seconds), even if no event happens then."""
         raise NotImplementedError
 
     def hosts_of(self, job: Job) -> int:
-        """Return the hosts of a job that runs or has just ended (bits)."""
+        """Return the hosts of a job that runs or has just ended; bit *i* stands for host *i*."""
         raise NotImplementedError
 
     def free_mask(self) -> int:
-        """Return the hosts on which a job can start (bits)."""
+        """Return the hosts on which a job can start; bit *i* stands for host *i*."""
         raise NotImplementedError
 
     def count_free(self) -> None:
-        """Recount the hosts that a job can start on, because :attr:`capacity` has changed."""
+        """Update :attr:`free` after :attr:`capacity` has changed, since hosts left or returned."""
         raise NotImplementedError
 
     def restore_running(self, job: Job, hosts: int) -> None:
-        """Add a job that ran before this scheduler took over, with its hosts (bits)."""
+        """Add a job that was running before this scheduler took over; ``hosts`` are its hosts
+        (bits).
+        """
         raise NotImplementedError
 
     def refused(self, job: Job | None, what: str) -> SimulationError:
-        """Return the error for a call ``what`` (as "start") that is not possible for a job."""
+        """Return the error of a call that the job's state does not allow; ``what`` is the call's
+        verb ("start").
+        """
         if job is None:
             return SimulationError(f"None cannot {what} at {self.now:g} s; a job is expected")
         state = ("was not submitted yet", "waits", "runs already", "is over")[job.phase]
@@ -168,15 +187,15 @@ class ResourceManager:
     # What an implementation does
 
     def start_job(self, job: Job, hosts: object) -> None:
-        """Start a job."""
+        """Carry out :meth:`start`, whose arguments have been checked."""
         raise NotImplementedError
 
     def reject_job(self, job: Job, reason: object) -> None:
-        """Reject a job."""
+        """Carry out :meth:`reject`, whose arguments have been checked."""
         raise NotImplementedError
 
     def kill_job(self, job: Job) -> None:
-        """Kill a job."""
+        """Carry out :meth:`kill`, whose arguments have been checked."""
         raise NotImplementedError
 
 
@@ -254,64 +273,68 @@ class Scheduler:
 
     @property
     def needs(self) -> EngineNeeds:
-        """What the scheduler with its options needs of an engine in addition to running jobs."""
+        """Features that the scheduler, with its options, requires of the engine."""
         return EngineNeeds()
 
     def use_platform(self, platform: Any) -> None:
-        """Take the platform, if the program that starts the engine knows it.
+        """Called before :meth:`begin`, if at all, with the platform (hosts' speeds, network).
 
-        Called before :meth:`begin`, if at all. The protocol tells neither the speeds of hosts nor
-        anything of the network.
+        Only a program that starts the engine itself knows the platform: Batsim's protocol tells
+        neither the speeds of hosts nor anything of the network.
         """
 
     def begin(self, manager: ResourceManager) -> None:
-        """Begin a run on an idle machine."""
+        """Called once at the start of a simulation, when the machine is idle: keep the manager."""
         self.manager = manager
 
     def submitted(self, job: Job) -> None:
-        """A job was submitted."""
+        """Called when a user has submitted a job."""
 
     def ended(self, job: Job) -> None:
-        """Hear that a job has ended, by itself or killed; its hosts are free again."""
+        """Called when a job has ended, by itself or killed; its hosts are free again."""
 
     def killed(self, job: Job) -> None:
-        """Hear that a kill of this scheduler was carried out."""
+        """Called when the engine has carried out a kill that this scheduler asked for."""
 
     def progressed(self, job: Job, progress: Any) -> None:
-        """Reports how far a killed job had come, before :meth:`killed`."""
+        """Called before :meth:`killed`, with how much of its work the killed job had done."""
 
     def cancelled(self, job: Job) -> None:
-        """Hear that its user cancels a job; an error unless overridden."""
+        """Called when a user cancels a job that waits; by default an error."""
         raise SimulationError(
-            f"job {job.id} was cancelled, and {type(self).__name__} does not know how to take a "
-            "job out of its queue; it has to implement cancelled"
+            f"job {job.id} was cancelled by its user, but scheduler {type(self).__name__} has no "
+            "method cancelled(job), which would remove the job from its queue"
         )
 
     def joined(self, job: Job) -> None:
-        """Hear that somebody else has started a job at ``job.start``; its hosts are taken."""
+        """Called when a job was started by somebody else at ``job.start``; its hosts are in use."""
 
     def hosts_changed(self, announced: int) -> None:
-        """Hear that hosts have left or returned, or that no more will.
+        """Called when hosts have left or returned, when ``announced`` more will leave, or when no
+        more will.
 
-        Or that ``announced`` more will leave than was known. The manager's ``capacity`` and
-        ``free`` say what is present.
+        The manager's ``capacity`` and ``free`` say which hosts are present.
         """
 
     def all_submitted(self) -> None:
-        """Users submit no more jobs."""
+        """Called when users will submit no more jobs."""
 
     def called(self) -> None:
-        """Hear that the date of a requested call has come."""
+        """Called at a date for which the scheduler has asked by ``manager.call_at``."""
 
     def notified(self, notification: object) -> None:
-        """Anything else happened."""
+        """Called with each notification of the engine for which there is no other hook."""
 
     def decide(self) -> None:
-        """Decide, after all events of a message."""
+        """Called once per message, after the hooks of all its events: start, reject or kill jobs
+        here.
+        """
 
     def finished(self) -> None:
-        """Hear that the run is over."""
+        """Called when the simulation is over."""
 
     def planned_starts(self) -> dict[str, float]:
-        """Return the planned starts (seconds) of the waiting jobs that have one, by id."""
+        """Return the planned starts (seconds) of waiting jobs by id; jobs without one are
+        left out.
+        """
         return {}

@@ -42,14 +42,16 @@ class RejectJob(msgspec.Struct, frozen=True):
 
 
 class KillJob(msgspec.Struct, frozen=True):
-    """Kill running jobs; the engine answers JOB_COMPLETED for each job and one JOB_KILLED."""
+    """Kill running jobs; the engine answers with JOB_COMPLETED for each job and one JOB_KILLED for
+    all.
+    """
 
     TYPE: ClassVar = "KILL_JOB"
     job_ids: list[str]
 
 
 class CallMeLater(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Request a call at a date later than now (seconds); Batsim 5 gives the call a name."""
+    """Ask the engine for a REQUESTED_CALL event at a later date (seconds)."""
 
     TYPE: ClassVar = "CALL_ME_LATER"
     timestamp: float
@@ -57,7 +59,7 @@ class CallMeLater(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class RegisterJob(msgspec.Struct, frozen=True):
-    """Add a job to the simulation; its profile must exist in its workload."""
+    """Submit a new job during the simulation; its execution profile must exist in its workload."""
 
     TYPE: ClassVar = "REGISTER_JOB"
     job_id: str
@@ -65,7 +67,7 @@ class RegisterJob(msgspec.Struct, frozen=True):
 
 
 class RegisterProfile(msgspec.Struct, frozen=True):
-    """Add a profile to a workload, which is made if it does not exist."""
+    """Add an execution profile to a workload; the workload is made if it does not exist."""
 
     TYPE: ClassVar = "REGISTER_PROFILE"
     workload_name: str
@@ -74,7 +76,7 @@ class RegisterProfile(msgspec.Struct, frozen=True):
 
 
 class SetJobMetadata(msgspec.Struct, frozen=True):
-    """Attach a text to a job, for the last column of ``_jobs.csv``."""
+    """Attach a text to a job; Batsim writes it to the last column of ``_jobs.csv``."""
 
     TYPE: ClassVar = "SET_JOB_METADATA"
     job_id: str
@@ -82,7 +84,7 @@ class SetJobMetadata(msgspec.Struct, frozen=True):
 
 
 class ChangeJobState(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Force a job's state (for schedulers that execute jobs themselves)."""
+    """Set a job's state, for schedulers that execute jobs themselves instead of the engine."""
 
     TYPE: ClassVar = "CHANGE_JOB_STATE"
     job_id: str
@@ -123,7 +125,9 @@ DECISION_TYPES = {kind.TYPE: kind for kind in get_args(Decision)}
 
 
 class CallPeriodically(msgspec.Struct, frozen=True):
-    """Request calls each ``period`` (seconds), a number of times or until stopped."""
+    """Ask the engine for an event every ``period`` seconds, ``count`` times or (None) until
+    stopped.
+    """
 
     TYPE: ClassVar = "CallMeLaterEvent"
     call_id: str
@@ -132,20 +136,20 @@ class CallPeriodically(msgspec.Struct, frozen=True):
 
 
 class ChangePowerState(HostsInState, frozen=True):
-    """Put hosts into a power state at once, without a transition."""
+    """Put hosts into a power state at once, without the time and energy of a transition."""
 
     TYPE: ClassVar = "ChangeHostsPStateEvent"
 
 
 class StopCalls(msgspec.Struct, frozen=True):
-    """Stop periodic calls; other calls are not affected."""
+    """Stop the periodic calls named ``call_id``."""
 
     TYPE: ClassVar = "StopCallMeLaterEvent"
     call_id: str
 
 
 class StopSimulation(msgspec.Struct, frozen=True):
-    """End the simulation now, even if jobs run or wait."""
+    """End the simulation now, even if jobs are running or waiting."""
 
     TYPE: ClassVar = "ForceSimulationStopEvent"
 

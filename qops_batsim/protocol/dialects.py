@@ -13,30 +13,31 @@ from qops_batsim.protocol.v5.handshake import Features, is_greeting
 
 
 class Dialect(Protocol):
-    """The decision process's side of a conversation with an engine.
+    """Reads and writes the messages of one version of Batsim's protocol, on the scheduler's side.
 
-    With a ``configuration``, the engine has begun by handing that over, and expects a
-    :meth:`hello` before its first message.
+    If :attr:`configuration` is not None, the engine expects :meth:`hello` before its first message.
     """
 
     @property
     def configuration(self) -> str | None:
-        """Scheduler's configuration from the engine's command line; None if messages carry it."""
+        """The scheduler's configuration, a text, from Batsim 5's command line; None in Batsim 4."""
 
     def hello(self, name: str, version: str, features: Features) -> bytes:
-        """Return the answer to the engine's first frame."""
+        """Return the frame that answers the engine's first frame: the scheduler's name and
+        requested features.
+        """
 
     def decode(
         self, text: bytes, on_unknown: Callable[[str, float], None] | None = None
     ) -> Message[Event] | None:
-        """Decode an engine's message; None if the message has nothing for a scheduler."""
+        """Return the events in an engine's message, None if no event concerns the scheduler."""
 
     def encode(self, answer: Message[Decision] | None) -> bytes:
-        """Return the answer to the engine."""
+        """Return the message with the scheduler's decisions (None: no decisions) for the engine."""
 
 
 class _Batsim4:
-    """Batsim 3.1 to 4.2, whose first frame is a message."""
+    """Messages of Batsim 3.1 to 4.2, which has no greeting before the first message."""
 
     configuration = None
 
@@ -54,7 +55,7 @@ class _Batsim4:
 
 
 def dialect_of(first_frame: bytes) -> Dialect:
-    """Return the dialect of an engine's first frame.
+    """Return the version of Batsim's protocol that an engine speaks, recognised by its first frame.
 
     >>> dialect_of(bytes(4)).configuration
     ''

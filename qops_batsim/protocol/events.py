@@ -31,7 +31,7 @@ JOB_RUNS = "job_runs"
 
 
 class HostDescription(msgspec.Struct, frozen=True):
-    """A host as announced at the beginning of the simulation."""
+    """A host, as the engine describes it at the beginning of the simulation."""
 
     id: int
     name: str
@@ -41,7 +41,8 @@ class HostDescription(msgspec.Struct, frozen=True):
 
 
 class EngineConfig(msgspec.Struct, frozen=True, kw_only=True, rename="kebab"):
-    """The ``config`` object of :class:`SimulationBegins`; missing fields have defaults.
+    """The engine's options in the ``config`` object of :class:`SimulationBegins`; all have
+    defaults.
 
     Batsim 3.1 never forgets a profile, and does not tell whether it may be reused.
     """
@@ -59,7 +60,9 @@ class EngineConfig(msgspec.Struct, frozen=True, kw_only=True, rename="kebab"):
 
 
 class SimulationBegins(msgspec.Struct, frozen=True, kw_only=True):
-    """First message: hosts, options, profiles by workload and name."""
+    """First event of a simulation: the hosts, the engine's options, and the jobs' execution
+    profiles.
+    """
 
     TYPE: ClassVar = "SIMULATION_BEGINS"
     nb_resources: int
@@ -75,13 +78,15 @@ class SimulationBegins(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SimulationEnds(msgspec.Struct, frozen=True):
-    """Last message: nothing more will happen."""
+    """Last event of a simulation: nothing more will happen."""
 
     TYPE: ClassVar = "SIMULATION_ENDS"
 
 
 class JobSubmitted(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A user submitted a job; ``profile`` is present only when profiles are forwarded."""
+    """A user submitted a job; ``profile`` is given only if the engine forwards execution
+    profiles.
+    """
 
     TYPE: ClassVar = "JOB_SUBMITTED"
     job_id: str
@@ -100,7 +105,9 @@ class JobCompleted(msgspec.Struct, frozen=True):
 
 
 class JobKilled(msgspec.Struct, frozen=True):
-    """Answer to KILL_JOB: the jobs named there, and the progress of those that it killed."""
+    """The engine has carried out a KILL_JOB decision; ``progress`` is given for jobs that were
+    really killed.
+    """
 
     TYPE: ClassVar = "JOB_KILLED"
     job_ids: list[str]
@@ -108,9 +115,9 @@ class JobKilled(msgspec.Struct, frozen=True):
 
 
 class RequestedCall(msgspec.Struct, frozen=True, omit_defaults=True):
-    """The date requested by CALL_ME_LATER has come (in Batsim 5, with the name of the call).
+    """The date for which a scheduler asked by CALL_ME_LATER has come.
 
-    ``last`` tells that of a number of calls no other will come.
+    In Batsim 5 the call has the name ``call_id``; ``last`` tells that it is the last of several.
     """
 
     TYPE: ClassVar = "REQUESTED_CALL"
@@ -119,20 +126,20 @@ class RequestedCall(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class HostsInState(msgspec.Struct, frozen=True):
-    """Hosts in a power state."""
+    """Some hosts, and the power state that they are in or shall get."""
 
     resources: HostSet
     state: str
 
 
 class ResourceStateChanged(HostsInState, frozen=True):
-    """Hosts have reached another power state."""
+    """Hosts have reached the power state that the scheduler asked for."""
 
     TYPE: ClassVar = "RESOURCE_STATE_CHANGED"
 
 
 class JobMessage(msgspec.Struct, frozen=True):
-    """A message between a job and the scheduler."""
+    """A message from a job to the scheduler or from the scheduler to a job."""
 
     job_id: str
     msg: Any
@@ -145,7 +152,7 @@ class FromJobMessage(JobMessage, frozen=True):
 
 
 class OpenObject:
-    """A JSON object with ``fields`` that are not all known in advance."""
+    """An event or decision whose JSON object may have any fields; they are kept in ``fields``."""
 
     __slots__ = ("fields",)
     TYPE: ClassVar[str]
@@ -163,7 +170,7 @@ class OpenObject:
 
 
 class Notify(OpenObject):
-    """A notification: its ``type``, with further fields for some types.
+    """A notification: its ``type`` says what happened, further fields depend on the type.
 
     From Batsim: ``no_more_static_job_to_submit``, ``event_machine_available``…, and external events
     it was told to forward. From a module: ``registration_finished`` and ``continue_registration``.
@@ -174,7 +181,7 @@ class Notify(OpenObject):
 
     @classmethod
     def of(cls, type: str, **fields: Any) -> Notify:  # noqa: A002 - the field's name in Batsim
-        """Return the notification of a type."""
+        """Return a notification of the given type with further fields."""
         return cls({"type": type, **fields})
 
     @property
@@ -183,7 +190,7 @@ class Notify(OpenObject):
 
 
 class Query(OpenObject):
-    """A question, from either side, e.g. ``{"requests": {"consumed_energy": {}}}``.
+    """A question of the engine or the scheduler, such as ``{"requests": {"consumed_energy": {}}}``.
 
     Batsim asks for ``estimate_waiting_time``; a module asks for ``consumed_energy``.
     """
@@ -193,7 +200,7 @@ class Query(OpenObject):
 
 
 class Answer(OpenObject):
-    """Answer to a :class:`Query`, e.g. ``consumed_energy``."""
+    """The answer to a :class:`Query`, such as the consumed energy."""
 
     __slots__ = ()
     TYPE = "ANSWER"
@@ -218,7 +225,8 @@ EVENT_TYPES = {kind.TYPE: kind for kind in get_args(Event)}
 
 
 def told_in_text(text: str) -> dict[str, Any]:
-    """Return the Batsim 4 event in the text of a generic Batsim 5 event; empty if none.
+    """Return the Batsim 4 event that is written as JSON in a Batsim 5 event's text; {} if there is
+    none.
 
     >>> told_in_text('{"type": "machine_unavailable", "resources": "0-3"}')["resources"]
     '0-3'

@@ -24,21 +24,23 @@ Body = TypeVar("Body")
 
 
 class Stamped(msgspec.Struct, Generic[Body], frozen=True, gc=False):
-    """An event or decision with its date (seconds)."""
+    """An event or decision together with its date (``timestamp``, seconds)."""
 
     timestamp: float
     body: Body
 
 
 class Message(msgspec.Struct, Generic[Body]):
-    """A message of one side: its date (seconds) and its events or decisions in order."""
+    """A message between engine and scheduler: its date (seconds) and its events or decisions in
+    order.
+    """
 
     now: float
     events: list[Stamped[Body]]
 
 
 class WireItem(msgspec.Struct):
-    """An event or decision in a message, its data not yet decoded."""
+    """An event or decision of a message whose data is still JSON text."""
 
     timestamp: float
     type: str
@@ -46,16 +48,17 @@ class WireItem(msgspec.Struct):
 
 
 class WireMessage(msgspec.Struct):
-    """A message whose events or decisions are not yet decoded."""
+    """A message whose events or decisions still have their data as JSON text."""
 
     now: float
     events: list[WireItem]
 
 
 class MessageDecoder:
-    """Decoder of messages with events or decisions of the classes ``kinds``, by name.
+    """Decoder of messages; ``kinds`` gives the class of each type of event or decision.
 
-    The fields that tell the name and hold the content of each are those of one protocol.
+    ``type_field`` and ``data_field`` are the names of the JSON fields with the type and the content
+    of an event or decision; they differ between Batsim 4 and 5.
     """
 
     def __init__(
@@ -78,16 +81,19 @@ class MessageDecoder:
     def decode(
         self, text: bytes | str, on_unknown: Callable[[str, float], None] | None = None
     ) -> Message[Any]:
-        """Decode a message; an unknown type is an InputError unless ``on_unknown`` is given.
+        """Decode a message; an event of unknown type is an InputError, or skipped if ``on_unknown``
+        is given.
 
-        Then that is called with type and date (seconds), and the event is left out.
+        ``on_unknown`` is called with the unknown type and the event's date (seconds).
         """
         if len(text) > MAX_CONTAINERS:
             _check_containers(text.encode() if isinstance(text, str) else text)
         try:
             return self._decoded(text, on_unknown)
         except RecursionError:
-            raise InputError("message: nested too deeply for a Batsim protocol message") from None
+            raise InputError(
+                "message: its JSON objects are nested too deeply to be read as a Batsim message"
+            ) from None
 
     def _decoded(
         self, text: bytes | str, on_unknown: Callable[[str, float], None] | None
@@ -95,7 +101,9 @@ class MessageDecoder:
         try:
             raw = self._shallow.decode(text)
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
-            raise InputError(f"message: {error}; a Batsim protocol message is expected") from None
+            raise InputError(
+                f"message: {error}; a message of Batsim's protocol (JSON) is expected"
+            ) from None
         items: list[Stamped[Any]] = []
         for index, item in enumerate(raw.events):
             where = f"message at {raw.now:g} s, event {index}"
@@ -118,17 +126,17 @@ def _encode_custom(value: Any) -> Any:
         return str(value)
     if isinstance(value, (Job, OpenObject)):
         return value.fields
-    raise NotImplementedError(f"no JSON form for {type(value).__name__}")
+    raise NotImplementedError(f"an object of type {type(value).__name__} has no JSON form")
 
 
 def _decode_custom(kind: type, value: Any) -> Any:
     if kind is HostSet:
         if not isinstance(value, str):
-            raise InputError(f"host set {shown(value)}: a text such as '0-3 5' is expected")
+            raise InputError(f"hosts are {shown(value)}; a text such as '0-3 5' is expected")
         return HostSet.parse(value)
     if kind is Job:
         if not isinstance(value, dict):
-            raise InputError(f"job {shown(value)}: a JSON object is expected")
+            raise InputError(f"job is {shown(value)}; a JSON object is expected")
         return Job.from_fields(value, where="data")
     if issubclass(kind, OpenObject):
         if not isinstance(value, dict):
@@ -136,7 +144,7 @@ def _decode_custom(kind: type, value: Any) -> Any:
         if kind is Notify and not isinstance(value.get("type"), str):
             raise InputError(f"type is {shown(value.get('type'))}; a text is expected")
         return kind(value)
-    raise NotImplementedError(f"no Python form for {kind.__name__}")
+    raise NotImplementedError(f"an object of type {kind.__name__} cannot be read from JSON")
 
 
 _events = MessageDecoder(EVENT_TYPES)
@@ -145,7 +153,7 @@ _encoder = msgspec.json.Encoder(enc_hook=_encode_custom)
 
 
 def encode_message(message: Message[Any]) -> bytes:
-    """Encode a message as JSON, as Batsim reads and writes it."""
+    """Return a message as the JSON text that Batsim 4 reads and writes."""
     return _encoder.encode(
         {
             "now": message.now,
@@ -158,7 +166,7 @@ def encode_message(message: Message[Any]) -> bytes:
 
 
 def rounded_value(value: Any, decimals: int = TOLD_DECIMALS) -> Any:
-    """Round a JSON value as Batsim does: floats to six decimals.
+    """Return a JSON value with all floats rounded to six decimals, as Batsim writes them.
 
     >>> rounded_value({"delay": 2.3456789, "ret": 3})
     {'delay': 2.345679, 'ret': 3}
@@ -179,7 +187,8 @@ def rounded_value(value: Any, decimals: int = TOLD_DECIMALS) -> Any:
 
 
 def rounded_message(message: Message[Body]) -> Message[Body]:
-    """Round a message as Batsim does: dates and all numbers to six decimals.
+    """Return a message with all dates and other floats rounded to six decimals, as Batsim writes
+    them.
 
     Schedulers made for Batsim count on that: some fail on dates that differ by less.
     """
@@ -213,7 +222,7 @@ def _rounded_job(job: Job) -> Job:
 def decode_events(
     text: bytes | str, on_unknown: Callable[[str, float], None] | None = None
 ) -> Message[Event]:
-    """Decode an engine's message.
+    """Return the events in a message of a Batsim 4 engine.
 
     An event of an unknown type is an InputError, unless ``on_unknown`` is given: then that is
     called with type and date (seconds), and the event is left out.
@@ -225,12 +234,14 @@ def decode_events(
 
 
 def decode_decisions(text: bytes | str) -> Message[Decision]:
-    """Decode a decision process's message."""
+    """Return the decisions in a message of a Batsim 4 decision process."""
     return _decisions.decode(text)
 
 
 def check_now(now: float) -> None:
-    """Raise an InputError unless ``now`` (seconds) is a date that an engine can simulate."""
+    """Raise an InputError unless a message's date ``now`` (seconds) is within the range of a
+    simulation.
+    """
     if not abs(now) <= MAX_SECONDS:
         raise InputError(
             f"message: now is {now:g}; a number of seconds up to {MAX_SECONDS:g} is expected"
@@ -241,5 +252,5 @@ def _check_containers(text: bytes) -> None:
     count = text.count(b"{") + text.count(b"[")
     if count > MAX_CONTAINERS:
         raise InputError(
-            f"message: has {count} objects and arrays; up to {MAX_CONTAINERS} are accepted"
+            f"message has {count} JSON objects and arrays; up to {MAX_CONTAINERS} are accepted"
         )

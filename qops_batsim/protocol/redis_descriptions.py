@@ -31,7 +31,8 @@ _data = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 
 class RedisDescriptions:
-    """Job descriptions stored in a Redis server instead of messages.
+    """Batsim's ``--enable-redis``: jobs' descriptions are stored in a Redis server, not in
+    messages.
 
     InputError if the client is not installed, SimulationError if the server does not answer.
     """
@@ -41,7 +42,7 @@ class RedisDescriptions:
             import redis
         except ModuleNotFoundError:
             raise InputError(
-                "--enable-redis needs the Redis client of Python, which is not installed: "
+                "--enable-redis needs Python's Redis client, which is not installed; install it by "
                 "pip install 'qops-batsim[redis]'"
             ) from None
         from redis.backoff import NoBackoff
@@ -65,7 +66,9 @@ class RedisDescriptions:
         self._server.close()
 
     def take_out(self, message: Message[Event]) -> Message[Any]:
-        """Store a message's descriptions; return it without them, as Batsim sends it."""
+        """Store the job descriptions of a message in Redis; return the message with the jobs' ids
+        only.
+        """
         stored: dict[str, bytes] = {}
         told = [Stamped(item.timestamp, self._short(item.body, stored)) for item in message.events]
         if stored:
@@ -73,9 +76,10 @@ class RedisDescriptions:
         return Message(message.now, told)
 
     def put_in(self, answer: bytes) -> bytes:
-        """Return an answer, with the descriptions of the jobs that it registers taken from Redis.
+        """Return a scheduler's message after inserting, from Redis, descriptions of the jobs that
+        it registers.
 
-        InputError if there is none, or the job came in the message.
+        InputError if Redis has no description, or if the message has one itself.
         """
         if b"REGISTER_JOB" not in answer:
             return answer
@@ -109,8 +113,9 @@ class RedisDescriptions:
             return msgspec.Raw(msgspec.json.encode(data))
         if "job" in data:
             raise InputError(
-                f"REGISTER_JOB {shown(job_id)} describes the job; with Redis, its description is "
-                f"expected there, under {shown(self._key(f'job_{job_id}'))}"
+                f"REGISTER_JOB {shown(job_id)} has the job's description in the message; with "
+                "--enable-redis it is expected in the Redis server, under the key "
+                f"{shown(self._key(f'job_{job_id}'))}"
             )
         key = self._key(f"job_{job_id}")
         found = self._ask("GET", key)
@@ -119,8 +124,8 @@ class RedisDescriptions:
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             has = "nothing" if found is None else "no JSON object"
             raise InputError(
-                f"REGISTER_JOB {shown(job_id)}: Redis has {has} under {shown(key)}; "
-                "the job's description is expected"
+                f"REGISTER_JOB {shown(job_id)}: the Redis server has {has} under the key "
+                f"{shown(key)}; the job's description, a JSON object, is expected there"
             ) from None
         self._registered.add(job_id)
         return msgspec.Raw(msgspec.json.encode({**data, "job": msgspec.Raw(found)}))

@@ -34,7 +34,7 @@ from qops_batsim.protocol.redis_descriptions import RedisDescriptions
 
 
 def tcp_address(endpoint: str) -> tuple[str, str] | None:
-    """Return host and port of a TCP endpoint, None for an IPC one."""
+    """Return host and port of an endpoint ``tcp://HOST:PORT``, None for one ``ipc://PATH``."""
     transport, separator, address = endpoint.partition("://")
     if transport == "ipc" and separator and address and "\0" not in address:
         return None
@@ -42,14 +42,16 @@ def tcp_address(endpoint: str) -> tuple[str, str] | None:
     is_port = port == "*" or (port.isascii() and port.isdigit() and int(port[:9]) < 1 << 16)
     if transport != "tcp" or not host or not is_port:
         raise InputError(
-            f"{shown(endpoint)} is no endpoint; tcp://HOST:PORT (port 0 to 65535) or ipc://PATH "
+            f"endpoint is {shown(endpoint)}; tcp://HOST:PORT (port 0 to 65535) or ipc://PATH "
             "is expected"
         )
     return host, port
 
 
 def endpoint_to_bind(endpoint: str, any_interface: bool) -> str:
-    """Return the address to bind; refuse one that other machines can reach, unless allowed."""
+    """Return the address to listen at; InputError if other machines could reach it, unless
+    ``any_interface``.
+    """
     address = tcp_address(endpoint)
     if address is None:
         _refuse_other_files(endpoint.removeprefix("ipc://"))
@@ -59,8 +61,8 @@ def endpoint_to_bind(endpoint: str, any_interface: bool) -> str:
         return f"tcp://127.0.0.1:{port}"
     if not any_interface and not _is_loopback(host):
         raise InputError(
-            f"{shown(endpoint)} is open to other machines, and serves each that connects; "
-            "tcp://127.0.0.1:PORT, or --any-interface to allow it, is expected"
+            f"endpoint {shown(endpoint)} would let anyone on other machines connect; give "
+            "tcp://127.0.0.1:PORT, or allow it by --any-interface"
         )
     return endpoint
 
@@ -73,7 +75,9 @@ def _is_loopback(host: str) -> bool:
 
 
 def _refuse_other_files(path: str) -> None:
-    """Refuse a path with another file, which ZeroMQ would remove."""
+    """Raise an InputError if the path is a file other than a socket: ZeroMQ would delete
+    the file.
+    """
     if path.startswith("@"):
         return  # Linux's abstract names are no files.
     try:
@@ -81,7 +85,10 @@ def _refuse_other_files(path: str) -> None:
     except OSError:
         return  # Nothing there, or ZeroMQ will say what is wrong.
     if not stat.S_ISSOCK(mode):
-        raise InputError(f"ipc://{path}: the file exists and is no socket; a new name is expected")
+        raise InputError(
+            f"ipc://{path}: a file of that name exists and is no socket; the name of a new file is "
+            "expected"
+        )
 
 
 _LOOK_UP_MS = 100
@@ -110,17 +117,19 @@ _MONITORED = struct.Struct("=HI")
 
 
 class ConnectionLost(QopsError):
-    """The peer has left or is silent; the message says which, but does not name the peer."""
+    """The peer closed the connection or did not answer in time; its text has no subject, since
+    the caller adds the peer's name.
+    """
 
 
 class Silence(ConnectionLost):
-    """The peer has been silent for longer than the limit."""
+    """The peer has not sent a message within the time limit."""
 
 
 class _Connections:
-    """A socket's connections: open, silent, or gone.
+    """Tracks which connections of a ZeroMQ socket are open, silent or closed.
 
-    Not all that connects speaks ZeroMQ, and what does not may come and go unnoticed.
+    Programs that do not speak ZeroMQ may connect, too; they may come and go unnoticed.
 
     Attributes
     ----------
@@ -173,12 +182,12 @@ class _Connections:
                 self._greeting.add(connection)
 
     def note_word(self, connection: int) -> None:
-        """Note that a message came over a connection."""
+        """Mark a connection as one over which a message has come, so that it is not silent."""
         self.update()
         self.silent.discard(connection)
 
     def forget(self) -> None:
-        """Forget the connections that have closed or been silent so far."""
+        """Clear the records of closed and of silent connections."""
         self.update()
         self.silent.clear()
         self.left.clear()
@@ -188,7 +197,8 @@ class _Connections:
 
 
 class SocketBounds(TypedDict, total=False):
-    """Limits of a socket's messages and waits.
+    """Limits of a message socket: longest wait, longest message, and a function called while
+    waiting.
 
     ``timeout`` is the longest wait for a message (seconds), None for no end. On a message longer
     than ``max_message_bytes``, ZeroMQ closes the connection before reading it. ``while_waiting`` is
@@ -201,7 +211,9 @@ class SocketBounds(TypedDict, total=False):
 
 
 class MessageSocket:
-    """A socket with limits on messages and waits."""
+    """A ZeroMQ socket with limits on the length of messages and on waits; see
+    :class:`SocketBounds`.
+    """
 
     def __init__(
         self,
@@ -223,13 +235,13 @@ class MessageSocket:
         self._connections = _Connections(self.socket)
 
     def send(self, text: bytes) -> None:
-        """Send a message; it is lost if the peer has left."""
+        """Send a message to the peer; the message is lost if the peer has left."""
         _send(self.socket, text)
 
     def receive(self) -> bytes:
-        """Return the peer's next message.
+        """Wait for the peer's next message and return it.
 
-        ConnectionLost if the peer has left, or said nothing for as long as the timeout.
+        ConnectionLost if the peer has left or has sent nothing within the time limit.
         """
         began = time.monotonic()
         while True:
@@ -247,7 +259,9 @@ class MessageSocket:
                 raise Silence(f"has said nothing for {self._timeout:g} s")
 
     def close(self, linger: float = 0.0) -> None:
-        """Close the socket after at most ``linger`` seconds of sending."""
+        """Close the socket, after at most ``linger`` seconds for messages that are still being
+        sent.
+        """
         if not self.socket.closed:
             self.socket.disable_monitor()
             self._connections.close()
@@ -255,16 +269,17 @@ class MessageSocket:
             self._context.term()
 
     def _next(self, flags: int = 0) -> bytes | None:
-        """Return the next message; None if from another peer, zmq.Again if there is none."""
+        """Return the peer's next message, None if one came from another peer; zmq.Again if there is
+        none.
+        """
         return self._whole(_receive(self.socket, flags))
 
     def _lost(self) -> bool:
-        """Return whether the peer has left."""
         self._connections.update()
         return bool(self._connections.left)
 
     def _last(self) -> bytes:
-        """Return a last message that came just before the peer left, if any."""
+        """Return a message that came just before the peer left; ConnectionLost if there is none."""
         try:
             text = self._next(zmq.NOBLOCK)
         except zmq.Again:
@@ -281,11 +296,11 @@ class MessageSocket:
 
     def _whole(self, frame: bytes) -> bytes:
         if self._skip_frames():
-            raise InputError("message of several frames; one frame is expected")
+            raise InputError("the message has several ZeroMQ frames; one is expected")
         return frame
 
     def _skip_frames(self) -> int:
-        """Skip the remaining frames of a message; return how many these were."""
+        """Discard the remaining frames of a message and return their number."""
         skipped = 0
         while _option(self.socket, zmq.RCVMORE):
             self.socket.recv(copy=False)
@@ -294,7 +309,7 @@ class MessageSocket:
 
 
 class ConnectedSocket(MessageSocket):
-    """The engine's side, connected to a decision process that may start later."""
+    """The engine's socket, connected to a decision process that may start later."""
 
     def __init__(self, **bounds: Unpack[SocketBounds]) -> None:
         super().__init__(zmq.REQ, **bounds)
@@ -320,11 +335,11 @@ class ConnectedSocket(MessageSocket):
 
 
 class ListeningSocket(MessageSocket):
-    """The decision process's side: talks to one engine at a time and refuses other engines.
+    """The scheduler's socket: it serves one engine at a time and refuses others meanwhile.
 
-    The engine is whoever speaks first. With ``check_first`` it is whoever first says what that
-    does not refuse by an InputError, and others come and go meanwhile. ``on_refused`` is called
-    with the reason when something has been refused.
+    The peer that sends the first message is the engine. ``check_first`` is called with that message
+    and may refuse it (and its peer) by an InputError. ``on_refused`` is called with the reason of
+    each refusal.
     """
 
     def __init__(
@@ -354,10 +369,11 @@ class ListeningSocket(MessageSocket):
         self._asked = False
 
     def receive(self, *, from_new_peer: bool = False) -> bytes:
-        """Return the engine's next message; with ``from_new_peer``, the next engine's first.
+        """Wait for the engine's next message, or with ``from_new_peer`` for a new engine's first
+        one; return it.
 
-        ConnectionLost if the engine has left, or said nothing for as long as the timeout; without
-        a check of first messages also if one that was to come has left without a word.
+        ConnectionLost if the engine has left or sent nothing within the time limit; without
+        ``check_first`` also if a new peer has left before its first message.
         """
         if from_new_peer and self._engine:
             self._connections.forget()
@@ -365,9 +381,10 @@ class ListeningSocket(MessageSocket):
         return super().receive()
 
     def dismiss(self, last_word: bytes, patience: float = 0.0) -> None:
-        """Send a last answer to a message that has come or comes within ``patience`` seconds.
+        """Send ``last_word`` as the final answer if a message has come or comes within ``patience``
+        seconds.
 
-        Batsim waits for an answer for ever, and never notices that nothing is there to give one.
+        Without an answer Batsim would wait for ever: it does not notice that the scheduler is gone.
         """
         if self._skip_frames():  # An interrupt has come within a message.
             self._asked = self._speaker == self._engine
@@ -407,7 +424,7 @@ class ListeningSocket(MessageSocket):
         return self._request(delimiter)
 
     def _first(self) -> bytes | None:
-        """Return the first message of the next engine; None if what came is no valid message."""
+        """Return a new engine's first message; None if the message was refused."""
         frame = self.socket.recv(copy=False)
         if self._check_first is not None:
             try:
@@ -423,12 +440,12 @@ class ListeningSocket(MessageSocket):
         return text if self._check_first is not None else self._request(frame.bytes)
 
     def _request(self, delimiter: bytes) -> bytes:
-        """Return the text of a request whose first frame has been read."""
+        """Return the text of a message of which the first frame (``delimiter``) has been read."""
         if delimiter or not _option(self.socket, zmq.RCVMORE):
             self._skip_frames()
             raise InputError(
-                "message without an empty frame before it; a message from a ZeroMQ REQ socket "
-                "is expected"
+                "the message has no empty frame before it; a message from a ZeroMQ REQ socket is "
+                "expected"
             )
         return self._whole(_receive(self.socket, 0))
 
@@ -468,10 +485,11 @@ def listen(
     on_refused: Callable[[str], None] | None = None,
     **bounds: Unpack[SocketBounds],
 ) -> tuple[ListeningSocket, str]:
-    """Open the decision process's side; return it with its endpoint, including the port.
+    """Open a scheduler's socket at an endpoint; return the socket and its endpoint with the actual
+    port.
 
-    Port ``*`` in ``tcp://127.0.0.1:*`` is any free one; ``ipc://PATH`` is accepted as well. With
-    ``any_interface``, so are addresses at which other machines may come in.
+    ``tcp://127.0.0.1:*`` chooses a free port; ``ipc://PATH`` is accepted, too. ``any_interface``
+    allows addresses that other machines can reach.
     """
     address = endpoint_to_bind(endpoint, any_interface)
     listening = ListeningSocket(check_first=check_first, on_refused=on_refused, **bounds)
@@ -480,7 +498,9 @@ def listen(
 
 
 def connect(endpoint: str, **bounds: Unpack[SocketBounds]) -> ConnectedSocket:
-    """Open the engine's side; the decision process may start later."""
+    """Open an engine's socket to a decision process's endpoint; the decision process may start
+    later.
+    """
     tcp_address(endpoint)
     connected = ConnectedSocket(**bounds)
     _attach(connected, connected.socket.connect, endpoint, f"connect to {shown(endpoint)}")
@@ -488,7 +508,7 @@ def connect(endpoint: str, **bounds: Unpack[SocketBounds]) -> ConnectedSocket:
 
 
 def _attach(sockets: MessageSocket, attach: Callable[[str], Any], address: str, what: str) -> None:
-    """Bind or connect a socket to an address."""
+    """Bind or connect a socket to an address; ``what`` says for an error message what was tried."""
     try:
         # Only on request: else "localhost" is ::1, where no process listens.
         sockets.socket.setsockopt(zmq.IPV6, "[" in address)
@@ -503,15 +523,15 @@ _WORDS_SHOWN = 200
 
 
 class RemoteDecisionSide:
-    """Any Batsim decision process, reached over ZeroMQ.
+    """A scheduler in another process that speaks Batsim 4's protocol over ZeroMQ.
 
     Use it as a context manager, or :meth:`close` it.
 
     The decision process listens at ``tcp://HOST:PORT`` or ``ipc://PATH``, and may start later. The
-    timeout among the :class:`SocketBounds` also holds for the first answer.
-    ``on_message`` is called with the date (seconds), ``"Sending"`` or ``"Received"``, and the text
-    of each message. With ``descriptions``, those of jobs travel by that way. Numbers have six
-    decimals, as Batsim's, or ``all_digits``.
+    ``timeout`` of :class:`SocketBounds` also holds for the first answer. ``on_message`` is called
+    for each message with its date (seconds), ``"Sending"`` or ``"Received"``, and its text. With
+    ``descriptions``, jobs' descriptions go through Redis. Numbers are rounded to six decimals as by
+    Batsim, unless ``all_digits``.
     """
 
     def __init__(
@@ -530,7 +550,9 @@ class RemoteDecisionSide:
         self._socket = connect(endpoint, **bounds)
 
     def exchange(self, message: Message[Event]) -> Message[Decision]:
-        """Return the decision process's answer; SimulationError if it gives none."""
+        """Send events to the decision process; return its decisions, SimulationError if it gives
+        none.
+        """
         descriptions = self._descriptions
         if not self._all_digits:
             message = rounded_message(message)
@@ -575,6 +597,6 @@ class RemoteDecisionSide:
 
     def _misunderstood(self, now: float, trouble: str) -> SimulationError:
         return SimulationError(
-            f"at {now:.6f} s: the decision process at {self.endpoint} answered a wrong "
-            f"message: {trouble}"
+            f"at {now:.6f} s: the decision process at {self.endpoint} sent an invalid "
+            f"answer: {trouble}"
         )

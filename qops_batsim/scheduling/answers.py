@@ -12,14 +12,16 @@ from qops_batsim.scheduling.refusal import OfferOutcome, Refusal, RefusalKind
 
 
 class Offer(NamedTuple):
-    """A later deadline offered to a user, and why the requested one could not be kept."""
+    """A later deadline (seconds) offered to a job whose requested deadline could not be kept, and
+    why not.
+    """
 
     deadline: float
     taken: bool
     refusal: Refusal
 
     def note(self, record: QosRecord) -> str:
-        """Record the offer for a job; return its metadata text."""
+        """Write the offer into the job's record; return a text about it for the job's metadata."""
         record.offered_deadline = self.deadline
         if self.taken:
             record.reasons = (replace(self.refusal, offer=OfferOutcome.TAKEN),)
@@ -29,12 +31,12 @@ class Offer(NamedTuple):
 
 
 class AdmissionAnswer(NamedTuple):
-    """The answer to a new job.
+    """A scheduler's answer to a new job: admitted, refused, or offered a later deadline.
 
     Attributes
     ----------
     refusal
-        Why it was not taken; None if it was.
+        Why the job was not admitted with its own deadline; None if it was.
     blamed
         Number of the job whose deadline blocked the requested one, or -1.
     offer
@@ -47,17 +49,20 @@ class AdmissionAnswer(NamedTuple):
 
     @property
     def offered(self) -> float | None:
-        """The offered deadline (seconds), or None."""
+        """The deadline (seconds) that was offered instead of the requested one, None without an
+        offer.
+        """
         return None if self.offer is None else self.offer.deadline
 
 
 def refusal_of(code: int, processors: int, size: int, gone: int) -> Refusal:
-    """Return why a job of this width can never run, or was dropped from the queue.
+    """Return the Refusal that a row of the decision log stands for, of a job that can never run or
+    was cancelled.
 
     Parameters
     ----------
     code
-        That of the kind, in a row of the log of decisions (:mod:`~qops_batsim.core.plan_log`).
+        Number of the kind of refusal in the row (:mod:`~qops_batsim.core.plan_log`).
     size, gone
         Hosts of the machine, and those that have gone away for ever.
     """
@@ -68,4 +73,4 @@ def refusal_of(code: int, processors: int, size: int, gone: int) -> Refusal:
             return Refusal(kind=kind, processors=processors, machine_size=size, hosts=gone)
         case RefusalKind.CANCELLED:
             return Refusal(kind=kind)
-    raise ValueError(f"no row has the code {code}")
+    raise ValueError(f"a row of the decision log has no refusal of code {code}")

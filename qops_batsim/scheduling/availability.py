@@ -10,11 +10,13 @@ from qops_batsim.timing import duration_on_grid, end_of, on_grid
 
 
 class NotFreeError(SimulationError, ValueError):
-    """Processors to be reserved are not free, or processors to be released are."""
+    """Raised when processors to reserve are not free, or when processors to give back were not
+    reserved.
+    """
 
 
 class AvailabilityProfile:
-    """Free processors over future time.
+    """The availability profile: how many processors are free from each date on.
 
     Dates are rounded to whole microseconds, and durations up to them.
 
@@ -42,21 +44,23 @@ class AvailabilityProfile:
 
     @classmethod
     def like(cls, profile: Profile, processors: int) -> AvailabilityProfile:
-        """Return a copy of a profile of a machine with ``processors`` processors. O(steps)."""
+        """Return a copy of a core :class:`Profile` for a machine of ``processors`` processors.
+        O(steps).
+        """
         made = cls(processors)
         made._profile.copy_from(profile)
         return made
 
     def copy(self) -> AvailabilityProfile:
-        """Return an independent copy. O(steps)."""
+        """Return an independent copy of the profile. O(steps)."""
         made = AvailabilityProfile(self.processors)
         made._profile.copy_from(self._profile)
         return made
 
     def earliest_fit(self, after: float, duration: float, processors: int) -> float:
-        """Return the first date with enough free processors for a duration. O(steps).
+        """Return the first date from ``after`` on (seconds) at which a job fits; infinite if it
+        never fits. O(steps).
 
-        Infinite if the job never fits.
         """
         _check_numbers(processors, after=after, duration=duration)
         after = max(on_grid(float(after)), self._profile.start)
@@ -68,31 +72,31 @@ class AvailabilityProfile:
         Raises
         ------
         NotFreeError
-            Fewer are free at some moment.
+            Fewer processors are free at some moment.
         """
         start, end = _on_grid(start, duration, processors)
         for date, free in self._profile.steps_between(start, end):
             if free < processors:
                 raise NotFreeError(
-                    f"{processors} processors are not free at {date:g} s: only {free} are"
+                    f"{processors} processors cannot be reserved: {free} are free at {date:g} s"
                 )
         self._profile.reserve(start, end, processors)
 
     def release(self, start: float, duration: float, processors: int) -> None:
-        """Give back processors from ``start`` for ``duration`` seconds. O(steps).
+        """Give back processors reserved from ``start`` for ``duration`` seconds. O(steps).
 
         Raises
         ------
         NotFreeError
-            They were not all reserved.
+            The processors were not all reserved.
         """
         start, end = _on_grid(start, duration, processors)
         self._profile.release(start, end, processors)
         if self._profile.highest_free() > self.processors:
             self._profile.reserve(start, end, processors)
             raise NotFreeError(
-                f"{processors} processors from {start:g} s for {duration:g} s cannot be "
-                "given back: they were not all reserved"
+                f"{processors} processors cannot be released from {start:g} s for {duration:g} s: "
+                "they were not all reserved"
             )
 
     def trim(self, now: float) -> None:
@@ -104,7 +108,7 @@ class AvailabilityProfile:
         return self._profile.steps()
 
     def _check(self) -> None:
-        """Verify the invariants; for tests."""
+        """Raise an AssertionError unless the profile's invariants hold; for tests."""
         self._profile.check(self.processors)
 
 
@@ -115,7 +119,9 @@ def _check_numbers(processors: object, **seconds: object) -> None:
 
 
 def _on_grid(start: float, duration: float, processors: int) -> tuple[float, float]:
-    """Return start and end on the grid of dates; an empty interval ends at its start."""
+    """Return start and end (seconds), rounded to microseconds; the end is the start if the duration
+    is 0.
+    """
     _check_numbers(processors, start=start, duration=duration)
     start = on_grid(float(start))
     if duration <= 0:

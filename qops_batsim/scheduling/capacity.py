@@ -18,7 +18,7 @@ from qops_batsim.scheduling.refusal import Refusal, RefusalKind
 
 
 class Window(NamedTuple):
-    """Announced maintenance: hosts are away between two dates (seconds)."""
+    """An announced maintenance window: its hosts are away from ``since`` to ``until`` (seconds)."""
 
     hosts: HostSet
     since: float
@@ -27,13 +27,15 @@ class Window(NamedTuple):
 
     @classmethod
     def told(cls, notice: Notify) -> Window:
-        """Return the window announced by a notification."""
+        """Return the maintenance window that a notification of the engine announces."""
         hosts = HostSet.parse(str(notice.fields.get("resources", "")))
         return cls(hosts, float(notice.fields["start"]), float(notice.fields["end"]))
 
 
 def note_hosts(manager: ResourceManager, notice: Notify) -> int | None:
-    """Process a notification; return how many hosts will leave, None if it is not about hosts."""
+    """Update which hosts are present from a notification; return how many will leave later, None if
+    it is not about hosts.
+    """
     capacity = manager.capacity or Capacity(manager.machine_size)
     capacity.is_planned = manager.plans
     lost = capacity.note(notice)
@@ -45,9 +47,9 @@ def note_hosts(manager: ResourceManager, notice: Notify) -> int | None:
 
 
 def maintenance_begins(manager: ResourceManager) -> bool:
-    """Separate maintenance that has begun from other outages; return whether any has begun.
+    """Mark maintenance windows that have begun at the current date; return whether there are any.
 
-    The manager recounts its free hosts then.
+    If so, the manager recounts its free hosts.
     """
     capacity = manager.capacity
     if capacity is None or not capacity.windows:
@@ -59,26 +61,24 @@ def maintenance_begins(manager: ResourceManager) -> bool:
 
 
 def why_never(manager: ResourceManager, job: Job) -> Refusal | None:
-    """Return why a job can never run, None if it may still run."""
+    """Return why a job can never run on the machine, None if it may still run."""
     capacity: Capacity = manager.capacity or Capacity(manager.machine_size)
     return capacity.never_fits(job.processors)
 
 
 class Capacity:
-    """Which hosts are away or will be, and whether they may still return.
+    """Which hosts are away or in maintenance, now or later, and whether this may still change.
 
     Attributes
     ----------
     machine_size
         Number of hosts, whether they are there or not.
     away
-        The hosts that are away, nobody knows until when.
+        The hosts that are away without a known date of return.
     is_planned
-        Whether jobs are planned, so that none is to run when all hosts are under maintenance.
-    windows
-        Announced maintenance that is not over, by start.
-    is_final
-        Whether no host will leave or return any more.
+        Whether the scheduler plans starts ahead, so that it can leave all hosts free for
+        maintenance. windows Announced maintenance that is not over, by start. is_final Whether no
+        host will leave or return any more.
     """
 
     __slots__ = ("away", "is_final", "is_planned", "machine_size", "windows")
@@ -92,11 +92,14 @@ class Capacity:
 
     @property
     def present(self) -> int:
-        """Number of present hosts, including those under maintenance. O(hosts / 64)."""
+        """Number of hosts that are not away; hosts in maintenance count as present. O(hosts
+        / 64).
+        """
         return self.machine_size - len(self.away)
 
     def closed(self, *, drains: bool) -> HostSet:
-        """Return the hosts on which nothing may start, drained ones included.
+        """Return the hosts that are away, in maintenance or (``drains``) drained: no job may start
+        on them.
 
         O(windows).
         """
@@ -107,20 +110,23 @@ class Capacity:
         return closed
 
     def is_drained(self, window: Window) -> bool:
-        """Return whether a window's hosts accept no new jobs from its announcement on.
+        """Return whether the hosts of a maintenance window accept no new job from its announcement
+        on.
 
-        So they are for a scheduler that plans with numbers of processors: which of them a job will
-        have is not known, and it may reach into the window on others. If none are left it cannot.
-        They always are for one that does not plan.
+        They accept none (are drained) if the scheduler does not plan ahead, or if other hosts are
+        left: a plan of processor counts does not know which hosts a job will get, and a job on
+        other hosts may run into the window. If the window takes all present hosts, the plan keeps
+        it free.
         """
         others = HostSet.first(self.machine_size) - self.away - window.hosts
         return bool(others) or not self.is_planned
 
     def note(self, notice: Notify) -> HostSet | None:
-        """Process that hosts leave, return or will leave, or that no host will do so any more.
+        """Update from a notification that hosts leave, return, will have maintenance, or will
+        change no more.
 
-        Returned is what nobody knew of that is not there now or later; None if no hosts are told.
-        O(windows).
+        Return the hosts whose loss, now or later, was not known before; None if the notification
+        names no hosts. O(windows).
         """
         if notice.type == NO_MORE_EXTERNAL_EVENTS:
             self.is_final = True
@@ -145,10 +151,12 @@ class Capacity:
         return hosts
 
     def check_dates(self, now: float) -> HostSet | None:
-        """Separate maintenance that has begun from other outages; None if nothing changed.
+        """Mark the maintenance windows that have begun at ``now`` (seconds); return None if nothing
+        has changed.
 
-        Else the hosts are returned that have left though they are under no maintenance yet. Of what
-        happens at one date, the notice of a window is told last. O(windows).
+        Otherwise return the hosts that turn out to have left without maintenance. At one date, the
+        engine announces a window after the other events, so only now can the two be told apart.
+        O(windows).
         """
         gone = self.away
         for window in self.windows:
@@ -167,7 +175,7 @@ class Capacity:
         return lost
 
     def never_fits(self, processors: int) -> Refusal | None:
-        """Return why a job of this width can never run, None if it can."""
+        """Return why a job of this many processors can never run, None if it may still run."""
         size = self.machine_size
         if not 1 <= processors <= size:
             return Refusal(kind=RefusalKind.TOO_WIDE, processors=processors, machine_size=size)

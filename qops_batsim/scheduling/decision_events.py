@@ -35,7 +35,9 @@ Cause = Literal[
 
 
 class LogHeader(msgspec.Struct, frozen=True, kw_only=True):
-    """First line of a decision log: :data:`FORMAT`, version, and scheduler."""
+    """First line of a decision log: format, version, scheduler with its options, and
+    machine size.
+    """
 
     format: str
     version: int
@@ -47,7 +49,9 @@ class LogHeader(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Submission(NamedTuple):
-    """A job's request (times in seconds); None for each field that the job does not ask for."""
+    """A submitted job and what its user asks for (times in seconds); None for what is not asked
+    for.
+    """
 
     job: str
     submission: float
@@ -73,7 +77,7 @@ class _Event(
 
 
 class Submitted(_Event, frozen=True, kw_only=True):
-    """A job asked for admission.
+    """Event of a decision log: a job was submitted and asks for admission.
 
     Attributes
     ----------
@@ -99,13 +103,15 @@ class Submitted(_Event, frozen=True, kw_only=True):
     checkpoint: float | None = None
 
 
-def told(refusal: Refusal | None) -> dict[str, Any]:
-    """Return a refusal as event fields: in words, and typed."""
+def refusal_fields(refusal: Refusal | None) -> dict[str, Any]:
+    """Return the fields ``reason`` (a sentence) and ``refusal`` of an event; {} if nothing was
+    refused.
+    """
     return {} if refusal is None else {"reason": sentence(refusal), "refusal": refusal}
 
 
 def refusal_of(event: Admitted | Refused | Dropped | Late) -> Refusal | None:
-    """Return the refusal in an event; only in words if another version wrote it."""
+    """Return the Refusal that a logged event gives as its reason, None if it has none."""
     found = event.refusal
     if found is not None and found.kind is not RefusalKind.FREE_TEXT:
         return found
@@ -113,12 +119,13 @@ def refusal_of(event: Admitted | Refused | Dropped | Late) -> Refusal | None:
 
 
 class Admitted(_Event, frozen=True, kw_only=True):
-    """A job was admitted, with a promised start and deadline (seconds, absolute).
+    """Event of a decision log: a job was admitted, with a planned start and a promised deadline
+    (seconds).
 
-    Where the deadline is an offer rather than the requested one, ``reason`` says why that was
-    refused, ``refusal`` the same typed, and ``blamed`` names the job whose deadline stood in the
-    way. ``target`` is what the plan aims at, if not the deadline: where news of the
-    job was late, it is later by as much.
+    If the deadline is an offer, ``reason`` (a sentence) and ``refusal`` say why the requested one
+    was refused, and ``blamed`` names the job whose deadline stood in the way. ``target`` is the
+    date that the plan aims at, if not the deadline: it is later if the submission was reported
+    late.
     """
 
     job: str
@@ -132,7 +139,9 @@ class Admitted(_Event, frozen=True, kw_only=True):
 
 
 class Refused(_Event, frozen=True, kw_only=True):
-    """A job was refused; ``offered`` is the later deadline that its user declined (seconds)."""
+    """Event of a decision log: a job was refused; ``offered`` is a later deadline that its user
+    declined (seconds).
+    """
 
     job: str
     reason: str
@@ -142,7 +151,7 @@ class Refused(_Event, frozen=True, kw_only=True):
 
 
 class Moved(_Event, frozen=True, kw_only=True):
-    """Promised starts moved, all for one cause.
+    """Event of a decision log: planned starts of waiting jobs were moved, all for one cause.
 
     Attributes
     ----------
@@ -164,10 +173,10 @@ class Moved(_Event, frozen=True, kw_only=True):
 
 
 class Killed(_Event, frozen=True, kw_only=True):
-    """A running job is to be killed for the new job ``by``.
+    """Event of a decision log: a running job is to be killed to make room for the new job ``by``.
 
-    Its work waits as the job ``again`` from now on, with a promised start (seconds), without the
-    seconds of the run that are ``saved``, if any are.
+    The killed job waits to run again as the job ``again``, with a planned ``start`` (seconds). The
+    first ``saved`` seconds of its work need not be repeated.
     """
 
     job: str
@@ -178,13 +187,17 @@ class Killed(_Event, frozen=True, kw_only=True):
 
 
 class Withdrawn(_Event, frozen=True, kw_only=True):
-    """A job to be killed had ended by itself, so ``job``, which would repeat it, is withdrawn."""
+    """Event of a decision log: the planned restart ``job`` is removed, as the job to be killed had
+    ended by itself.
+    """
 
     job: str
 
 
 class Dropped(_Event, frozen=True, kw_only=True):
-    """A waiting job left the queue: it can never run any more, or its user cancelled it."""
+    """Event of a decision log: a waiting job left the queue, as it can never run or its user
+    cancelled it.
+    """
 
     job: str
     reason: str
@@ -192,17 +205,17 @@ class Dropped(_Event, frozen=True, kw_only=True):
 
 
 class Resized(_Event, frozen=True, kw_only=True):
-    """Hosts have left or returned.
+    """Event of a decision log: hosts have left the machine or returned.
 
     Attributes
     ----------
     present
         Number of hosts that are there now.
     under
-        Jobs that run on hosts that have left, with how many: they go on, but these do not
-        come free at the end.
+        Jobs that run on hosts that have left, each with the number of these hosts. The jobs go on;
+        these hosts do not come free at the jobs' ends.
     final
-        Whether it is known that no more will leave or return.
+        Whether no more hosts will leave or return.
     """
 
     present: Processors
@@ -211,13 +224,15 @@ class Resized(_Event, frozen=True, kw_only=True):
 
 
 class LateNews(_Event, frozen=True, kw_only=True):
-    """The engine's news is late from now on: the scheduler tolerates lateness up to its grace."""
+    """Event of a decision log: the engine's messages come late; from now on delays up to the grace
+    are tolerated.
+    """
 
 
 class Started(_Event, frozen=True, kw_only=True):
-    """A job started; its expected end is ``end`` (seconds).
+    """Event of a decision log: a job started; its expected end is ``end`` (seconds).
 
-    It counts as started ``late`` seconds before, when it was planned to.
+    In the plan it counts as started ``late`` seconds earlier, at its planned start.
     """
 
     job: str
@@ -226,24 +241,29 @@ class Started(_Event, frozen=True, kw_only=True):
 
 
 class Slipped(_Event, frozen=True, kw_only=True):
-    """A running job now counts from its actual start, until ``end`` (seconds)."""
+    """Event of a decision log: a job started late, so its expected end is moved to ``end``
+    (seconds).
+    """
 
     job: str
     end: float | None = None
 
 
 class Outlived(_Event, frozen=True, kw_only=True):
-    """A running job exceeded its estimate; ``end`` is its new expected end (seconds)."""
+    """Event of a decision log: a running job exceeded its estimate; ``end`` is its new expected end
+    (seconds).
+    """
 
     job: str
     end: float | None = None
 
 
 class Late(_Event, frozen=True, kw_only=True):
-    """A waiting job can no longer keep its promise; ``deadline`` is its new target (seconds).
+    """Event of a decision log: a waiting job cannot end by its promise; ``deadline`` is the new
+    target (seconds).
 
-    With a ``reason`` that is a new promise, unless there is none: then it has no start as long
-    as too few hosts are there.
+    If there is a ``reason``, ``deadline`` is a new promise; None then means that the job has no
+    planned start until hosts return.
     """
 
     job: str
@@ -253,7 +273,7 @@ class Late(_Event, frozen=True, kw_only=True):
 
 
 class Ended(_Event, frozen=True, kw_only=True):
-    """A job ended ``early`` seconds before its expected end.
+    """Event of a decision log: a job ended, ``early`` seconds before its expected end.
 
     After a kill, the expected end is the date of the kill; news of it may take time.
     """

@@ -25,7 +25,7 @@ BLOCK = 1024
 
 
 class DecisionLog:
-    """The decisions logged by the scheduler of one simulation.
+    """The events of a scheduler's decisions in one simulation, for ``PREFIX_decisions.jsonl``.
 
     Attributes
     ----------
@@ -38,18 +38,20 @@ class DecisionLog:
         self.events: Callable[[], Iterator[Event]] = lambda: iter(())
 
     def follow(self, machine_size: int, events: Callable[[], Iterator[Event]]) -> None:
-        """Take the events from this function of the scheduler, for a machine of this size."""
+        """Set the machine's size, and the scheduler's function that yields the events so far."""
         self.processors, self.events = machine_size, events
 
     def lines(self) -> Iterator[bytes]:
-        """Return the events so far in order, each as a JSON object."""
+        """Return the events so far, in order, each as a line of JSON."""
         return map(msgspec.json.Encoder().encode, self.events())
 
 
 def format_decisions(
     log: DecisionLog, *, run_id: str, scheduler: str, options: dict[str, Any]
 ) -> Iterator[bytes]:
-    """Yield the lines of ``_decisions.jsonl`` in blocks; ``scheduler`` is a registered name."""
+    """Yield the contents of ``PREFIX_decisions.jsonl`` in blocks of lines: a header, then the
+    events.
+    """
     header = LogHeader(
         format=FORMAT,
         version=VERSION,

@@ -27,8 +27,8 @@ from qops_batsim.scheduling.decision_events import (
     Submission,
     Submitted,
     Withdrawn,
+    refusal_fields,
 )
-from qops_batsim.scheduling.decision_events import told as fields_of
 from qops_batsim.scheduling.refusal import Refusal, RefusalKind
 
 Row = tuple[int, int, int, int, float, float, float, float]
@@ -50,7 +50,9 @@ def submissions_of(
     estimates: Iterable[float],
     asked: Iterable[QosRequest | None],
 ) -> list[Submission]:
-    """Return the jobs' requests, given as columns."""
+    """Return the jobs as submitted, from one column each of ids, dates, processors, estimates and
+    requests.
+    """
     known = map(_finite, estimates)
     told = zip(*(_ASKED(each or _NOTHING_ASKED) for each in asked), strict=True)
     columns = zip(job_ids, dates, processors, known, *told, strict=True)
@@ -74,7 +76,7 @@ def events_of(
     job_of: Callable[[int], Submission],
     worded: Mapping[int, AdmissionAnswer],
 ) -> Iterator[Event]:
-    """Yield the events that the log's rows stand for, in order.
+    """Yield the events of a decision log, in order, from its rows of numbers.
 
     Parameters
     ----------
@@ -115,7 +117,7 @@ def events_of(
                 target=_other(third, second),
                 offered=offer is not None,
                 blamed=None if offer is None or answer.blamed < 0 else name(answer.blamed),
-                **fields_of(None if offer is None else offer.refusal),
+                **refusal_fields(None if offer is None else offer.refusal),
             )  # fmt: skip
         elif kind == rows.MOVED:
             by, moves, cause = [], [], CAUSES[code]
@@ -138,7 +140,7 @@ def events_of(
                 refusal = refusal_of(code, job_of(slot).processors, int(first), int(second))
                 answer = AdmissionAnswer(refusal)
             whose = name(other) if other >= 0 else None
-            why, offered = fields_of(answer.refusal), answer.offered
+            why, offered = refusal_fields(answer.refusal), answer.offered
             yield Refused(date=date, job=name(slot), blamed=whose, offered=offered, **why)
         elif kind == rows.KILLED:
             victim, kills[slot] = name(slot, code), code + 1
@@ -150,7 +152,7 @@ def events_of(
             yield Withdrawn(date=date, job=name(slot, code))
         elif kind == rows.DROPPED:
             refusal = refusal_of(code, job_of(slot).processors, int(first), int(second))
-            yield Dropped(date=date, job=name(slot), **fields_of(refusal))
+            yield Dropped(date=date, job=name(slot), **refusal_fields(refusal))
         elif kind == rows.LATE_NEWS:
             yield LateNews(date=date)
         elif kind == rows.SLIPPED:
@@ -161,14 +163,14 @@ def events_of(
             loss = None
             if second:
                 loss = Refusal(kind=RefusalKind.HOSTS_LOST, date=third, hosts=int(second))
-            yield Late(date=date, job=name(slot), deadline=_finite(first), **fields_of(loss))
+            yield Late(date=date, job=name(slot), deadline=_finite(first), **refusal_fields(loss))
 
 
 def _other(target: float, promise: float) -> float | None:
-    """Return a target for JSON, None if it equals the promise."""
+    """Return a plan's target (seconds), None if it equals the promised deadline."""
     return None if target == promise else float(target)
 
 
 def _finite(number: float) -> float | None:
-    """Return a number for JSON, None if infinite."""
+    """Return the number, None if it is infinite (JSON has no infinity)."""
     return float(number) if abs(number) < math.inf else None

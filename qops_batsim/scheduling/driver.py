@@ -33,7 +33,7 @@ those of an earlier one take effect at once. So they are dated by so much earlie
 
 
 class ModuleDriver:
-    """The decision side of a simulation, run by a scheduler.
+    """Drives a scheduler in a simulation: calls it with the engine's events, returns its decisions.
 
     The same driver serves the embedded engine in process and any engine over a
     socket. Events that no module needs (answers, messages of jobs, power states)
@@ -42,8 +42,7 @@ class ModuleDriver:
     Parameters
     ----------
     any_engine
-        Accept an engine that lacks what the module can do without, as where the engine's
-        options were chosen together with the module.
+        Accept an engine without features that the scheduler wants but can do without.
 
     Attributes
     ----------
@@ -64,7 +63,7 @@ class ModuleDriver:
         }
 
     def exchange(self, message: Message[Event]) -> Message[Decision]:
-        """Return the scheduler's decisions on a message's events, to take effect at its date.
+        """Give a message's events to the scheduler and return its decisions, dated as the message.
 
         InputError if the engine lacks what the module needs.
         """
@@ -74,7 +73,7 @@ class ModuleDriver:
         return Message(now, [Stamped(date, decision) for decision in decisions])
 
     def decisions_on(self, now: float, events: Sequence[Event]) -> list[Decision]:
-        """Return the decisions on these events at a date (seconds); see :meth:`exchange`.
+        """Give events at the date ``now`` (seconds) to the scheduler and return its decisions.
 
         This is how an engine in the same process asks, without messages.
         """
@@ -125,11 +124,11 @@ def _with_full_id(decision: RegisterJob) -> Job:
 
 
 def check_needs(module: SchedulerModule, event: SimulationBegins, *, any_engine: bool) -> None:
-    """Raise an InputError unless an engine has the options that a scheduler needs."""
+    """Raise an InputError if the engine lacks an option that the scheduler requires."""
     if event.config.redis_enabled:
         raise InputError(
-            "the engine was started with --enable-redis: it then describes jobs in Redis "
-            "only, which our schedulers do not read; start it without --enable-redis"
+            "the engine was started with --enable-redis, so its messages have no descriptions of "
+            "jobs, and qops-batsim's schedulers do not read Redis; start the engine without it"
         )
     needs = module.needs
     missing = missing_options(needs, event)
@@ -144,7 +143,9 @@ def check_needs(module: SchedulerModule, event: SimulationBegins, *, any_engine:
 
 
 def system_of(event: SimulationBegins) -> System:
-    """Return the description of the machine for a scheduler."""
+    """Return the machine as the engine describes it at the beginning: hosts, options, execution
+    profiles.
+    """
     return System(
         hosts=tuple(event.compute_resources),
         compute_sharing=event.allow_compute_sharing,

@@ -8,7 +8,8 @@ from qops_batsim.protocol.v5.handshake import Features
 
 
 def missing_options(needs: EngineNeeds, engine: SimulationBegins) -> list[str]:
-    """Return the Batsim options that the scheduler needs and the engine lacks.
+    """Return the command-line options of Batsim that the scheduler needs but the engine was started
+    without.
 
     A Batsim that does not tell whether profiles can be reused (3.1) never forgets one.
     """
@@ -26,7 +27,9 @@ def missing_options(needs: EngineNeeds, engine: SimulationBegins) -> list[str]:
 
 
 def features_of(needs: EngineNeeds) -> Features:
-    """Return the features to request from Batsim 5, which has no options for them."""
+    """Return the features to request from Batsim 5 for a scheduler; Batsim 5 has no command-line
+    options for them.
+    """
     return Features(
         dynamic_registration=needs.dynamic_jobs,
         profile_reuse=needs.dynamic_jobs,

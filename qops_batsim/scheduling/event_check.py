@@ -54,10 +54,11 @@ _AMOUNTS = {
 
 
 class EventCheck:
-    """Checks the messages of one simulation, in order.
+    """Checks the engine's messages in one simulation: hosts exist, jobs' states are possible, dates
+    do not decrease.
 
-    Call :meth:`check` with each message before its events take effect, and :meth:`note` with what
-    is decided on it.
+    Call :meth:`check` with each message before the scheduler handles it, and :meth:`note` with the
+    decisions afterwards.
     """
 
     def __init__(self) -> None:
@@ -75,12 +76,12 @@ class EventCheck:
         }
 
     def check(self, message: Message[Event]) -> None:
-        """Raise an InputError that names event and field if the event is impossible."""
+        """Raise an InputError with event and field if an event of the message is impossible."""
         now = message.now
         if not self._now <= now <= MAX_SECONDS:
             if now < self._now:
                 raise InputError(
-                    f"message at {now:g} s after one at {self._now:g} s; "
+                    f"message at {now:g} s comes after one at {self._now:g} s; "
                     "a date that is not earlier is expected"
                 )
             raise InputError(f"message at {now:g} s; a date up to {MAX_SECONDS:g} s is expected")
@@ -93,9 +94,9 @@ class EventCheck:
                     date = f"timestamp is {item.timestamp:g}"
                     raise InputError(f"{date}; a date up to {MAX_SECONDS:g} s is expected")
                 if ended:
-                    raise InputError("nothing is expected after SIMULATION_ENDS")
+                    raise InputError("follows SIMULATION_ENDS; no further event is expected")
                 if self._hosts is None and type(body) is not SimulationBegins:
-                    raise InputError("SIMULATION_BEGINS is expected first")
+                    raise InputError("is the first event; SIMULATION_BEGINS is expected first")
                 check = self._checks.get(type(body))
                 if check is not None:
                     check(body)
@@ -107,7 +108,7 @@ class EventCheck:
             ended = type(body) is SimulationEnds
 
     def note(self, decisions: Sequence[Decision]) -> None:
-        """Record the scheduler's decisions, which determine the events that are possible later."""
+        """Record the scheduler's decisions: they determine which events are possible later."""
         jobs = self._jobs
         for each in decisions:
             kind = type(each)
@@ -125,20 +126,22 @@ class EventCheck:
 
     def _begins(self, event: SimulationBegins) -> None:
         if self._hosts is not None:
-            raise InputError("within a simulation; one engine at a time is served")
+            raise InputError("comes a second time in a simulation; one is expected")
         hosts = event.compute_resources
         if len(hosts) > MAX_HOSTS:
-            raise InputError(f"compute_resources are {len(hosts)}; up to {MAX_HOSTS} are accepted")
+            raise InputError(
+                f"compute_resources has {len(hosts)} hosts; up to {MAX_HOSTS} are accepted"
+            )
         if event.nb_compute_resources != len(hosts):
             raise InputError(
                 f"nb_compute_resources is {shown(event.nb_compute_resources)}; "
-                f"{len(hosts)}, as compute_resources, is expected"
+                f"{len(hosts)}, the number of hosts in compute_resources, is expected"
             )
         for index, host in enumerate(hosts):
             if host.id != index:
                 raise InputError(
-                    f"compute_resources[{index}]: id is {shown(host.id)}; {index}, its position, "
-                    "is expected"
+                    f"compute_resources[{index}]: id is {shown(host.id)}; {index}, the host's "
+                    "position in the list, is expected"
                 )
         self._hosts = HostSet.first(len(hosts))
         for workload, profiles in event.profiles.items():
@@ -149,7 +152,7 @@ class EventCheck:
         job_id, before = event.job_id, self._jobs.get(event.job_id)
         if event.job.id != job_id:
             raise InputError(
-                f"job.id is {shown(event.job.id)}; {shown(job_id)}, as job_id, is expected"
+                f"job.id is {shown(event.job.id)}; {shown(job_id)}, the same as job_id, is expected"
             )
         # A registered job may have been started, and may even have ended, before its news comes.
         acknowledged = job_id in self._to_acknowledge
@@ -185,9 +188,15 @@ class EventCheck:
     def _killed(self, event: JobKilled) -> None:
         for job_id in event.job_ids:
             if job_id not in self._to_kill:
-                raise InputError(f"job_ids has {shown(job_id)}, which the scheduler did not kill")
+                raise InputError(
+                    f"job_ids has {shown(job_id)}, which the scheduler did not kill; jobs of its "
+                    "KILL_JOB are expected"
+                )
             if isinstance(self._jobs.get(job_id), HostSet):
-                raise InputError(f"job_ids has {shown(job_id)}, whose JOB_COMPLETED has not come")
+                raise InputError(
+                    f"job_ids has {shown(job_id)}, whose JOB_COMPLETED has not come; it is "
+                    "expected before JOB_KILLED"
+                )
         for job_id, progress in event.job_progress.items():
             share = progress.get("progress")
             if share is not None and not (is_amount(share) and share <= 1):
@@ -200,7 +209,9 @@ class EventCheck:
         if event.type in (MACHINES_AWAY, MACHINES_BACK):
             resources = event.fields.get("resources")
             if not isinstance(resources, str):
-                raise InputError(f"resources is {shown(resources)}; a text as '0-3 5' is expected")
+                raise InputError(
+                    f"resources is {shown(resources)}; hosts, a text such as '0-3 5', are expected"
+                )
             self._known_hosts(HostSet.parse(resources), "resources")
 
     def _known_hosts(self, hosts: HostSet, field: str) -> None:
@@ -212,7 +223,7 @@ class EventCheck:
 
 
 def _check_profile(profile: Mapping[str, Any], where: str) -> None:
-    """Check the parts of a profile that schedulers read."""
+    """Raise an InputError if a field of an execution profile that schedulers read is invalid."""
     kind = str(profile.get("type"))
     for field in _AMOUNTS.get(kind, ()):
         amount = profile.get(field, 0)

@@ -29,19 +29,21 @@ _INSTEAD = {"admit": "try_admission"}
 
 
 class InterfaceError(InputError):
-    """A scheduler does not have the expected interface."""
+    """Raised when a user's scheduler class lacks a hook, or has one with wrong arguments or a
+    misspelt name.
+    """
 
 
 def is_ours(kind: type) -> bool:
-    """Return whether a class belongs to this package, so that it needs no check."""
+    """Return whether a class belongs to the package ``qops_batsim``."""
     return kind.__module__.startswith(_OURS)
 
 
 def scheduler_problem(scheduler: Scheduler) -> str | None:
-    """Return what is wrong with the interface of a user's scheduler, or None.
+    """Return what is wrong with the hooks of a user's scheduler class, None if nothing is.
 
-    Its public methods are hooks of ours, or too unlike these to be misspelt. One that is like a
-    hook may be a helper of a class that overrides other hooks: there it leads to a warning.
+    Checked are the types of its options and needs, the hooks' arguments, and public methods whose
+    names resemble a hook: these are an error if the class overrides no hook, else a warning.
     """
     kind = type(scheduler)
     if is_ours(kind):
@@ -70,7 +72,9 @@ def scheduler_problem(scheduler: Scheduler) -> str | None:
 
 
 def _old_name(kind: type[Scheduler], own: Mapping[str, Any]) -> str | None:
-    """Return an error if a class defines a hook under its former name, else None."""
+    """Return an error text if a class defines a hook under the name of a former version,
+    else None.
+    """
     for name, (entry, arguments) in hooks_before().items():
         if name not in own:
             continue
@@ -90,7 +94,7 @@ def _arguments(method: object) -> list[str] | None:
 
 
 def _unknown_name(kind: type[Scheduler], base: type, own: Mapping[str, Any]) -> str | None:
-    """Return an uncalled method that may be a misspelt hook."""
+    """Return an error text if a method seems to be a misspelt hook, else None."""
     unknown = [
         name
         for name, value in own.items()
@@ -121,7 +125,7 @@ def _unknown_name(kind: type[Scheduler], base: type, own: Mapping[str, Any]) -> 
 
 
 def _missing_hook(kind: type[Scheduler]) -> str | None:
-    """Return a hook that a class must override but does not."""
+    """Return an error text if a class lacks the hook that makes decisions, else None."""
     name = next(name for name in _TO_OVERRIDE if name in kind.HOOKS)
     bases = [each for each in kind.__mro__ if name in getattr(each, "HOOKS", {})]
     either = {name, _INSTEAD.get(name, name)}
@@ -130,7 +134,7 @@ def _missing_hook(kind: type[Scheduler]) -> str | None:
 
 
 def _hook_problem(kind: type[Scheduler], name: str) -> str | None:
-    """Return what is wrong with an overridden hook."""
+    """Return an error text if a hook cannot be called with its expected arguments, else None."""
     method, arguments = getattr(kind, name), kind.HOOKS[name].split()
     if not inspect.isfunction(method) or inspect.iscoroutinefunction(method):
         return f"{kind.__name__}.{name} is {shown(method)}; an ordinary method is expected"

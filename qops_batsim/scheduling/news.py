@@ -20,7 +20,8 @@ LATE = 2 * PLAN_TOLERANCE
 
 
 class News:
-    """Lateness of an engine's news; schedulers use the grace once any news has been late.
+    """How late an engine's messages report events; once they do, planners tolerate delays up to the
+    grace.
 
     On a platform with latencies Batsim's own messages take their time: a submission is
     told late, a start takes effect late, an end is told late. Without latencies nothing
@@ -59,13 +60,16 @@ class News:
         options: object,
         profiles: Mapping[str, Mapping[str, Mapping[str, Any]]] | None = None,
     ) -> News:
-        """Return a new object with the grace of a scheduler's options, else with the default."""
+        """Return a new object with the option ``grace`` of a scheduler, or the default grace if it
+        has none.
+        """
         return cls(getattr(options, "grace", GRACE), profiles)
 
     def submitted(self, job: Job, now: float) -> float:
-        """Return the time (seconds) since a job was submitted whose submission is reported now.
+        """Return how late (seconds) a submission is reported at ``now``; 0 if on time or at least
+        the grace.
 
-        0 unless that is less than the grace: what is later is no news of a message's delay.
+        A delay of at least the grace is not one of messages: the job was submitted late then.
         """
         # What was submitted before the simulation is told at its beginning.
         lag = now - max(job.submission_time, 0.0)
@@ -76,47 +80,47 @@ class News:
         return lag
 
     def ended(self, job: Job, start: float, now: float) -> None:
-        """Learn from the news that a job has ended, given its start and the date of now (seconds).
+        """Mark news as late if a job's end is reported, at ``now``, after its longest possible run
+        time (seconds).
 
-        A job that runs longer than its estimate says nothing; nothing runs longer than its
-        walltime, or than the delay that it is.
+        The estimate is no such limit; the walltime is, and so is the length of a delay profile.
         """
         run_time = now - start
         if _threshold(now) < run_time - self._longest(job) < self.grace:
             self.mark_late()
 
     def reachable(self, date: float, now: float, decisions: int) -> float:
-        """Return a date (seconds), or a later one if the engine would hear of it too late.
+        """Return the date (seconds) for a requested call: ``date``, or later if the request would
+        arrive after it.
 
-        To ask for a call at a date that is over is an error. It waits on its way behind the
-        decisions before it, and behind news from hosts, which may take longer than that of jobs.
+        Batsim aborts on a request for a date that is over. The request travels behind the other
+        ``decisions`` of the message and behind messages of hosts, which may take longer.
         """
         return max(date, now + 4 * (decisions + 8) * self.lag) if self.late else date
 
     @property
     def most_lag(self) -> float:
-        """Greatest lateness of a start that still counts as planned (seconds).
+        """Greatest delay (seconds) of a start that changes no plan: half the grace if news is late.
 
-        Half the grace: the other half is for the news of its end.
+        The other half of the grace is for the report of the job's end.
         """
         return self.grace / 2 if self.late else GRID_TOLERANCE
 
     def under_way(self, *, in_parts: bool) -> float:
-        """Return the age of the oldest end whose news may still be under way (seconds).
+        """Return how long ago (seconds) an end may have happened that has not been reported yet.
 
-        That of one date may be told ``in_parts`` though none is late.
+        ``in_parts``: the events of one date may come in several messages even if news is on time.
         """
         if self.late:
             return self.grace
         return GRID_TOLERANCE if in_parts else 0.0
 
     def mark_late(self) -> None:
-        """Use the grace from now on."""
+        """Set that the engine's news is late: delays up to the grace are tolerated from now on."""
         self.late = True
         self.tolerance = max(self.grace, GRID_TOLERANCE)
 
     def _longest(self, job: Job) -> float:
-        """Return the longest possible run time of a job (seconds); infinite if unknown."""
         profile = self._profiles.get(job.id.partition("!")[0], {}).get(job.profile, {})
         known = [job.walltime] if job.walltime is not None else []
         if profile.get("type") == "delay" and isinstance(profile.get("delay"), (int, float)):
@@ -125,14 +129,13 @@ class News:
 
 
 class Hearing:
-    """Events since the last decision, from which late news is recognised.
+    """Collects submissions and ends since the last decision, to find out whether news is late.
 
-    Usually everything is on time, and nothing can be told from that.
 
     Attributes
     ----------
     is_of_use
-        Whether it is to be told anything: as long as no news was seen to be late.
+        Whether events need to be collected: as long as no news was seen to be late.
     newest
         The job that was submitted last.
     ended
@@ -145,7 +148,9 @@ class Hearing:
         self.ended: list[tuple[Job, float]] = []
 
     def judge(self, now: float) -> None:
-        """Judge from the events whether news is late, at the date of a decision (seconds)."""
+        """Find out from the collected events whether the engine's news is late, at the date ``now``
+        (seconds).
+        """
         newest = self.newest
         if newest is not None:
             self.newest = None
@@ -160,9 +165,10 @@ class Hearing:
 
 
 def with_least_grace(options: Options, platform: Platform) -> Options:
-    """Return a scheduler's options with the platform's least grace as default.
+    """Return the options with the default ``grace`` replaced by the least that the platform's
+    latencies need.
 
-    A grace that is not the default is the user's, and stays.
+    A grace other than the default was set by the user and stays.
     """
     if getattr(options, "grace", None) != GRACE:
         return options
@@ -171,5 +177,5 @@ def with_least_grace(options: Options, platform: Platform) -> Options:
 
 
 def _threshold(now: float) -> float:
-    """Return the least lateness that is more than rounding (seconds)."""
+    """Return the lateness (seconds) up to which news counts as on time, since dates are rounded."""
     return LATE + now * 2.0**-50

@@ -34,24 +34,26 @@ _modules: dict[Path, tuple[int, ModuleType, str]] = {}
 
 
 def is_in_file(scheduler: str) -> bool:
-    """Return whether the text is ``FILE.py:CLASS`` rather than a registered name."""
+    """Return whether a scheduler is given as ``FILE.py:CLASS`` rather than by a registered name."""
     path, _, name = scheduler.rpartition(":")
     return (path or name).endswith(".py")
 
 
 def run_prefix(out: str | PathLike[str] | None, scheduler: str) -> str:
-    """Return the prefix of a run's files: in a folder (default ``out/``), the scheduler's name."""
+    """Return the prefix of a run's files; if ``out`` is a folder, the scheduler's name is added."""
     prefix = str(out or "out/")
     return prefix + short_name(scheduler) if prefix.endswith("/") else prefix
 
 
 def short_name(scheduler: str) -> str:
-    """Return a scheduler's name for files and tables; of ``FILE.py:CLASS`` the class."""
+    """Return a scheduler's name for files and tables: of ``FILE.py:CLASS`` only the class."""
     return scheduler.rpartition(":")[2] if is_in_file(scheduler) else scheduler
 
 
 def object_in_file(scheduler: str) -> object:
-    """Load the object that ``FILE.py:CLASS`` names; a file runs again only if it has changed."""
+    """Run the Python file of ``FILE.py:CLASS`` and return the class; run it again only if it has
+    changed.
+    """
     text, _, name = scheduler.rpartition(":")
     path = Path(text or name)
     changed = _time_of_change(scheduler, path)
@@ -66,13 +68,16 @@ def object_in_file(scheduler: str) -> object:
             if isinstance(each, type) and each.__module__ == module.__name__
         ]
         found = did_you_mean(name, classes) if text else f" (known: {', '.join(classes)})"
-        raise InputError(f"scheduler {scheduler!r}: a class of {path} is expected{found}")
+        raise InputError(
+            f"scheduler {scheduler!r}: {path} has no such class; a class of that file is "
+            f"expected{found}"
+        )
     found_object: object = getattr(module, name)
     return found_object
 
 
 def scheduler_of_data(scheduler: str, code: AllowedCode, *, sha256: str | None = None) -> str:
-    """Return a scheduler named in data, running only files that the user allows.
+    """Return a scheduler named in a data file, if its Python file may be run; else an InputError.
 
     A registered name is returned as it is. The file of ``FILE.py:CLASS`` may be run if the user
     names it, wherever it lies now, or if this process has run it at the user's wish before.
@@ -95,21 +100,21 @@ def scheduler_of_data(scheduler: str, code: AllowedCode, *, sha256: str | None =
     is_allowed, before = code is True or path in named, _loaded(path)
     if not (is_allowed or before):
         raise InputError(
-            f"scheduler {scheduler!r} is a Python file, and commands that read data run no "
-            f"such file unasked; if you trust it, give --code {told} (in Python code=[...])"
+            f"scheduler {scheduler!r} is a Python file named in the data, which is not run without "
+            f"your consent; if you trust it, give --code {told} (in Python code=[...])"
         )
     _time_of_change(scheduler, path)
     digest = read_stored(path, what="a Python file with a scheduler").sha256
     if digest != (sha256 or digest) or not (is_allowed or digest == before):
         raise InputError(
-            f"scheduler {scheduler!r} has changed since the run, and may answer otherwise; "
-            "its file as it was then, or a new run, is expected"
+            f"scheduler {scheduler!r}: its file has changed since the run, so its decisions may "
+            "differ; restore the file as it was then, or run the simulation again"
         )
     return f"{path}:{name}" if text else str(path)
 
 
 def _loaded(path: Path) -> str | None:
-    """Return the digest of a file that this process has loaded, else None."""
+    """Return the SHA-256 of a Python file that this process has run, None if it has not."""
     try:
         known = _modules.get(path.resolve())
     except (OSError, ValueError, RuntimeError):
@@ -118,24 +123,28 @@ def _loaded(path: Path) -> str | None:
 
 
 def is_loaded(scheduler: str) -> bool:
-    """Return whether this process has loaded the file of ``FILE.py:CLASS``."""
+    """Return whether this process has already run the Python file of ``FILE.py:CLASS``."""
     text, _, name = scheduler.rpartition(":")
     return _loaded(Path(text or name)) is not None
 
 
 def digest_of_file(scheduler: str) -> str | None:
-    """Return the SHA-256 of a scheduler's file as it was loaded; None for other names."""
+    """Return the SHA-256 of a scheduler's Python file as it was run; None for a registered name."""
     text, _, name = scheduler.rpartition(":")
     known = _modules.get(Path(text or name).resolve()) if is_in_file(scheduler) else None
     return None if known is None else known[2]
 
 
 def _time_of_change(scheduler: str, path: Path) -> int:
-    """Return when a scheduler's file was changed (ns); InputError if it is missing."""
+    """Return when a scheduler's Python file was last modified (nanoseconds); InputError if it is
+    missing.
+    """
     try:
         return path.stat().st_mtime_ns
     except OSError as error:
-        raise InputError(f"scheduler {scheduler!r}: {path}: {error.strerror or error}") from None
+        raise InputError(
+            f"scheduler {scheduler!r}: {path} cannot be read: {error.strerror or error}"
+        ) from None
     except ValueError as error:
         raise InputError(f"scheduler {scheduler!r}: {error}; FILE.py:CLASS is expected") from None
 
@@ -144,7 +153,9 @@ def _run_file(scheduler: str, path: Path) -> tuple[ModuleType, str]:
     # The path in the name keeps files of equal names, and modules of Python, apart.
     spec = spec_from_file_location(f"{path.stem} of {path.resolve().parent}", path)
     if spec is None or spec.origin is None:
-        raise InputError(f"scheduler {scheduler!r}: {path} is no Python file")
+        raise InputError(
+            f"scheduler {scheduler!r}: {path} is no Python file; FILE.py:CLASS is expected"
+        )
     content, digest = read_stored(path, what="a Python file with a scheduler")
     module = module_from_spec(spec)
     # What evaluates annotations looks for the module here.
@@ -164,7 +175,9 @@ def _run_file(scheduler: str, path: Path) -> tuple[ModuleType, str]:
 
 
 def remember(plugin: Callable[..., object]) -> None:
-    """Remember the file of a scheduler's or function's code, unless it is ours."""
+    """Remember which Python file a user's scheduler or function comes from, for
+    :func:`frames_of_plugins`.
+    """
     top = str(getattr(plugin, "__module__", "")).partition(".")[0]
     module = sys.modules.get(top)
     if top == _OURS or module is None:
@@ -176,10 +189,10 @@ def remember(plugin: Callable[..., object]) -> None:
 
 
 def frames_of_plugins(error: BaseException | None) -> list[str]:
-    """Return the frames of an error and its causes that lie in users' code.
+    """Return the lines of an error's traceback that lie in users' own Python files.
 
-    Formatted as in a traceback, outermost first, a few lines each. What happened in another
-    process comes as a text, from which they are taken.
+    They are formatted as in a traceback, outermost first. Errors of worker processes come as a
+    text, in which they are searched.
     """
     frames: list[str] = []
     for each in _chain(error):

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
 
 class System(msgspec.Struct, frozen=True, kw_only=True):
-    """The machine as described by the engine before the first job.
+    """The machine, as the engine describes it before the first job is submitted.
 
     A host's position is its id. With ``compute_sharing``, several jobs may run on one host;
     with ``dynamic_jobs``, the scheduler may register jobs. ``profiles`` are execution profiles
@@ -57,17 +57,18 @@ class System(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class MessageManager(ResourceManager):
-    """The resource manager of an engine that speaks in messages: it collects decisions.
+    """The resource manager for engines that are reached by messages: it collects the scheduler's
+    decisions.
 
     Attributes
     ----------
     jobs
         The jobs that wait or run, by id.
     registered
-        Ids of the jobs that the scheduler has registered, and under which their work was submitted.
+        Of each job that the scheduler has registered, by id: the id of the job whose work it does.
     hides_profiles
-        Whether :meth:`profile_of` knows none of those jobs, as they are users', unless they save
-        their work.
+        Whether :meth:`profile_of` knows no profiles of registered jobs, unless the jobs have
+        checkpoints.
     """
 
     def __init__(self, system: System) -> None:
@@ -144,7 +145,9 @@ class MessageManager(ResourceManager):
         self.decisions.append(Notify.of("registration_finished"))
 
     def profile_of(self, job: Job) -> Mapping[str, Any]:
-        """Return a job's execution profile, empty if unknown."""
+        """Return a job's execution profile (a mapping as in the workload file), empty if
+        unknown.
+        """
         workload = job.id.partition("!")[0]
         rest = self._profiles.get((workload, job.profile))
         return rest or self.system.profiles.get(workload, {}).get(job.profile, {})
@@ -156,9 +159,9 @@ class MessageManager(ResourceManager):
         if kind != "delay":
             told = "unknown" if kind is None else f"of type {shown(kind)}"
             raise InputError(
-                f"job {job.id}: qos.checkpoint is {job.qos.checkpoint:g}, and its profile "
-                f"{shown(job.profile)} is {told}; where jobs may be killed (kill_and_restart), "
-                "type 'delay' is accepted"
+                f"job {job.id}: qos.checkpoint is {job.qos.checkpoint:g}, but its execution "
+                f"profile {shown(job.profile)} is {told}; with the option kill_and_restart, a job "
+                "with checkpoints needs a profile of type 'delay'"
             )
 
     def original_id(self, job: Job) -> str:
@@ -168,7 +171,9 @@ class MessageManager(ResourceManager):
         self.registered[job.id] = original
 
     def runs_of(self, job_id: str) -> list[Job]:
-        """Return the waiting or running runs of a job, given its original id. O(jobs)."""
+        """Return the waiting and running jobs that are the job ``job_id`` or a restart of it.
+        O(jobs).
+        """
         if job_id in self.jobs:
             return [self.jobs[job_id]]
         return [job for job in self.jobs.values() if self.registered.get(job.id) == job_id]
@@ -206,7 +211,9 @@ class MessageManager(ResourceManager):
     # What an engine tells
 
     def submit(self, job: Job) -> Job:
-        """Add a waiting job and return it: a copy if this object belongs to another run."""
+        """Add a submitted job to the waiting ones and return it (a copy if another simulation has
+        used it).
+        """
         if job.phase != COMING:
             job = job.renamed(job.id)
         job.index, job.phase = len(self.jobs), WAITING
@@ -214,7 +221,9 @@ class MessageManager(ResourceManager):
         return job
 
     def join(self, fields: Mapping[str, Any]) -> Job:
-        """Add a running job that somebody else has started."""
+        """Add a running job that was started by somebody else, from a notification's fields; return
+        the job.
+        """
         hosts, start = HostSet.parse(str(fields["resources"])), float(fields["start"])
         kept, limit = QosRequest(rerunnable=False), fields.get("walltime")
         job = Job(str(fields["job_id"]), start, len(hosts), "", walltime=limit, qos=kept)
@@ -224,7 +233,7 @@ class MessageManager(ResourceManager):
         return job
 
     def end(self, job_id: str, state: str) -> Job | None:
-        """Free the hosts of an ended job and return it, None if it is not ours."""
+        """Free the hosts of a job that has ended and return the job; None if no such job runs."""
         job = self.jobs.get(job_id)
         if job is None or job.phase != RUNNING:
             return None
@@ -234,20 +243,22 @@ class MessageManager(ResourceManager):
         return job
 
     def forget(self, job: Job) -> None:
-        """Forget the hosts of an ended job, after its scheduler was told."""
+        """Forget which hosts an ended job had; called after the scheduler was told of the end."""
         del self._hosts[job.id]
 
     def tell_progress(
         self, scheduler: Scheduler, progress: Mapping[str, Mapping[str, Any]]
     ) -> None:
-        """Tell a scheduler how far killed jobs had come."""
+        """Call the scheduler's hook ``progressed`` for each killed job, with the work that it had
+        done.
+        """
         for job_id, told in progress.items():
             job = self.dying.get(job_id)
             if job is not None:
                 scheduler.progressed(job, told)
 
     def tell_killed(self, scheduler: Scheduler, job_ids: list[str]) -> None:
-        """Tell a scheduler that its kills were carried out."""
+        """Call the scheduler's hook ``killed`` for each job whose kill was carried out."""
         for job_id in job_ids:
             job = self.dying.pop(job_id, None)
             if job is not None:
@@ -258,7 +269,8 @@ class MessageManager(ResourceManager):
 
 
 class SchedulerModule:
-    """A scheduler as an engine's driver calls it: events in, decisions out.
+    """A scheduler together with its manager and logs, as an engine's driver calls it: events in,
+    decisions out.
 
     For each message the driver tells the date and calls :meth:`submitted`, :meth:`completed` and
     the others in the order of the events, then :meth:`decide` once.
@@ -268,15 +280,15 @@ class SchedulerModule:
     scheduler, options
         The scheduler, and its options.
     manager
-        What it acts through, from :meth:`begin` on.
+        The scheduler's resource manager, from :meth:`begin` on.
     qos_log
         What is noted about jobs, for ``PREFIX_qos.csv``. The driver puts a new log here before
         :meth:`begin`.
     decision_log
         Every decision and its effects, for ``PREFIX_decisions.jsonl``, or None.
     news_in_parts
-        Whether what happens at one date is told within nanoseconds, in several messages, as on
-        links without latency. The program that starts the engine sets it, if it knows.
+        Whether the events of one date may come in several messages, as on links without latency.
+        The program that starts the engine sets it, if it knows.
     """
 
     news_in_parts = False
@@ -291,17 +303,19 @@ class SchedulerModule:
 
     @property
     def needs(self) -> EngineNeeds:
-        """What the scheduler with its options needs of an engine in addition to running jobs."""
+        """Features that the scheduler, with its options, requires of the engine."""
         return self.scheduler.needs
 
     @property
     def hears_of_cancellations(self) -> bool:
-        """Whether the scheduler handles jobs that their users cancel, as ``live`` needs."""
+        """Whether the scheduler can handle jobs that users cancel while they wait (needed by
+        ``live``).
+        """
         return self._overrides("cancelled")
 
     @property
     def hears_of_others(self) -> bool:
-        """Whether the scheduler handles jobs that somebody else has started."""
+        """Whether the scheduler can handle running jobs that were started by somebody else."""
         return self._overrides("joined")
 
     def _overrides(self, hook: str) -> bool:
@@ -309,7 +323,7 @@ class SchedulerModule:
         return getattr(kind, hook) is not getattr(Scheduler, hook)
 
     def keep_decisions(self) -> bool:
-        """Log every decision in :attr:`decision_log`; return whether the scheduler can do so.
+        """Turn on the decision log; return False if the scheduler cannot log its decisions.
 
         Call it before the simulation; :func:`~qops_batsim.running.simulate.write_run` writes the
         log.
@@ -320,7 +334,9 @@ class SchedulerModule:
         return self.scheduler.logs
 
     def use_platform(self, platform: Platform) -> None:
-        """Use the least grace that the platform needs, unless a grace was given."""
+        """Raise the default grace to what the platform's latencies need, and tell the scheduler the
+        platform.
+        """
         self.options = with_least_grace(self._given_options, platform)
         self.scheduler.options = self.options
         self.scheduler.use_platform(platform)
@@ -342,13 +358,15 @@ class SchedulerModule:
             self.follow(manager.machine_size)
 
     def follow(self, machine_size: int) -> None:
-        """Connect the decision log with the scheduler's own log."""
+        """Connect :attr:`decision_log` with the scheduler's own log, for a machine of
+        ``machine_size`` hosts.
+        """
         scheduler: Any = self.scheduler
         assert self.decision_log is not None
         self.decision_log.follow(machine_size, scheduler.events)
 
     def told_at(self, now: float) -> None:
-        """Set the date of a message (seconds), before its events."""
+        """Set the current date (seconds) to that of a message, before its events are handled."""
         self._now = now
         if self._has_begun:
             self.manager.now = now
@@ -413,16 +431,20 @@ class SchedulerModule:
     # What others ask
 
     def planned_starts(self) -> dict[str, float]:
-        """Return the known planned starts of waiting jobs by id (seconds)."""
+        """Return the planned starts (seconds) of waiting jobs by id; jobs without one are
+        left out.
+        """
         return self.scheduler.planned_starts()
 
     def standing(self) -> Any:
-        """Return the snapshot from which an equal scheduler can resume, or None."""
+        """Return a snapshot of plan and jobs from which a new scheduler can resume, None if it
+        makes none.
+        """
         ask = getattr(self.scheduler, "standing", None)
         return None if ask is None else ask()
 
     def go_on(self, standing: Any) -> None:
-        """Resume from a snapshot, directly after :meth:`begin`."""
+        """Resume from a snapshot of plan and jobs; call it directly after :meth:`begin`."""
         scheduler: Any = self.scheduler
         self.manager.jobs.update({job.id: job for job in scheduler.go_on(standing)})
         self.manager.count_free()

@@ -68,7 +68,8 @@ QUEUE, PRICE = "queue", "price"
 
 
 class QosRecord(msgspec.Struct, kw_only=True):
-    """What a module noted about a job; None and ``""`` mean nothing.
+    """What a scheduler recorded about a job: its row of ``PREFIX_qos.csv``; None or ``""`` is
+    nothing.
 
     Attributes
     ----------
@@ -120,9 +121,10 @@ class QosRecord(msgspec.Struct, kw_only=True):
 
     @property
     def reason(self) -> str:
-        """The reasons as a sentence: ``"asks for 5 processors, the machine has 4"``.
+        """Why the job was refused, or its promise replaced: ``"asks for 5 processors, the machine
+        has 4"``.
 
-        A text that is set here is the only reason.
+        Setting a text replaces all reasons by that text.
         """
         return sentences(self.reasons)
 
@@ -131,7 +133,9 @@ class QosRecord(msgspec.Struct, kw_only=True):
         self.reasons = (free_text(text),) if text else ()
 
     def note_renewal(self, broken: float, loss: Refusal) -> None:
-        """Record that a promise (seconds) was replaced, and why."""
+        """Record that the promise ``broken`` (seconds) was replaced by a later one because hosts
+        were lost.
+        """
         self.new_promises += 1
         self.reasons += (msgspec.structs.replace(loss, broken=broken),)
 
@@ -140,9 +144,9 @@ _NOTHING_NOTED = QosRecord()
 
 
 class ToldJobs(NamedTuple):
-    """Jobs in the order in which their submissions were reported.
+    """All jobs of a simulation in order of submission, in columns: ids, users' requests, decisions.
 
-    Full identifiers, requests (None where no job has one), and what was decided.
+    ``ids`` have the workload in front (``"w0!15"``); ``requests`` is None if no job has one.
     """
 
     ids: list[str]
@@ -151,7 +155,8 @@ class ToldJobs(NamedTuple):
 
 
 class QosLog:
-    """All notes about the jobs of one simulation.
+    """What a scheduler decided and recorded about all jobs of one simulation, for
+    ``PREFIX_qos.csv``.
 
     Notes are appended to plain lists, because they are taken for every job;
     :meth:`rows` puts them together.
@@ -206,7 +211,9 @@ class QosLog:
         return self._rejected
 
     def fill_later(self, fill: Callable[[QosLog], None], tell: Callable[[], ToldJobs]) -> None:
-        """Call ``fill`` when notes are first used; until then ``tell`` gives the columns."""
+        """Postpone filling the log: ``fill`` is called at first use, ``tell`` gives the jobs'
+        columns before that.
+        """
         self._fill, self._tell = fill, tell
 
     def _be_filled(self) -> None:
@@ -215,9 +222,10 @@ class QosLog:
             fill(self)
 
     def record(self, job_id: str) -> QosRecord:
-        """Return the record of a job (full id); the first call makes an empty one. O(1).
+        """Return the record of a job, given its id with workload (``"w0!15"``); make an empty one
+        at first. O(1).
 
-        This is how a module volunteers what it knows::
+        A scheduler uses it to record what it knows::
 
             self.qos_log.record(job.id).offered_deadline = offer
         """
@@ -227,31 +235,39 @@ class QosLog:
         return record
 
     def refused(self, job_id: str, reason: object) -> None:
-        """Record why a job (full id) is rejected: a Refusal or free text."""
+        """Record why a job, given by its id with workload, is rejected: a Refusal or a text."""
         require_type(f"reject of {job_id}: reason", reason, (str, Refusal), "a text or a Refusal")
         self.record(job_id).reasons = (as_refusal(reason),)
 
     def learn(self, records: Mapping[str, QosRecord]) -> None:
-        """Add the notes of another log."""
+        """Add records of jobs, by id, from another log; they replace records of the same jobs."""
         self._records.update(records)
 
     def promises(self, what: str = "admitted_deadline") -> dict[str, float]:
-        """Return a numeric field of the records (promised deadlines) by full id. O(records)."""
+        """Return a numeric field of all records by job id, by default the promised deadlines
+        (seconds). O(records).
+        """
         given = {job_id: getattr(each, what) for job_id, each in self._records.items()}
         return {job_id: number for job_id, number in given.items() if number is not None}
 
     def restarted(self, job_id: str, original: str) -> None:
-        """Note that a job (full id) restarts another one, under which all notes are kept."""
+        """Register the job ``job_id`` as a restart of ``original``; all records are kept under the
+        original's id.
+        """
         self._originals[job_id] = original
 
-    def note_restart(self, again: str, original: str, killed: str, sake: str, wasted: float) -> str:
-        """Record that a killed job runs again; return its metadata.
+    def note_restart(
+        self, again: str, original: str, killed: str, for_job: str, wasted: float
+    ) -> str:
+        """Record that a job was killed and runs again as a new job; return a text for the new job's
+        metadata.
 
         Parameters
         ----------
         again, original, killed
-            Identifiers of the job: from now on, as it was submitted, and as it was killed.
-        sake
+            Identifiers of the job that will repeat the work, of the job as it was submitted, and of
+            the run that was killed.
+        for_job
             Identifier of the job for which it was killed.
         wasted
             Work that was lost (processor-seconds).
@@ -259,11 +275,11 @@ class QosLog:
         self.restarted(again, original)
         record = self.record(original)
         record.wasted_processor_seconds = (record.wasted_processor_seconds or 0.0) + wasted
-        self.record(sake).reasons += (Refusal(kind=RefusalKind.KILLED_FOR_IT, blamed=killed),)
-        return f"restart_of={original};killed_for={sake}"
+        self.record(for_job).reasons += (Refusal(kind=RefusalKind.KILLED_FOR_IT, blamed=killed),)
+        return f"restart_of={original};killed_for={for_job}"
 
     def columns(self) -> tuple[str, ...]:
-        """Return the names of the columns. O(records)."""
+        """Return the names of the columns of ``PREFIX_qos.csv``. O(records)."""
         records = self._records.values()
         further = []
         if any(map(attrgetter("new_promises"), records)):
@@ -275,16 +291,16 @@ class QosLog:
         return (*QOS_COLUMNS, *further)
 
     def rows(self) -> Iterator[tuple[str, ...]]:
-        """Yield each job's cells under :meth:`columns`, in order of submission.
+        """Yield each job's row of ``PREFIX_qos.csv`` as texts, in order of submission.
 
-        A job that was registered again is in the row of the original. O(jobs).
+        A restarted job is in the row of the job as it was submitted. O(jobs).
         """
         from qops_batsim.tables import cells
 
         return zip(*map(cells, self.table().values()), strict=True)
 
     def table(self) -> dict[str, Column]:
-        """Return all cells by column; see :meth:`rows`."""
+        """Return the contents of ``PREFIX_qos.csv`` as columns by name, in order of submission."""
         from qops_batsim.tables import Words
 
         ids, requests, decisions = self._told()
@@ -354,7 +370,9 @@ class QosLog:
         return kills
 
     def decisions(self) -> dict[str, str]:
-        """Return the decision on each job by full id, without undecided jobs. O(jobs)."""
+        """Return the decision on each job by id (``accepted`` or ``rejected``), without undecided
+        jobs. O(jobs).
+        """
         made = dict.fromkeys(self.started, QOS_ACCEPTED)
         made.update((job_id, r.decision) for job_id, r in self._records.items() if r.decision)
         made.update(dict.fromkeys(self.rejected, QOS_REJECTED))
@@ -364,7 +382,7 @@ class QosLog:
 
 
 def write_qos_log(log: QosLog, prefix: str | Path) -> Path:
-    """Write ``PREFIX_qos.csv``; return its path."""
+    """Write a log to ``PREFIX_qos.csv`` and return the file's path."""
     path = Path(f"{prefix}_qos.csv")
     with atomic_write(path) as stream:
         stream.writelines(format_qos(log))
@@ -372,7 +390,7 @@ def write_qos_log(log: QosLog, prefix: str | Path) -> Path:
 
 
 def format_qos(log: QosLog) -> Iterator[bytes]:
-    """Yield ``_qos.csv``: one row a job, empty where nothing applies.
+    """Yield the contents of ``PREFIX_qos.csv``: a row per job, cells empty where nothing applies.
 
     Dates (seconds, absolute) and charges have six decimals, as in Batsim's files.
     """
@@ -385,7 +403,7 @@ def format_qos(log: QosLog) -> Iterator[bytes]:
 
 
 def _quoted(column: Column) -> Column:
-    """Return a column whose texts are quoted where CSV needs it."""
+    """Return a column with quotes around the texts that need them in a CSV file."""
     if not isinstance(column, list) or not _needs_quotes("".join(column)):
         return column
     return [
@@ -398,7 +416,7 @@ def _needs_quotes(text: str) -> bool:
 
 
 def _numbers(values: Sequence[float | None]) -> Column:
-    """Return numbers as texts with six decimals, empty where there is none."""
+    """Return a CSV column of numbers with six decimals; None becomes an empty cell."""
     import numpy as np
 
     from qops_batsim.tables import Words

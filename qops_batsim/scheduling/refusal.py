@@ -17,7 +17,9 @@ from qops_batsim.timing import SAME_DATE
 
 
 class RefusalKind(StrEnum):
-    """Kinds of reasons for refusals; files have the texts, decision logs the codes."""
+    """Kinds of reasons why a job is refused, killed or gets a later promise; ``PREFIX_qos.csv`` has
+    these texts.
+    """
 
     NONE = ""
     """Nothing does."""
@@ -60,12 +62,12 @@ class RefusalKind(StrEnum):
 
     @property
     def code(self) -> int:
-        """The kind's number in decision logs; 0 for none."""
+        """The kind's number in the rows of a decision log; 0 for no reason."""
         return _KINDS.index(self)
 
     @classmethod
     def of_code(cls, code: int) -> RefusalKind:
-        """Return the kind with a number."""
+        """Return the kind that has this number in the rows of a decision log."""
         return _KINDS[code]
 
     @classmethod
@@ -77,7 +79,7 @@ _KINDS = tuple(RefusalKind)
 
 
 class OfferOutcome(StrEnum):
-    """The outcome of an offer of a later deadline."""
+    """Whether a later deadline was offered to a job, and whether the user accepted."""
 
     NONE = ""
     """There was no question of one."""
@@ -98,7 +100,7 @@ class OfferOutcome(StrEnum):
 
 
 class Refusal(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Why a job was refused, or got less than promised; times in seconds.
+    """The reason why a job was refused, killed or got a later promise (times in seconds).
 
     Attributes
     ----------
@@ -156,17 +158,19 @@ class Refusal(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 def free_text(text: str) -> Refusal:
-    """Return a refusal in a scheduler's own words."""
+    """Return a Refusal whose reason is a scheduler's own text."""
     return Refusal(kind=RefusalKind.FREE_TEXT, text=text)
 
 
 def as_refusal(reason: object) -> Refusal:
-    """Return a scheduler's reason as a Refusal, whether it is one or a text."""
+    """Return a scheduler's reason as a Refusal; a text becomes a Refusal with that text."""
     return reason if isinstance(reason, Refusal) else free_text(str(reason))
 
 
 def no_time(estimate: float, left: float, deadline: float) -> Refusal:
-    """Return the refusal of a job that is longer than the time to its deadline (seconds)."""
+    """Return the Refusal of a job whose estimate is longer than the time ``left`` to its deadline
+    (seconds).
+    """
     return Refusal(
         kind=RefusalKind.NO_TIME,
         date=deadline,
@@ -176,7 +180,9 @@ def no_time(estimate: float, left: float, deadline: float) -> Refusal:
 
 
 def start_taken(asked: float, earliest: float) -> Refusal:
-    """Return the refusal of a job whose requested start is taken (seconds)."""
+    """Return the Refusal of a job that cannot start at the date ``asked``, but from ``earliest`` on
+    (seconds).
+    """
     free = earliest if earliest < math.inf else None
     return Refusal(kind=RefusalKind.START_TAKEN, date=asked, offered=free)
 
@@ -191,7 +197,9 @@ def missed_deadline(
     positions: int | None = None,
     steps_back: int | None = None,
 ) -> Refusal:
-    """Return the refusal of a job whose deadline (seconds) no plan keeps."""
+    """Return the Refusal of a job because the deadline ``date`` of job ``blamed`` (maybe its own)
+    would be missed.
+    """
     return Refusal(
         kind=RefusalKind.OWN_DEADLINE if own else RefusalKind.OTHER_DEADLINE,
         blamed=blamed,
@@ -204,7 +212,7 @@ def missed_deadline(
 
 
 def number(value: float) -> str:
-    """Return a number as text with all its digits, except the last bits of sums of floats.
+    """Return a number as text with all its digits, without the rounding errors of floats.
 
     >>> number(18567.0), number(1234567.891), number(62645.41015625), number(0.1 + 0.2)
     ('18567', '1234567.891', '62645.41015625', '0.3')
@@ -215,17 +223,19 @@ def number(value: float) -> str:
 
 
 def seconds(date: float | None) -> str:
-    """Return a date or a duration as text with its unit; None and infinity read as unlimited."""
+    """Return a date or duration as text with its unit (``"30 s"``); None or infinity is "an
+    unlimited time".
+    """
     return "an unlimited time" if date is None or math.isinf(date) else f"{number(date)} s"
 
 
 def sentence(refusal: Refusal, moment: Callable[[float], str] = seconds) -> str:
-    """Return a refusal as a sentence; ``moment`` formats its dates."""
+    """Return the text of a Refusal for users; ``moment`` turns a date (seconds) into text."""
     return _REASONS[refusal.kind](refusal, moment) + _about_offer(refusal, moment)
 
 
 def sentences(refusals: Iterable[Refusal]) -> str:
-    """Return several refusals of a job as one text."""
+    """Return the texts of several Refusals of a job, joined by semicolons."""
     return "; ".join(map(sentence, refusals))
 
 
@@ -343,7 +353,9 @@ _REASONS: dict[RefusalKind, Callable[[Refusal, _Moment], str]] = {
 
 
 def _about_offer(r: Refusal, moment: _Moment) -> str:
-    """Return the outcome of the offer in words, with a conjunction."""
+    """Return what to append to a refusal's text about an offer of a later deadline, "" if there was
+    none.
+    """
     match r.offer:
         case OfferOutcome.NOT_WORTH_MAKING:
             return (

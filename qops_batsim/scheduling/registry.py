@@ -30,15 +30,18 @@ AnyScheduler = str | type[Scheduler] | Scheduler | SchedulerModule
 
 
 def scheduler_names() -> list[str]:
-    """Return the names of all registered schedulers, ours and other packages'."""
+    """Return the names of all registered schedulers, of this package and other installed ones."""
     return sorted(_registered())
 
 
 def scheduler_class(name: str) -> type[Scheduler]:
-    """Return the class of a registered name or of ``FILE.py:CLASS``."""
+    """Return the scheduler class of a registered name or of ``FILE.py:CLASS``."""
     found, where = (object_in_file(name), name) if is_in_file(name) else _load(name)
     if not (isinstance(found, type) and issubclass(found, Scheduler)):
-        raise InputError(f"scheduler {name!r}: {where} is not a Scheduler; a subclass is expected")
+        raise InputError(
+            f"scheduler {name!r}: {where} is not a Scheduler; a subclass of qops_batsim.Scheduler "
+            "is expected"
+        )
     remember(found)
     return found
 
@@ -59,7 +62,7 @@ def _load(name: str) -> tuple[object, str]:
 
 
 def registered_name(kind: type[Scheduler]) -> str | None:
-    """Return the name under which a class is registered, if any."""
+    """Return the name under which a scheduler class is registered, None if it is not."""
     value = f"{kind.__module__}:{kind.__qualname__}"
     return next((name for name, entry in _registered().items() if entry.value == value), None)
 
@@ -68,7 +71,8 @@ def make_scheduler(
     scheduler: AnyScheduler,
     settings: Mapping[str, Any] | None = None,
 ) -> SchedulerModule:
-    """Return a scheduler with these options, checked and ready for an engine.
+    """Return a scheduler, made from its name or class with the options ``settings``, ready for an
+    engine.
 
     Parameters
     ----------
@@ -81,8 +85,8 @@ def make_scheduler(
     if isinstance(scheduler, (Scheduler, SchedulerModule)):
         if settings:
             raise InputError(
-                f"options for a {type(scheduler).__name__} that has been made already; its "
-                "class, or its name, is expected with options"
+                f"options are given for a {type(scheduler).__name__} object, which has its options "
+                "already; give its class or its name together with options"
             )
         return _checked(scheduler) if isinstance(scheduler, Scheduler) else scheduler
     if isinstance(scheduler, str):
@@ -91,14 +95,14 @@ def make_scheduler(
         kind, name = scheduler, registered_name(scheduler) or scheduler.__name__
     else:
         raise InputError(
-            f"scheduler {scheduler!r}: a name, FILE.py:CLASS, a subclass of Scheduler or an "
-            "instance of one is expected"
+            f"scheduler is {scheduler!r}; a registered name, FILE.py:CLASS, a subclass of "
+            "Scheduler or an object of one is expected"
         )
     return _checked(kind(read_options(name, kind, settings or {})))
 
 
 def _checked(made: Scheduler) -> SchedulerModule:
-    """Return a scheduler as a module; InterfaceError if it lacks what a scheduler needs."""
+    """Return a scheduler ready for an engine; InterfaceError if its class has wrong or no hooks."""
     problem = scheduler_problem(made)
     if problem is not None:
         raise InterfaceError(problem)
@@ -106,7 +110,9 @@ def _checked(made: Scheduler) -> SchedulerModule:
 
 
 def read_options(name: str, kind: type[Scheduler], settings: Mapping[str, Any]) -> SchedulerOptions:
-    """Check and convert a scheduler's options."""
+    """Return a scheduler's options from settings by name; InputError if a name or a value
+    is wrong.
+    """
     known = list(kind.Options.__struct_encode_fields__)
     for option in settings:
         if option not in known:
@@ -136,7 +142,7 @@ _KINDS = {int: "a whole number", float: "a number", bool: "true or false"}
 
 
 def _accepted(kind: type[Scheduler], option: str, message: str) -> str:
-    """Return, for an error message, the values that an option accepts, or why it refused one."""
+    """Return the end of an error message about an option: which values are accepted."""
     hint = get_type_hints(kind.Options).get(option)
     if get_origin(hint) is Literal:
         return f"; accepted: {', '.join(str(choice) for choice in get_args(hint))}"
@@ -146,7 +152,7 @@ def _accepted(kind: type[Scheduler], option: str, message: str) -> str:
 
 
 def parse_settings(assignments: Iterable[str]) -> dict[str, Any]:
-    """Parse ``name=value`` texts; a value is JSON if it can be, else text."""
+    """Return options by name from texts ``NAME=VALUE``; a value that is not JSON is a text."""
     settings: dict[str, Any] = {}
     for assignment in assignments:
         name, equals, text = assignment.partition("=")
@@ -154,7 +160,7 @@ def parse_settings(assignments: Iterable[str]) -> dict[str, Any]:
         if not equals or not name:
             raise InputError(f"option {assignment!r}: NAME=VALUE is expected")
         if name in settings:
-            raise InputError(f"option {name!r} is given twice")
+            raise InputError(f"option {name!r} is given twice; once is expected")
         try:
             settings[name] = json.loads(text)
         except (ValueError, RecursionError):

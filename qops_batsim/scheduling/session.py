@@ -23,14 +23,15 @@ NAME = "qops-batsim"
 
 
 class EngineTalk:
-    """The frames of one simulation with an engine of any version.
+    """Reads the messages of an engine (Batsim 4 or 5) in one simulation, and writes the answers of
+    a scheduler.
 
     Parameters
     ----------
     driver
-        The decision side, or None if it is to be made by ``begin``.
+        What calls the scheduler, or None if ``begin`` is to make it.
     begin
-        Makes the decision side from the configuration that the engine hands over.
+        Makes the driver from the scheduler's configuration, a text, that the engine sends.
     on_unknown
         As for :func:`~qops_batsim.protocol.messages.decode_events`.
     asked
@@ -54,9 +55,9 @@ class EngineTalk:
         self._begun = True
 
     def read(self, frame: bytes) -> Message[Event] | None:
-        """Return the events of a frame; None if it has none and only needs an answer.
+        """Return the events in an engine's message; None if it has none but has to be answered.
 
-        InputError if it is no message, or one that cannot be.
+        InputError if the frame is no valid message, or an event in it is impossible.
         """
         if self._dialect is None:
             self._dialect = dialect_of(frame)
@@ -72,7 +73,9 @@ class EngineTalk:
         return message
 
     def reply(self, message: Message[Event] | None) -> bytes:
-        """Return the answer to the last frame, with the decisions."""
+        """Return the answer to the engine's last message: the scheduler's decisions on these
+        events.
+        """
         dialect, driver = self._dialect, self.driver
         assert dialect is not None
         if driver is None:
@@ -94,7 +97,7 @@ class EngineTalk:
 
 
 class DecisionSession:
-    """Answers the messages of one simulation with a fresh scheduler's decisions.
+    """Answers the messages of one simulation with the decisions of a newly made scheduler.
 
     The module's options come from the engine's configuration of the scheduler
     (Batsim's ``--sched-cfg`` or ``--sched-cfg-file``: a JSON object of options by
@@ -137,15 +140,16 @@ class DecisionSession:
 
     @property
     def log(self) -> QosLog:
-        """The decisions so far."""
+        """What the scheduler has decided and recorded about jobs so far."""
         driver = self._talk.driver
         return driver.log if driver is not None else QosLog()
 
     def answer(self, text: bytes | str) -> bytes:
-        """Return the scheduler's decisions on an engine's message.
+        """Return the message with the scheduler's decisions that answers an engine's message.
 
-        After an InputError (no message, one that cannot be, wrong options of the
-        scheduler, an engine without what the scheduler needs) the session is of no use.
+        After an InputError (an invalid message, an impossible event, wrong options of the
+        scheduler, an engine that lacks what the scheduler needs) the session cannot be used any
+        more.
         """
         message = self._talk.read(text.encode() if isinstance(text, str) else text)
         reply = self._talk.reply(message)
@@ -174,7 +178,7 @@ class DecisionSession:
 
 
 def check_first_message(text: bytes) -> None:
-    """Raise an InputError unless a text can be an engine's first message."""
+    """Raise an InputError unless the text is a valid first message of an engine (Batsim 4 or 5)."""
     message = EngineTalk(on_unknown=lambda kind, date: None).read(text)
     if message is not None:
         _simulation_begins(message)
@@ -185,7 +189,9 @@ def _simulation_begins(message: Message[Event]) -> SimulationBegins:
     if isinstance(first, SimulationBegins):
         return first
     said = first.TYPE if first is not None else "nothing"
-    raise InputError(f"the first message of the engine says {said}; SIMULATION_BEGINS is expected")
+    raise InputError(
+        f"the engine's first message begins with {said}; SIMULATION_BEGINS is expected"
+    )
 
 
 def _read_configuration(text: str) -> dict[str, Any]:
@@ -195,5 +201,6 @@ def _read_configuration(text: str) -> dict[str, Any]:
         return msgspec.json.decode(text, type=dict[str, Any])
     except (msgspec.DecodeError, RecursionError) as error:
         raise InputError(
-            f"the configuration of the scheduler is no JSON object of options by name ({error})"
+            f"the scheduler's configuration is not valid ({error}); a JSON object of options by "
+            'name, such as {"grace": 2}, is expected'
         ) from None

@@ -106,7 +106,7 @@ def test_a_wrong_command_line_is_one_clear_error(arguments, said):
         (["--enable-profile-reuse"], "without --enable-dynamic-jobs"),
         (["--events", "missing.txt"], "missing.txt: no such file"),
         (["--sched-cfg-file", "missing.cfg"], "missing.cfg: no such file (a configuration of"),
-        (["-s", "localhost"], "'localhost' is no endpoint"),
+        (["-s", "localhost"], "endpoint is 'localhost'; tcp:"),
     ],
 )
 def test_wrong_values_are_one_clear_error(cli, machine, monkeypatch, tmp_path, arguments, said):

@@ -245,7 +245,7 @@ def test_the_job_of_a_message_keeps_all_its_fields() -> None:
         ('{"now": 0, "events": [5]}', "Expected `object`, got `int` - at `$.events[0]`"),
         ('{"now": 0, "events": [{"type": "X"}]}', "missing required field `timestamp`"),
         ('{"now": 0, "events": [{"timestamp": 0}]}', "missing required field `type`"),
-        (b'{"now": 0, "events": "\xff"}', "a Batsim protocol message is expected"),
+        (b'{"now": 0, "events": "\xff"}', "a message of Batsim's protocol (JSON) is expected"),
         pytest.param('{"now": 0, "x": ' + "[" * 10**6, "nested too deeply", id="deep"),
     ],
 )
@@ -260,9 +260,9 @@ def test_what_is_no_message(text: bytes | str, problem: str) -> None:
         ("EXECUTE_JOB", "5", "Expected `object`, got `int`"),
         ("EXECUTE_JOB", '{"job_id": "a"}', "missing required field `alloc`"),
         ("EXECUTE_JOB", '{"job_id": 1, "alloc": "0"}', "Expected `str`, got `int` - at `$.job_id`"),
-        ("EXECUTE_JOB", '{"job_id": "a", "alloc": 0}', "host set 0: a text such as"),
-        ("EXECUTE_JOB", '{"job_id": "a", "alloc": [0]}', "host set [0]: a text such as"),
-        ("EXECUTE_JOB", '{"job_id": "a", "alloc": null}', "host set null: a text such as"),
+        ("EXECUTE_JOB", '{"job_id": "a", "alloc": 0}', "hosts are 0; a text such as"),
+        ("EXECUTE_JOB", '{"job_id": "a", "alloc": [0]}', "hosts are [0]; a text such as"),
+        ("EXECUTE_JOB", '{"job_id": "a", "alloc": null}', "hosts are null; a text such as"),
         ("EXECUTE_JOB", '{"job_id": "a", "alloc": "x"}', "'x' is not a host id or FIRST-LAST"),
         ("EXECUTE_JOB", '{"job_id": "a", "alloc": "-1"}', "'-1' is not a host id or FIRST-LAST"),
         ("EXECUTE_JOB", '{"job_id": "a", "alloc": "0-"}', "'0-' is not a host id or FIRST-LAST"),
@@ -273,7 +273,7 @@ def test_what_is_no_message(text: bytes | str, problem: str) -> None:
         ("CALL_ME_LATER", '{"timestamp": "9"}', "Expected `float`, got `str`"),
         ("CALL_ME_LATER", '{"timestamp": NaN}', "JSON is malformed"),
         ("CALL_ME_LATER", '{"timestamp": 1e999}', "Number out of range"),
-        ("REGISTER_JOB", '{"job_id": "a", "job": 5}', "job 5: a JSON object is expected"),
+        ("REGISTER_JOB", '{"job_id": "a", "job": 5}', "job is 5; a JSON object is expected"),
         ("REGISTER_JOB", '{"job_id": "a", "job": {}}', "data: field 'id' is missing"),
         (
             "REGISTER_JOB",
@@ -331,7 +331,7 @@ def test_events_are_no_decisions_and_decisions_no_events() -> None:
 
 
 def test_a_message_is_no_place_for_other_objects() -> None:
-    with pytest.raises(NotImplementedError, match="no JSON form for object"):
+    with pytest.raises(NotImplementedError, match="an object of type object has no JSON form"):
         encode_message(Message(0.0, [Stamped(0.0, ToJobMessage("a", object()))]))
 
 
@@ -361,5 +361,5 @@ def test_any_text_is_refused_in_one_line(text: bytes | str) -> None:
 def test_a_message_of_very_many_parts_is_refused_before_it_fills_the_memory(unit: str) -> None:
     data = f'{{"type":"x","many":[{unit * 4_000_000}0]}}'
     text = f'{{"now":0,"events":[{{"timestamp":0,"type":"NOTIFY","data":{data}}}]}}'
-    with pytest.raises(InputError, match="has 4000005 objects and arrays; up to 4000000 are"):
+    with pytest.raises(InputError, match="has 4000005 JSON objects and arrays; up to 4000000 are"):
         decode_events(text)

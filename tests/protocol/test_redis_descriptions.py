@@ -100,13 +100,13 @@ def test_a_registered_job_without_description(
 ) -> None:
     if stored is not None:
         server.held["mine:job_dyn!1"] = stored
-    said = f"REGISTER_JOB 'dyn!1': Redis has {has}.* under 'mine:job_dyn!1'; the job's description"
+    said = f"REGISTER_JOB 'dyn!1': the Redis server has {has}.* under the key 'mine:job_dyn!1'"
     with pytest.raises(InputError, match=said):
         descriptions.put_in(answer(job_id="dyn!1"))
 
 
 def test_a_description_in_the_message_is_refused(descriptions: RedisDescriptions) -> None:
-    with pytest.raises(InputError, match="REGISTER_JOB 'dyn!1' describes the job; with Redis"):
+    with pytest.raises(InputError, match="REGISTER_JOB 'dyn!1' has the job's description in"):
         descriptions.put_in(answer(job_id="dyn!1", job={"id": "1"}))
 
 

@@ -239,7 +239,7 @@ shutil.copy(option("--events"), {str(seen)!r})
         (
             "os.write(2, b'rubbish'); ask(connect(), b'\\xff\\x00 rubbish')",
             2,
-            "batsim sent a wrong message: .*a Batsim protocol message is expected",
+            "batsim sent a wrong message: .*a message of Batsim's protocol",
         ),
         (
             "ask(connect(), message('NO_SUCH', {}))",

@@ -103,8 +103,8 @@ def test_simulate_takes_them_as_well() -> None:
         (("easy", "tiny_8", "kth"), "kth: no such file, nor one of the shipped platforms"),
         (("easy", 7), "workload of type int; a Workload, the path of a file"),
         (("easy", "tiny_8", 7), "platform of type int; a Platform, the path"),
-        ((7, "tiny_8"), "scheduler 7: a name, FILE.py:CLASS, a subclass of Scheduler"),
-        ((Fcfs(), "tiny_8", None, {"a": 1}), "options for a Fcfs that has been made already"),
+        ((7, "tiny_8"), "scheduler is 7; a registered name, FILE.py:CLASS, a sub"),
+        ((Fcfs(), "tiny_8", None, {"a": 1}), "options are given for a Fcfs object"),
         ((Fcfs, "tiny_8", None, {"a": 1}), "scheduler 'fcfs' has no option 'a'"),
     ],
 )
@@ -280,7 +280,8 @@ def test_what_cannot_be_run_again_is_refused(tmp_path: Path) -> None:
     run("own.py:Own", "tiny_8", out="y")
     file.unlink()
     with pytest.raises(
-        InputError, match="y_run.json: .* scheduler .own.py:Own.: own.py: No such file"
+        InputError,
+        match="y_run.json: .* scheduler .own.py:Own.: own.py cannot be read: No such file",
     ):
         run_again("y_run.json")
     run(Mine, read_workload(find_input("tiny_8", "workloads")), make_cluster(4), out="y")

@@ -48,11 +48,11 @@ def profile(**fields: Any) -> Said:
 
 
 BAD_BEGINNINGS = [
-    (submitted("1"), "(JOB_SUBMITTED): SIMULATION_BEGINS is expected first"),
-    (begun(nb_compute_resources=5), "nb_compute_resources is 5; 4, as compute_resources, is"),
+    (submitted("1"), "(JOB_SUBMITTED): is the first event; SIMULATION_BEGINS is ex"),
+    (begun(nb_compute_resources=5), "nb_compute_resources is 5; 4, the number of hosts in"),
     (
         begun(compute_resources=[{"id": n, "name": "h"} for n in (0, 1, 1, 3)]),
-        "compute_resources[2]: id is 1; 2, its position, is expected",
+        "compute_resources[2]: id is 1; 2, the host's position in the list, is expected",
     ),
     (profile(type="delay", delay="10"), "profile 'p' of workload 'w0': delay is '10'; a number"),
     (profile(type="parallel_homogeneous", cpu=-1, com=0), "cpu is -1; a number is expected"),
@@ -64,7 +64,7 @@ BAD_BEGINNINGS = [
 BAD_EVENTS = [
     (submitted("1"), "job_id is 'w0!1', which runs; a new job is expected"),
     (submitted("2"), "job_id is 'w0!2', which waits; a new job is expected"),
-    (submitted("9", res=0, id="w0!8"), "job.id is 'w0!8'; 'w0!9', as job_id, is expected"),
+    (submitted("9", res=0, id="w0!8"), "job.id is 'w0!8'; 'w0!9', the same as job_id, is ex"),
     (completed("9"), "job_id is 'w0!9', which is not known; one that runs is expected"),
     (completed("2"), "job_id is 'w0!2', which waits; one that runs is expected"),
     (completed("1", "0-2"), "alloc is '0-2'; '0-1', where job 'w0!1' was started, is expected"),
@@ -81,10 +81,10 @@ BAD_EVENTS = [
     ),
     (
         ("NOTIFY", {"type": "event_machine_available", "resources": [3]}),
-        "resources is [3]; a text as '0-3 5' is expected",
+        "resources is [3]; hosts, a text such as '0-3 5', are expected",
     ),
     (("RESOURCE_STATE_CHANGED", {"resources": "4", "state": "1"}), "resources is '4'; hosts 0"),
-    (begun(), "(SIMULATION_BEGINS): within a simulation; one engine at a time is served"),
+    (begun(), "(SIMULATION_BEGINS): comes a second time in a simulation; one is expected"),
 ]
 
 
@@ -118,7 +118,7 @@ def test_nothing_happens_twice_or_after_the_end() -> None:
     for event, state in ((completed("1"), "runs"), (submitted("1"), "is expected")):
         with pytest.raises(InputError, match=f"'w0!1', which has ended before; .*{state}"):
             session.answer(told(3.0, event))
-    with pytest.raises(InputError, match="nothing is expected after SIMULATION_ENDS"):
+    with pytest.raises(InputError, match="follows SIMULATION_ENDS; no further event is expected"):
         session.answer(told(3.0, ("SIMULATION_ENDS", {}), ("REQUESTED_CALL", {})))
 
 
@@ -138,7 +138,7 @@ def test_a_registered_job_may_run_before_its_news_comes_once() -> None:
     ("text", "said"),
     [
         ('{"now":1e13,"events":[]}', "message at 1e+13 s; a date up to 1e+12 s is expected"),
-        ('{"now":-1,"events":[]}', "message at -1 s after one at 0 s"),
+        ('{"now":-1,"events":[]}', "message at -1 s comes after one at 0 s"),
         ('{"now":%s,"events":[]}' % ("9" * 401), "Number out of range - at `$.now`"),
         (
             '{"now":0,"events":[{"timestamp":-1e13,"type":"SIMULATION_BEGINS","data":{}}]}',

@@ -81,9 +81,9 @@ def test_a_changed_file_is_read_anew(plugin: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
-        ("mine.py:Mime", None, "a class of mine.py is expected; did you mean 'Mine'"),
-        ("mine.py", None, r"a class of mine.py is expected \(known: Options, Mine\)"),
-        ("none.py:Mine", None, "none.py: No such file"),
+        ("mine.py:Mime", None, "a class of that file is expected; did you mean 'Mine'"),
+        ("mine.py", None, r"a class of that file is expected \(known: Options, Mine\)"),
+        ("none.py:Mine", None, "none.py cannot be read: No such file"),
         ("mine.py:Mine", "import no_such", r"cannot be loaded \(ModuleNotFoundError: No module"),
         ("mine.py:Mine", "def", r"cannot be loaded \(SyntaxError: "),
         ("mine.py:Mine", "Mine = 3", "mine.py:Mine is not a Scheduler"),
@@ -111,9 +111,7 @@ def test_files_of_one_name_are_kept_apart(tmp_path: Path, monkeypatch: pytest.Mo
     assert scheduler_of_data("c/own.py:Own", both) == "a/own.py:Own"
     assert scheduler_of_data("easy", []) == "easy"
     for code in ([], ["a/other.py"], False):
-        with pytest.raises(
-            InputError, match="'b/own.py:Own' is a Python file, and commands that read data"
-        ):
+        with pytest.raises(InputError, match="'b/own.py:Own' is a Python file named in the data"):
             scheduler_of_data("b/own.py:Own", code)
 
 

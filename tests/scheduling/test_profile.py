@@ -108,7 +108,7 @@ def test_reserving_what_is_not_free_is_refused_and_changes_nothing() -> None:
     profile = AvailabilityProfile(2)
     profile.reserve(3, 4, 2)
     before = profile.steps()
-    with pytest.raises(ValueError, match="1 processors are not free at 3 s: only 0 are"):
+    with pytest.raises(ValueError, match="1 processors cannot be reserved: 0 are free at 3 s"):
         profile.reserve(2, 3, 1)
     with pytest.raises(ValueError, match="were not all reserved"):
         profile.release(0, 3, 1)

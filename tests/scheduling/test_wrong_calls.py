@@ -121,5 +121,5 @@ def test_dates_are_numbers(dates: Any) -> None:
 
 
 def test_what_is_not_free_is_an_error_of_the_scheduler() -> None:
-    with pytest.raises(SimulationError, match="5 processors are not free at 0 s: only 4 are"):
+    with pytest.raises(SimulationError, match="5 processors cannot be reserved: 4 are free at 0 s"):
         AvailabilityProfile(4).reserve(0, 10, 5)

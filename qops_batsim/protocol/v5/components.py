@@ -20,17 +20,21 @@ Options = TypeVar("Options", bound=msgspec.Struct)
 
 
 class Component:
-    """A decision component that answers frames; use it as a context manager."""
+    """A scheduler that speaks Batsim 5's protocol, at a socket or in a library; a context
+    manager.
+    """
 
     def __init__(self, name: str, side: EngineSide) -> None:
         self._name, self._side = name, side
 
     def ask(self, frame: bytes) -> bytes:
-        """Return the answer to a frame."""
+        """Send a frame to the scheduler and return the frame that it answers."""
         raise NotImplementedError
 
     def begin(self, options: Options) -> Options:
-        """Return the engine's options with the features that the component requests."""
+        """Greet the scheduler; return the engine's options with the features that the scheduler
+        requests.
+        """
         answer = self._asked(self._side.greeting(), 0.0, self._side.read_hello)
         return msgspec.structs.replace(
             options,
@@ -41,7 +45,9 @@ class Component:
         )
 
     def exchange(self, message: Message[Event]) -> Message[Any]:
-        """Return the decisions on a message; SimulationError if the answer is not valid."""
+        """Send events to the scheduler and return its decisions; SimulationError if its answer is
+        invalid.
+        """
         answer: Message[Any] = self._asked(
             self._side.encode(message), message.now, self._side.decode
         )
@@ -63,11 +69,11 @@ class Component:
         except ConnectionLost as error:
             raise SimulationError(f"{where} {error}") from None
         except InputError as error:
-            raise SimulationError(f"{where} answered a wrong message: {error}") from None
+            raise SimulationError(f"{where} sent an invalid answer: {error}") from None
 
 
 class SocketComponent(Component):
-    """A decision process reached over ZeroMQ."""
+    """A scheduler in another process, reached over ZeroMQ in Batsim 5's protocol."""
 
     def __init__(self, endpoint: str, side: EngineSide, **bounds: Unpack[SocketBounds]) -> None:
         super().__init__(f"at {endpoint}", side)
@@ -85,7 +91,7 @@ _Bytes = ctypes.POINTER(ctypes.c_uint8)
 
 
 class LibraryComponent(Component):
-    """A library with Batsim 5's C interface that requests messages in JSON.
+    """A scheduler in a shared library with Batsim 5's C interface, asked for messages in JSON.
 
     The binary format would need the layout of a schema that is not published for this version.
     Batsim's own test components speak JSON if their text says ``{"format_json": true}``.
@@ -100,8 +106,8 @@ class LibraryComponent(Component):
             self._deinit = library.batsim_edc_deinit
         except (OSError, AttributeError) as error:
             raise InputError(
-                f"{path}: {error}; a library with batsim_edc_init, batsim_edc_take_decisions and "
-                "batsim_edc_deinit is expected"
+                f"{path}: {error}; a shared library with the functions batsim_edc_init, "
+                "batsim_edc_take_decisions and batsim_edc_deinit is expected"
             ) from None
         self._is_open = False
 
@@ -119,7 +125,9 @@ class LibraryComponent(Component):
     def _call(self, function: Any, *arguments: Any) -> None:
         code = function(*arguments)
         if code:
-            raise InputError(f"{function.__name__} returns {code}; 0 is expected")
+            raise InputError(
+                f"function {function.__name__} returned {code}; 0, which means success, is expected"
+            )
 
     def close(self) -> None:
         if self._is_open:

@@ -165,7 +165,7 @@ _UNUSED = (d.SetJobMetadata,)
 
 
 class DecisionSide:
-    """The decision side of a conversation with Batsim 5 in one simulation.
+    """Reads and writes Batsim 5's messages on the scheduler's side, in one simulation.
 
     Attributes
     ----------
@@ -213,7 +213,9 @@ class DecisionSide:
         }
 
     def hello(self, name: str, version: str, features: Features) -> bytes:
-        """Answer the engine's first frame and request features."""
+        """Return the frame that answers the engine's first one: the scheduler's name, version and
+        features.
+        """
         self._features = features
         return answer_of(
             Hello(
@@ -228,9 +230,10 @@ class DecisionSide:
     def decode(
         self, text: bytes, on_unknown: Callable[[str, float], None] | None = None
     ) -> Message[e.Event] | None:
-        """Decode an engine's message, dates rounded to six decimals as in Batsim 4.
+        """Return the events of an engine's message; dates are rounded to six decimals as in Batsim
+        4.
 
-        None if it says nothing that concerns a scheduler.
+        Return None if no event of the message concerns the scheduler.
         """
         told = _messages.decode(text.rstrip(b"\0"), on_unknown)
         self._date = told.now
@@ -253,9 +256,9 @@ class DecisionSide:
         return Message(now, events) if events or not told.events else None
 
     def encode(self, answer: Message[d.Decision] | None) -> bytes:
-        """Encode decisions for Batsim 5; None: no decision.
+        """Return decisions (None: no decision) as a message of Batsim 5.
 
-        SimulationError if it has nothing like one of them.
+        SimulationError if Batsim 5's protocol cannot express one of the decisions.
         """
         events = []
         for item in [] if answer is None else answer.events:
@@ -265,7 +268,7 @@ class DecisionSide:
                 events.append({"timestamp": date, "event_type": kind, "event": data})
         now = self._date
         if self._between and not self._called_soon:
-            # Nothing is heard until the date: then the call is on its way at once.
+            # The engine waits until ``now``, the date of this answer; the call comes at once then.
             self._called_soon, now = True, self._between[0]
             soon = _one_shot(_SOON, int(now * MILLISECONDS))
             events.append({"timestamp": now, "event_type": "CallMeLaterEvent", "event": soon})
@@ -331,7 +334,9 @@ class DecisionSide:
         return e.JobKilled(told.job_ids, progress)
 
     def _progress(self, told: _Progress, workload: str) -> dict[str, Any]:
-        """Return a job's progress in Batsim 4's terms, which count tasks over all repetitions."""
+        """Return a killed job's progress in Batsim 4's form, where task indexes count over all
+        repetitions.
+        """
         data = told.kill_progress
         name = str(data.get("profile_id", ""))
         made: dict[str, Any] = {"profile_name": local_id(workload, name)}
@@ -343,7 +348,9 @@ class DecisionSide:
             index = msgspec.convert(data.get("current_task_index", 0), int)
             before = msgspec.convert(data.get("current_repetition", 0), int)
         except msgspec.ValidationError as error:
-            raise InputError(f"progress of profile {shown(name)}: {error}") from None
+            raise InputError(
+                f"progress of the killed job's profile {shown(name)} is not valid: {error}"
+            ) from None
         sequence = self._profiles.get(name.partition("!")[0], {}).get(name.partition("!")[2], {})
         index += before * len(sequence.get("seq") or ())
         return made | {
@@ -371,7 +378,9 @@ class DecisionSide:
     # Decisions
 
     def _written(self, decision: d.Decision) -> tuple[str, Any]:
-        """Return type and content of a decision in Batsim 5's terms; type "" if it has none."""
+        """Return a decision's type and content in Batsim 5's form; an empty type if it is to be
+        left out.
+        """
         write = self._writes.get(type(decision))
         if write is not None:
             try:
@@ -380,11 +389,14 @@ class DecisionSide:
                 raise SimulationError(f"at {self._date:.6f} s: {decision.TYPE}: {error}") from None
         if isinstance(decision, _UNUSED):
             return "", None
-        raise SimulationError(f"at {self._date:.6f} s: {decision.TYPE}: Batsim 5 has no such event")
+        raise SimulationError(
+            f"at {self._date:.6f} s: the scheduler decides {decision.TYPE}, which Batsim 5 does "
+            "not support"
+        )
 
     def _execute(self, decision: d.ExecuteJob) -> tuple[str, Any]:
         if decision.additional_io_job is not None:
-            raise InputError("additional_io_job is given, which Batsim 5 has not")
+            raise InputError("field additional_io_job is given, which Batsim 5 does not support")
         self._hosts_of[decision.job_id] = decision.alloc
         kind: str = "PredefinedExecutorPlacementStrategyWrapper"
         placement: dict[str, Any] = {"strategy": "SpreadOverHostsFirst"}
@@ -427,7 +439,9 @@ class DecisionSide:
     def _switch(self, decision: d.SetResourceState) -> tuple[str, Any]:
         text = decision.state
         if not (text.isascii() and text.isdigit() and len(text) < 10):
-            raise InputError(f"state is {shown(text)}; the number of a power state is expected")
+            raise InputError(
+                f"power state of the hosts is {shown(text)}; its number, such as '1', is expected"
+            )
         state, hosts = int(text), decision.resources
         data: dict[str, Any] = {"host_ids": str(hosts)}
         sleeps = any(state in self._sleep_states.get(host, ()) for host in hosts)
@@ -445,13 +459,13 @@ def _host(told: _Host) -> e.HostDescription:
 
 
 def _first_numbers(text: str) -> list[str]:
-    """Return the sleep power states of a host: the first number of each group."""
+    """Return the sleep states in a host's ``sleep_pstates`` text: the number before each colon."""
     first = (part.partition(":")[0].strip() for part in text.split(","))
     return [each for each in first if each.isdecimal()]
 
 
 def _happened(told: _ExternalEvent) -> e.Event:
-    """Return the event written in a text: hosts leave or return, or any other event.
+    """Return the Batsim 4 event written in an external event's text, or a generic notification.
 
     Batsim 5 itself knows of no kinds of events.
     """
@@ -480,4 +494,7 @@ def _notify(decision: d.Notify) -> tuple[str, Any]:
         return "FinishRegistrationEvent", {}
     if decision.type == "continue_registration":
         return "", None  # So it is until it is finished, which is final.
-    raise InputError(f"type is {shown(decision.type)}; registration_finished is expected")
+    raise InputError(
+        f"type is {shown(decision.type)}, which Batsim 5 does not support; registration_finished "
+        "is expected"
+    )

@@ -43,7 +43,7 @@ Switch = d.SetResourceState | d.ChangePowerState
 
 
 class _Strict(msgspec.Struct, forbid_unknown_fields=True):
-    """Part of a decision in which Batsim 5 accepts no unknown fields."""
+    """Base class of a decision's parts in which Batsim 5 refuses unknown fields."""
 
 
 class _Placement(_Strict):
@@ -165,16 +165,16 @@ _messages = MessageDecoder(
 
 
 class EngineSide:
-    """The engine side of a conversation with a Batsim 5 decision process.
+    """Reads and writes Batsim 5's messages on the engine's side, in one simulation.
 
     Parameters
     ----------
     configuration
-        Text that is handed over in the first frame.
+        Text for the decision process, sent in the first frame.
     hosts, storages
         The compute hosts in use, and the storage hosts.
     version, arguments, context
-        What is told of the engine at the beginning: its version, its command line, and JSON.
+        The engine's version, its command line, and a JSON text, all sent in the first event.
     event_lists
         Files of external events, in order.
     """
@@ -209,18 +209,22 @@ class EngineSide:
         self._now = 0.0
 
     def greeting(self) -> bytes:
-        """Return the first frame."""
+        """Return the engine's first frame, which hands the configuration to the decision
+        process.
+        """
         return greeting(self._configuration)
 
     def read_hello(self, frame: bytes) -> Features:
-        """Return the features requested in the answer to the first frame; else InputError."""
+        """Return the features that the decision process requests in its answer to the first
+        frame.
+        """
         self.features = read_answer(frame).requested_simulation_features
         return self.features
 
     # Events
 
     def encode(self, message: Message[e.Event]) -> bytes:
-        """Encode a message as text, with its trailing NUL."""
+        """Return events as a message of Batsim 5: JSON text with a trailing NUL."""
         items = []
         self._now = message.now
         for item in message.events:
@@ -233,7 +237,9 @@ class EngineSide:
         return text + b"\0"
 
     def _said(self, event: e.Event) -> tuple[str, Any, bool]:
-        """Return an event's type and content, and whether it gets the date of an earlier event."""
+        """Return an event's type and content, and whether Batsim 5 stamps it with an earlier
+        event's date.
+        """
         match event:
             case e.SimulationBegins():
                 return "SimulationBeginsEvent", self._begins(event), False
@@ -333,7 +339,9 @@ class EngineSide:
     # Decisions
 
     def decode(self, text: bytes) -> Message[Any]:
-        """Decode decisions; an InputError names the field on which Batsim 5 would abort."""
+        """Return the decisions in a message; an InputError names the field on which Batsim 5 would
+        abort.
+        """
         told = _messages.decode(text.rstrip(b"\0"))
         check_now(told.now)
         found: list[Stamped[Any]] = []
@@ -343,8 +351,8 @@ class EngineSide:
             date = item.timestamp
             if not before <= date <= told.now:
                 raise InputError(
-                    f"{where}: timestamp is {date:g}; a date not before that of the event before "
-                    f"it, and not after now, {told.now:g}, is expected"
+                    f"{where}: timestamp is {date:g} s; a date from that of the previous event to "
+                    f"the message's own, {told.now:g} s, is expected"
                 )
             before = date
             try:
@@ -372,7 +380,9 @@ class EngineSide:
                 return d.RegisterProfile(workload, name, ours)
             case _RegisterJob(job_id, body):
                 if job_id.count("!") != 1:
-                    raise InputError(f"job_id is {shown(job_id)}; WORKLOAD!NAME is expected")
+                    raise InputError(
+                        f"job_id is {shown(job_id)}; WORKLOAD!NAME, such as 'w0!15', is expected"
+                    )
                 job = self._jobs[job_id] = job_of(body, job_id, self._now, as_told=True)
                 return d.RegisterJob(job_id, job)
             case _TurnOnOff(hosts, state):
@@ -388,7 +398,9 @@ class EngineSide:
     def _execute(self, told: _Execute) -> d.ExecuteJob:
         hosts = _hosts(told.allocation.host_allocation, "host_allocation")
         if told.profile_allocation_override:
-            raise InputError("profile_allocation_override is given, which this engine has not")
+            raise InputError(
+                "profile_allocation_override is given, which the embedded engine does not support"
+            )
         count, job = len(hosts), self._jobs.get(told.job_id)
         kind, raw = told.allocation.executor_placement_type, told.allocation.executor_placement
         places: list[int] | None = None
@@ -417,22 +429,29 @@ class EngineSide:
 
 
 def _hosts(text: str, field: str) -> HostSet:
-    """Return the hosts in a text; like Batsim 5, refuse commas and empty texts."""
+    """Return the hosts named in the text of a field; empty texts and commas are refused, as in
+    Batsim 5.
+    """
     if not text.strip() or "," in text:
-        raise InputError(f"{field} is {shown(text)}; hosts such as '0-3 5' are expected")
+        raise InputError(
+            f"{field} is {shown(text)}; host numbers with spaces between, such as '0-3 5', are "
+            "expected"
+        )
     return HostSet.parse(text)
 
 
 def _call(told: _CallLater) -> d.CallMeLater | d.CallPeriodically:
     name = told.call_me_later_id
     if not name:
-        raise InputError("call_me_later_id is empty; a text is expected")
+        raise InputError("call_me_later_id is empty; a name for the call is expected")
     if told.when_type == "OneShot":
         once = msgspec.json.decode(told.when, type=_OneShot)
         return d.CallMeLater(_seconds("time", once.time, once.time_unit, 0), name)
     often = msgspec.json.decode(told.when, type=_Periodic)
     if often.offset:
-        raise InputError(f"offset is {often.offset}; 0 is expected")
+        raise InputError(
+            f"offset of the periodic call is {often.offset}; 0, the only one supported, is expected"
+        )
     count = often.mode.get("nb_periods", 0) if often.mode_type == "FinitePeriodNumber" else None
     return d.CallPeriodically(name, _seconds("period", often.period, often.time_unit, 1), count)
 

@@ -28,7 +28,9 @@ HELLO = "EDCHelloEvent"
 class Features(
     msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True
 ):
-    """Features that a decision process requests."""
+    """Features that a decision process requests from Batsim 5, such as that it may register
+    jobs.
+    """
 
     dynamic_registration: bool = False
     profile_reuse: bool = False
@@ -39,7 +41,7 @@ class Features(
 
 
 class Hello(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A decision process's introduction of itself."""
+    """A decision process's answer to Batsim 5's greeting: name, version and requested features."""
 
     batprotocol_version: str
     decision_component_name: str
@@ -49,35 +51,35 @@ class Hello(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
 
 def is_greeting(frame: bytes) -> bool:
-    """Return whether a frame is the first one of Batsim 5, which begins with the frame's length."""
+    """Return whether a frame is Batsim 5's greeting, which begins with the length of the rest."""
     begin = frame[: _LENGTH.size]
     return len(begin) == _LENGTH.size and _LENGTH.unpack(begin)[0] == len(frame) - _LENGTH.size
 
 
 def greeting(text: str) -> bytes:
-    """Return an engine's first frame, which carries a text."""
+    """Return the engine's first frame, which carries a text for the decision process."""
     content = text.encode()
     return _LENGTH.pack(len(content)) + content
 
 
 def read_greeting(frame: bytes) -> str:
-    """Return the text in an engine's first frame."""
+    """Return the text for the decision process in an engine's first frame."""
     try:
         return frame[_LENGTH.size :].decode()
     except UnicodeDecodeError as error:
         raise InputError(
-            f"the engine's first frame hands over what is no UTF-8 ({error}); a text is expected"
+            f"the engine's first frame is not in UTF-8 ({error}); a text in UTF-8 is expected"
         ) from None
 
 
 def answer_of(hello: Hello) -> bytes:
-    """Return the frame that answers a greeting."""
+    """Return the frame with which a decision process answers the engine's greeting."""
     event = {"timestamp": 0.0, "event_type": HELLO, "event": hello}
     return join_answer(JSON, msgspec.json.encode({"now": 0.0, "events": [event]}))
 
 
 def join_answer(flags: int, message: bytes) -> bytes:
-    """Assemble the frame that answers a greeting from flags and message."""
+    """Return the answer to the greeting as a frame: the format's flags, then the message."""
     return _LENGTH.pack(flags) + message
 
 
@@ -93,20 +95,29 @@ class _HelloMessage(msgspec.Struct):
 
 
 def read_answer(frame: bytes) -> Hello:
-    """Return a decision process's introduction; InputError if Batsim 5 would abort on it."""
+    """Return a decision process's answer to the greeting; InputError if Batsim 5 would
+    abort on it.
+    """
     if len(frame) < _LENGTH.size:
         raise InputError(
             f"the answer to the greeting has {len(frame)} bytes; four bytes of flags and a message "
-            "are expected"
+            "in JSON are expected"
         )
     flags = _LENGTH.unpack(frame[: _LENGTH.size])[0]
     if not flags & JSON:
-        raise InputError(f"flags are {flags}; {JSON}, for JSON, is expected")
+        raise InputError(
+            f"the answer to the greeting: flags are {flags}; {JSON}, for JSON, is expected"
+        )
     try:
         message = msgspec.json.decode(frame[_LENGTH.size :].rstrip(b"\0"), type=_HelloMessage)
         if len(message.events) != 1 or message.events[0].event_type != HELLO:
             found: Any = [each.event_type for each in message.events]
-            raise InputError(f"events are {shown(found)}; one {HELLO} is expected")
+            raise InputError(
+                f"the answer to the greeting: events are {shown(found)}; one {HELLO} is expected"
+            )
         return msgspec.json.decode(message.events[0].event, type=Hello)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise InputError(f"the answer to the greeting: {error}; {HELLO} is expected") from None
+        raise InputError(
+            f"the answer to the greeting is not valid: {error}; a message with one {HELLO} is "
+            "expected"
+        ) from None

@@ -50,7 +50,7 @@ _TYPES = {kind: ours for ours, (kind, _) in _WORDS.items()}
 
 
 class ProfileAndId(msgspec.Struct, omit_defaults=True):
-    """A profile in a message, under its full identifier (``"w0!delay10"``)."""
+    """An execution profile in a message of Batsim 5, with its id ``"WORKLOAD!NAME"``."""
 
     id: str
     profile_type: str
@@ -59,9 +59,10 @@ class ProfileAndId(msgspec.Struct, omit_defaults=True):
 
 
 def to_message(workload: str, name: str, profile: dict[str, Any]) -> ProfileAndId:
-    """Convert a profile to Batsim 5's form; InputError if Batsim 5 has no such profile.
+    """Return a workload's execution profile in Batsim 5's form; InputError if Batsim 5 has no such
+    type.
 
-    The return code of a profile is told by its file only.
+    A profile's return code is not part of Batsim 5's messages; only its file has it.
     """
     kind = str(profile.get("type"))
     total = kind == "parallel_homogeneous_total"
@@ -69,8 +70,8 @@ def to_message(workload: str, name: str, profile: dict[str, Any]) -> ProfileAndI
     words = _WORDS.get("usage_trace" if trace else "parallel_homogeneous" if total else kind)
     if words is None:
         raise InputError(
-            f"profile {shown(name)}: type is {shown(kind)}, which Batsim 5 has not; one of "
-            f"{', '.join(_WORDS)} is expected"
+            f"profile {shown(name)}: type is {shown(kind)}, which Batsim 5 does not support; one "
+            f"of {', '.join(_WORDS)} is expected"
         )
     told = {word: profile[ours] for ours, word in words[1].items() if ours in profile}
     if kind == "parallel":
@@ -87,13 +88,17 @@ def to_message(workload: str, name: str, profile: dict[str, Any]) -> ProfileAndI
 
 
 def of_message(told: ProfileAndId) -> tuple[str, str, dict[str, Any]]:
-    """Return workload, name and Batsim 4's form of a profile in a message."""
+    """Return workload, name and fields (in Batsim 4's form) of an execution profile in a Batsim 5
+    message.
+    """
     workload, separator, name = told.id.partition("!")
     kind = told.profile_type
     if not separator:
-        raise InputError(f"profile id is {shown(told.id)}; a text such as 'w0!delay' is expected")
+        raise InputError(
+            f"id of the profile is {shown(told.id)}; WORKLOAD!NAME, such as 'w0!delay', is expected"
+        )
     if kind not in _TYPES:
-        raise InputError(f"profile_type is {shown(kind)}{did_you_mean(kind, _TYPES)}")
+        raise InputError(f"profile_type is unknown: {shown(kind)}{did_you_mean(kind, _TYPES)}")
     ours = _TYPES[kind]
     profile: dict[str, Any] = {"type": ours}
     profile |= {
@@ -113,17 +118,20 @@ def of_message(told: ProfileAndId) -> tuple[str, str, dict[str, Any]]:
 
 
 def full_id(workload: str, name: str) -> str:
-    """Return a profile's full identifier (``"w0!delay"``), also if its name is already full."""
+    """Return a profile's id ``"WORKLOAD!NAME"``; a name that has a workload already is returned as
+    it is.
+    """
     return name if "!" in name else f"{workload}!{name}"
 
 
 def local_id(workload: str, name: str) -> str:
-    """Return a profile's name in its workload; of another workload, the full identifier."""
+    """Return a profile's id without the workload's name in front, if it is of this workload."""
     return name.removeprefix(f"{workload}!")
 
 
 class JobBody(msgspec.Struct, omit_defaults=True):
-    """A job in a message; of unknown fields Batsim 5 forwards only the text ``extra_data``.
+    """A job in a message of Batsim 5; further fields of the workload travel in the text
+    ``extra_data``.
 
     A ``walltime`` of None, or of -1, is none.
     """
@@ -135,7 +143,7 @@ class JobBody(msgspec.Struct, omit_defaults=True):
 
 
 def body_of(job: Job, job_id: str, extra: Any) -> JobBody:
-    """Return a job in Batsim 5's terms, with additional fields."""
+    """Return a job in Batsim 5's form; ``extra`` (text or JSON value) becomes ``extra_data``."""
     return JobBody(
         job.processors,
         full_id(job_id.partition("!")[0], job.profile),
@@ -145,10 +153,10 @@ def body_of(job: Job, job_id: str, extra: Any) -> JobBody:
 
 
 def job_of(body: JobBody, job_id: str, submission_time: float, *, as_told: bool = False) -> Job:
-    """Return the job in a message; InputError if it is not valid.
+    """Return the job that a Batsim 5 message describes; InputError if a field is invalid.
 
-    An ``extra_data`` that is the object of what a user asks for becomes the field ``qos``, unless
-    it is to be kept ``as_told``.
+    An ``extra_data`` with a user's request (deadline …) becomes the field ``qos``; with
+    ``as_told``, it stays as it is.
     """
     fields: dict[str, Any] = {
         "id": job_id,
