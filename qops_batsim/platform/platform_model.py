@@ -84,12 +84,12 @@ def parse_radical(
     for part in text.split(","):
         first, hyphen, last = (piece.strip() for piece in part.partition("-"))
         if not (_is_number(first) and (_is_number(last) if hyphen else True)):
-            raise InputError(f"{where} is {shown(text)}; {RADICAL_FORM} is expected")
+            raise InputError(f"{where} is {shown(text)}; {RADICAL_FORM} are expected")
         low, high = int(first), int(last or first)
         if high < low:
             raise InputError(
                 f"{where} is {shown(text)}: {part.strip()!r} ends before it starts; "
-                f"{RADICAL_FORM} is expected"
+                f"{RADICAL_FORM} are expected"
             )
         count += high - low + 1
         if count > max_hosts:
