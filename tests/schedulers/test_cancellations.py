@@ -139,9 +139,9 @@ def test_schedulers_that_cannot_take_jobs_out_say_so() -> None:
             while self.queue and self.queue[0].processors <= self.manager.free:
                 self.manager.start(self.queue.pop(0))
 
-    with pytest.raises(SimulationError, match="w0!B was cancelled, and Fifo does not know"):
+    with pytest.raises(SimulationError, match="w0!B was cancelled by its user, but scheduler Fifo"):
         simulate(Fifo(), THREE, make_cluster(4), events=cancelled((5, "B")))
-    with pytest.raises(SimulationError, match="w0!B was cancelled, and Aroma does not know"):
+    with pytest.raises(SimulationError, match="w0!B was cancelled by its user, but scheduler A"):
         simulate("aroma", THREE, make_cluster(4), events=cancelled((5, "B")))
 
 

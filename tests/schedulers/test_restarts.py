@@ -364,7 +364,7 @@ def test_only_a_delay_can_be_saved_where_jobs_are_killed() -> None:
     jobs = [Job("A", 0.0, 1, "work", 8.0, QosRequest(checkpoint=3))]
     profiles = {"work": {"type": "parallel_homogeneous", "cpu": 1e9, "com": 0}}
     workload = Workload(jobs=jobs, profiles=profiles, processors=1)
-    told = "job w0!A: qos.checkpoint is 3, and its profile 'work' is of type 'parallel_homog"
+    told = "job w0!A: qos.checkpoint is 3, but its execution profile 'work' is of type 'par"
     with pytest.raises(InputError, match=told):
         simulate(killer(), workload, make_cluster(1))
     assert len(simulate(make_scheduler("fqops"), workload, make_cluster(1)).ended) == 1
