@@ -57,7 +57,7 @@ class Job:
         Run time that planning assumes (seconds): ``qos.estimated_runtime`` if
         present, else the walltime, else infinity.
     fields
-        All fields as read, forwarded untouched to decision modules.
+        All fields as read, forwarded untouched to schedulers.
     arrival
         Date from which response times count (seconds): that of submission, at least 0.
     duration
@@ -66,33 +66,33 @@ class Job:
         Latest end that was asked for, and the walltime (seconds); infinite without.
     phase, state
         Where it is in its run: :data:`COMING`, :data:`WAITING`, :data:`RUNNING` or :data:`OVER`;
-        how it has ended, by Batsim's name, as soon as that is told.
+        Batsim's name of how it has ended, ``""`` until the engine reports its end.
     index
         Its number among the jobs of the run, in the order of submission.
     start, end
         Planned or actual start, and planned or expected end (seconds).
     key
-        What an order of jobs compares, the least first.
+        Number by which the scheduler orders jobs, the least first.
     returning
-        Processors that are free again at its end: all but those whose hosts have gone away.
+        Processors that come free at its end: all but those whose hosts have left the machine.
     requested
-        The duration that was asked for, of a job whose run time is predicted (seconds).
+        The estimate in whole microseconds (seconds), also if ``duration`` is a prediction.
     corrections
         How often its predicted run time was too short.
     number
         Its number among the jobs of a plan, in the order of arrival.
     reserved, bits
-        What it takes from a profile, processors or hosts: of a running job only what is there, not
-        the hosts that have gone away under it.
+        Processors, or hosts, that it takes from the availability profile; of a running job without
+        the hosts that have left the machine.
     trial
-        Start in a plan that is tried.
+        Start in the plan being tried.
     promise, target, aim
-        Latest end that was admitted (until then, the one asked for); that the plan aims at, later
-        than the promise for a job that will be late; the target of such a job before that.
+        Promised latest end (before admission, the requested one); the date that the plan aims at,
+        later than the promise for a job that will be late; such a job's target before it was late.
     fixed_start
         The only start that its user accepts (seconds), infinite without.
     given_from, given_until
-        Dates between which others have given up reservations since it was placed (seconds).
+        Dates between which other jobs have released reservations since it was placed (seconds).
     lag
         By how much it started later than planned (seconds), while it counts as on time.
     place, turn
@@ -100,17 +100,17 @@ class Job:
     kills
         How often it was killed before, to be run again.
     latest_start
-        Latest start that was promised, where starts are; infinite without (seconds).
+        Promised latest start, if the scheduler promises starts; else infinite (seconds).
     suspended, lost, lost_date
         A promise that no start keeps at present, NaN without; how many hosts were lost for its
         promise, and when (seconds).
     noted_start, noted_end, noted_target
-        What the log of decisions said last.
+        Start, expected end and target that were written to the decision log last.
     rank
         Its place among the waiting jobs while a plan is tried.
     cell, cell_above
-        Its class of size in bounds of fits, and the first one whose members are no smaller; -1 as
-        long as nobody asked.
+        Its size class (processors × duration), and the first class of only jobs as large or
+        larger; -1 until :class:`~qops_batsim.core.profile.FitBounds` sets them.
     headroom
         Processors that stay free next to it in a plan that is tried.
     rate, gain
@@ -124,8 +124,8 @@ class Job:
         Whether it waits and must not start yet; whether it was killed and has not ended yet;
         whether it is never killed for another one.
 
-    What follows ``fields`` belongs to a run, in which each job is an object of its own, and to its
-    scheduler. How long the job really runs is known to the engine alone.
+    The attributes after ``fields`` are set by the engine and the scheduler in one simulation, so
+    each simulation has its own objects. Only the engine knows how long the job really runs.
 
     Examples
     --------
@@ -237,7 +237,8 @@ class Job:
 
     @classmethod
     def from_fields(cls, fields: dict[str, Any], *, where: str) -> Job:
-        """Return a job read from its JSON object in a workload or message; it keeps that object.
+        """Return a job read from its JSON object in a workload or message; the job keeps the
+        object.
 
         ``where`` the object comes from (``"kth.json: jobs[3]"``) is for messages.
 

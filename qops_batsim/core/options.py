@@ -35,8 +35,8 @@ def seconds(description: str, **bounds: float) -> msgspec.Meta:
 Grace = Annotated[
     float,
     seconds(
-        "news that is late by less changes no plan, once news was seen to be late "
-        "at all, as on platforms with latencies",
+        "delay up to which late reports of events by the engine change no plan; used once a "
+        "report has been late, as on platforms with latencies",
         ge=0,
         le=MAX_SECONDS,
     ),

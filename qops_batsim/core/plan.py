@@ -201,9 +201,9 @@ class Plan:
         arrival then, at every end of a job. Else hosts are chosen at the start, which is exact for
         rigid jobs on interchangeable hosts.
     keeps_promises
-        Whether targets are promised, and mended when running jobs do not end as was expected.
+        Whether the scheduler promises deadlines: a rebuild then tries to keep the jobs' targets.
     promises_starts
-        Whether latest starts are promised instead.
+        Whether the scheduler promises latest starts instead of deadlines.
 
     Attributes
     ----------
@@ -212,7 +212,7 @@ class Plan:
     waiting
         The waiting jobs by planned start, ties by arrival.
     running
-        The running jobs, also killed ones until their ends are told.
+        The running jobs, also killed ones until the engine reports their ends.
     claims
         Promised starts and maintenance to come.
     new
@@ -226,7 +226,7 @@ class Plan:
     suspensions
         How many waiting jobs have a promise that no start keeps at present.
     renewals
-        The promises that were renewed, until somebody empties the list.
+        The promises that were renewed since the scheduler last emptied this list.
     log
         Where decisions are logged, if at all.
     """
@@ -285,9 +285,9 @@ class Plan:
         start
             Date on the grid (seconds).
         hosts
-            The hosts that it takes from promises (bits), as a loss does.
+            The hosts that the job takes from the plan (bits); promises may be broken for them.
         there
-            How many of them are there.
+            How many of these hosts are present.
         """
         self.arrived(job)
         job.start = start
@@ -433,11 +433,11 @@ class Plan:
         Parameters
         ----------
         away
-            The hosts that are away, nobody knows until when (bits).
+            The hosts that are away without a known date of return (bits).
         closed
-            Those that running jobs do not give back: nothing starts there (bits).
+            The hosts on which no job may start (bits); jobs running there do not give them back.
         windows
-            The standing of a maintenance window that is not over.
+            The maintenance windows that are not over.
         hosts
             The hosts that each running job has (bits).
         """
@@ -761,7 +761,9 @@ class Plan:
             sort_by_start(self.waiting, 0)
 
     def tell_earlier(self, line: list[Job]) -> None:
-        """Set for each job in which interval later jobs of the list have released reservations."""
+        """Store in each job the interval in which jobs later in the list have released
+        reservations.
+        """
         first, last = INFINITY, -INFINITY
         for place in range(len(line) - 1, -1, -1):
             job = line[place]
@@ -797,8 +799,8 @@ class Plan:
                 profile.take_amount(max(now, claim.start), claim.end, claim.amount)
 
     def place_waiting(self) -> int:
-        """Place all waiting jobs anew, in order, around the running ones; return how many will end
-        after their targets.
+        """Place all waiting jobs anew, in their present order, around the running ones; return how
+        many will be late.
         """
         self.reserve_running(self.profile, self.now)
         late = 0
@@ -846,16 +848,16 @@ class Plan:
         sort_by_start(waiting, 0)
 
     def aim_again(self) -> None:
-        """Lower the targets of jobs that will be late to their planned ends, but not below
-        their former targets (``aim``).
+        """Lower each late job's target to its planned end, but not below its former target
+        (``aim``).
         """
         for job in self.waiting:
             if job.aim < job.target < INFINITY:
                 job.target = max(job.aim, end_of(job.start, job.duration))
 
     def adopt(self, jobs: list[Job]) -> None:
-        """Make the starts of a plan that was tried the planned ones. O(jobs²), O(jobs) if nearly
-        sorted.
+        """Make these jobs the waiting ones, planned at their ``trial`` starts. O(jobs²), O(jobs) if
+        nearly sorted.
         """
         for job in jobs:
             job.start = job.trial

@@ -140,8 +140,8 @@ class DecisionLog:
         second: float,
         third: float,
     ) -> None:
-        """Append a row of a kind, about a job and maybe another one; each kind uses code and
-        numbers its own way.
+        """Append a row about a job and maybe another one; ``kind`` says what code and
+        numbers mean.
         """
         place = 4 * self.size
         if place == len(self.codes):
@@ -300,15 +300,15 @@ class DecisionLog:
         job.noted_start, job.noted_target = job.start, job.target
 
     def refused(self, job: Job, answer: object, blamed: int) -> None:
-        """Log a refusal with its answer, and the number of the job whose deadline blocked the new
-        one (-1: none).
+        """Log a refusal: the answer, and the number of the job whose deadline stood in the way (-1:
+        none).
         """
         self.worded[job.number] = answer
         self.append(_REFUSED, job, blamed, 0, 0.0, 0.0, 0.0)
 
     def unfit(self, job: Job, code: int, size: int, gone: int) -> None:
-        """Log the refusal of a job that is wider than the machine can ever be: ``size`` hosts,
-        ``gone`` more lost.
+        """Log the refusal of a job that is too wide for a machine of ``size`` hosts, ``gone`` of
+        which have left for good.
         """
         self.submitted(job)
         self.append(_REFUSED, job, -1, code, size, gone, 0.0)
@@ -320,8 +320,8 @@ class DecisionLog:
         self.append(_DROPPED, job, -1, code, size, gone, 0.0)
 
     def killed(self, victim: Job, again: Job, for_job: Job, saved: float) -> None:
-        """Log that a running job is killed for another one, and the job that will run it
-        ``again``.
+        """Log that ``victim`` is killed for another job and runs again as ``again``; ``saved``
+        seconds of work are kept.
         """
         start = victim.start + victim.lag
         self.append(_KILLED, again, for_job.number, victim.kills, again.start, start, saved)

@@ -76,7 +76,7 @@ class Profile:
     def earlier_fit(
         self, after: float, duration: float, processors: int, limit: float, planned: float
     ) -> float:
-        """Return the earliest fit of a job with a reservation at ``planned`` that counts as free
+        """Return the earliest fit of a job whose own reservation at ``planned`` counts as free
         (dates in seconds).
 
         Return ``planned`` if no earlier date fits; dates after ``limit``, which is at most
@@ -200,8 +200,8 @@ class Profile:
         return self.free[step] == self.free[step - 1]
 
     def split(self, low: int, date: float) -> int:
-        """Return the index of the step that begins at ``date``; insert that step if needed. Search
-        from ``low`` on.
+        """Return the index of the step that begins at ``date``; insert it if needed. The search
+        begins at step ``low``.
 
         O(steps), and fast for a date soon after that step.
         """
@@ -458,7 +458,7 @@ class HostProfile(Profile):
         self, job: Job, hosts: HostBits, after: float, limit: float, planned: float
     ) -> float:
         """Return the earliest fit of a job whose reservation at ``planned`` counts as free; set
-        ``hosts`` to the fit's.
+        ``hosts`` to its hosts there.
 
         ``hosts`` gets the lowest free ones, or the job's own hosts if only dates before ``planned``
         were tried (``limit``) and none fits.
@@ -493,8 +493,8 @@ class HostProfile(Profile):
         return planned
 
     def has_common(self, job: Job, hosts: HostBits, begin: int, end: float, planned: float) -> bool:
-        """Set ``hosts`` to the lowest ones free throughout an interval; return whether they are
-        enough for a job.
+        """Set ``hosts`` to the job's lowest hosts that are free throughout an interval; return
+        False if too few are.
 
         The interval goes from step ``begin`` to the date ``end``. From ``planned`` on, the job's
         own hosts count as free. O(steps × words).
@@ -529,8 +529,8 @@ class HostProfile(Profile):
 
 
 class FitBounds:
-    """For each size of job, a date before which no job of that size fits into a profile; makes
-    searches shorter.
+    """For each class of job sizes, a date before which no job of the class fits into a profile;
+    makes searches shorter.
 
     They hold as long as reservations are only added: then a job fits no earlier than a job that is
     no wider and no longer did before. The dates are kept by classes of processors and of duration,
@@ -571,8 +571,8 @@ class FitBounds:
             self.dates[cell] = other.dates[cell]
 
     def learn(self, job: Job, start: float) -> None:
-        """Record that a job fits no earlier than ``start``, and so no larger job does. O(classes),
-        usually O(1).
+        """Record that a job fits no earlier than ``start`` (seconds), so that no larger job does.
+        O(classes), usually O(1).
         """
         first = job.cell_above
         while first < self.size and self.dates[first] < start:

@@ -19,8 +19,8 @@ _WAITING, _RUNNING, _OVER = WAITING, RUNNING, OVER
 class ResourceManager:
     """What a scheduler calls to start, reject, kill or register jobs, and asks about the machine.
 
-    An invalid call is a SimulationError that names the job, raised where it is made. An
-    implementation overrides the methods that end in ``_job``, which need not check.
+    Calls take effect in their order. An invalid call raises a SimulationError that names the job.
+    An implementation overrides the methods that end in ``_job``, whose arguments have been checked.
 
     Attributes
     ----------
@@ -31,24 +31,23 @@ class ResourceManager:
     now
         Date of the current message (seconds).
     capacity
-        Which hosts are away, or will be, None as long as none ever was: whatever implements
-        :class:`Capacity`.
+        Which hosts are away or will be (:class:`~qops_batsim.scheduling.capacity.Capacity`); None
+        until the engine reports any.
     drains, plans, shares_hosts
-        Whether hosts take no job from the notice of their maintenance on, whether jobs are planned,
-        and whether jobs start on hosts that have others; a scheduler says so.
+        Set by the scheduler: whether hosts take no new job once their maintenance is announced,
+        whether starts are planned ahead, and whether several jobs may share a host.
     news
         How late news is (:class:`~qops_batsim.scheduling.news.News`).
     grace
-        How long ago a job may have ended of whose end the news is under way (seconds): 0 where
-        what happens at one date is told at once.
+        How long ago a job may have ended whose end has not been reported yet (seconds).
     news_in_parts
-        Whether what happens at one date may be told in several messages.
+        Whether the events of one date may come in several messages.
     qos_log
-        What is noted about jobs (:class:`~qops_batsim.scheduling.qos_log.QosLog`).
+        What the scheduler records about jobs (:class:`~qops_batsim.scheduling.qos_log.QosLog`).
     system
-        The machine as the scheduler is told of it, where it is more than equal hosts.
+        The machine as the engine describes it, None if it is only a number of equal hosts.
     refusals
-        The jobs that were rejected since this list was emptied; None where nobody asks.
+        The jobs rejected since this list was last emptied; None if they are not collected.
     """
 
     def __init__(self, machine_size: int) -> None:
@@ -98,7 +97,8 @@ class ResourceManager:
         raise NotImplementedError
 
     def register_again(self, job: Job, original: Job, killed: Job, saved: float) -> None:
-        """Submit a new job that does the work that a killed job had left.
+        """Submit a new job for the remaining work of a killed job, of which ``saved`` seconds are
+        done.
 
         Parameters
         ----------
@@ -163,7 +163,9 @@ class ResourceManager:
         raise NotImplementedError
 
     def count_free(self) -> None:
-        """Update :attr:`free` after :attr:`capacity` has changed, since hosts left or returned."""
+        """Recount :attr:`free`, the hosts on which a job can start, after :attr:`capacity` has
+        changed.
+        """
         raise NotImplementedError
 
     def restore_running(self, job: Job, hosts: int) -> None:
@@ -202,8 +204,8 @@ class ResourceManager:
 class Scheduler:
     """Base class of all schedulers; an algorithm overrides the hooks it needs.
 
-    For each message the events are told one by one, in the order in which they happened, then
-    :meth:`decide` is called once.
+    For each message of the engine, the hooks of its events are called in the order in which the
+    events happened, then :meth:`decide` once.
 
     Parameters
     ----------
@@ -213,7 +215,7 @@ class Scheduler:
     Attributes
     ----------
     manager
-        What carries out its decisions, from :meth:`begin` on.
+        The resource manager, whose methods start and reject jobs; set by :meth:`begin`.
     logs
         Whether decisions are to be logged, if it can (``keeps_decisions``); set before
         :meth:`begin`.

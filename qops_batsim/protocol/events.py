@@ -173,7 +173,7 @@ class Notify(OpenObject):
     """A notification: its ``type`` says what happened, further fields depend on the type.
 
     From Batsim: ``no_more_static_job_to_submit``, ``event_machine_available``…, and external events
-    it was told to forward. From a module: ``registration_finished`` and ``continue_registration``.
+    it was told to forward. From a scheduler: ``registration_finished``, ``continue_registration``.
     """
 
     __slots__ = ()
@@ -192,7 +192,7 @@ class Notify(OpenObject):
 class Query(OpenObject):
     """A question of the engine or the scheduler, such as ``{"requests": {"consumed_energy": {}}}``.
 
-    Batsim asks for ``estimate_waiting_time``; a module asks for ``consumed_energy``.
+    Batsim asks for ``estimate_waiting_time``; a scheduler asks for ``consumed_energy``.
     """
 
     __slots__ = ()

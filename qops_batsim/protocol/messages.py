@@ -142,7 +142,9 @@ def _decode_custom(kind: type, value: Any) -> Any:
         if not isinstance(value, dict):
             raise InputError(f"data is {shown(value)}; a JSON object is expected")
         if kind is Notify and not isinstance(value.get("type"), str):
-            raise InputError(f"type is {shown(value.get('type'))}; a text is expected")
+            raise InputError(
+                f"type of the notification is {shown(value.get('type'))}; a text is expected"
+            )
         return kind(value)
     raise NotImplementedError(f"an object of type {kind.__name__} cannot be read from JSON")
 
@@ -166,7 +168,8 @@ def encode_message(message: Message[Any]) -> bytes:
 
 
 def rounded_value(value: Any, decimals: int = TOLD_DECIMALS) -> Any:
-    """Return a JSON value with all floats rounded to six decimals, as Batsim writes them.
+    """Return a JSON value with all floats rounded, by default to six decimals as Batsim writes
+    them.
 
     >>> rounded_value({"delay": 2.3456789, "ret": 3})
     {'delay': 2.345679, 'ret': 3}

@@ -136,7 +136,7 @@ class _Connections:
     open
         Connections that there are, whatever they speak, by their file descriptors.
     silent
-        Those among them that speak ZeroMQ and have not said anything since :meth:`forget`.
+        Those that speak ZeroMQ and have sent no message since :meth:`forget`.
     left
         Those that have gone since :meth:`forget`; True for one that was silent.
     is_foreign

@@ -56,8 +56,8 @@ class AdmissionAnswer(NamedTuple):
 
 
 def refusal_of(code: int, processors: int, size: int, gone: int) -> Refusal:
-    """Return the Refusal that a row of the decision log stands for, of a job that can never run or
-    was cancelled.
+    """Return the Refusal for a row of the decision log: the job can never run, or its user
+    cancelled it.
 
     Parameters
     ----------

@@ -122,11 +122,11 @@ class Capacity:
         return bool(others) or not self.is_planned
 
     def note(self, notice: Notify) -> HostSet | None:
-        """Update from a notification that hosts leave, return, will have maintenance, or will
-        change no more.
+        """Update from a notification about hosts; return the hosts whose loss is new, None if it
+        names no hosts.
 
-        Return the hosts whose loss, now or later, was not known before; None if the notification
-        names no hosts. O(windows).
+        Hosts may leave, return or have maintenance later, or be known to change no more.
+        O(windows).
         """
         if notice.type == NO_MORE_EXTERNAL_EVENTS:
             self.is_final = True

@@ -35,9 +35,8 @@ those of an earlier one take effect at once. So they are dated by so much earlie
 class ModuleDriver:
     """Drives a scheduler in a simulation: calls it with the engine's events, returns its decisions.
 
-    The same driver serves the embedded engine in process and any engine over a
-    socket. Events that no module needs (answers, messages of jobs, power states)
-    are passed over.
+    The same driver serves the embedded engine in the same process and any engine over a socket.
+    Events that no scheduler needs (answers, messages of jobs, power states) are ignored.
 
     Parameters
     ----------
@@ -47,7 +46,7 @@ class ModuleDriver:
     Attributes
     ----------
     log
-        What was decided so far about each job; the module's ``qos_log``.
+        What the scheduler has decided and recorded about each job so far; the module's ``qos_log``.
     """
 
     def __init__(self, module: SchedulerModule, *, any_engine: bool = False) -> None:
@@ -65,7 +64,7 @@ class ModuleDriver:
     def exchange(self, message: Message[Event]) -> Message[Decision]:
         """Give a message's events to the scheduler and return its decisions, dated as the message.
 
-        InputError if the engine lacks what the module needs.
+        InputError if the engine lacks a feature that the scheduler requires.
         """
         now = message.now
         date = max(now - LAST_DECIMAL, 0.0)

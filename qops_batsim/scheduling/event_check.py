@@ -84,7 +84,9 @@ class EventCheck:
                     f"message at {now:g} s comes after one at {self._now:g} s; "
                     "a date that is not earlier is expected"
                 )
-            raise InputError(f"message at {now:g} s; a date up to {MAX_SECONDS:g} s is expected")
+            raise InputError(
+                f"message at {now:g} s is too late; a date up to {MAX_SECONDS:g} s is expected"
+            )
         self._now = now
         ended = False
         for index, item in enumerate(message.events):
@@ -94,9 +96,13 @@ class EventCheck:
                     date = f"timestamp is {item.timestamp:g}"
                     raise InputError(f"{date}; a date up to {MAX_SECONDS:g} s is expected")
                 if ended:
-                    raise InputError("follows SIMULATION_ENDS; no further event is expected")
+                    raise InputError(
+                        "an event follows SIMULATION_ENDS; none is expected after that"
+                    )
                 if self._hosts is None and type(body) is not SimulationBegins:
-                    raise InputError("is the first event; SIMULATION_BEGINS is expected first")
+                    raise InputError(
+                        "the first event is another one; SIMULATION_BEGINS is expected first"
+                    )
                 check = self._checks.get(type(body))
                 if check is not None:
                     check(body)
@@ -126,7 +132,7 @@ class EventCheck:
 
     def _begins(self, event: SimulationBegins) -> None:
         if self._hosts is not None:
-            raise InputError("comes a second time in a simulation; one is expected")
+            raise InputError("SIMULATION_BEGINS comes a second time; once is expected")
         hosts = event.compute_resources
         if len(hosts) > MAX_HOSTS:
             raise InputError(
@@ -158,7 +164,7 @@ class EventCheck:
         acknowledged = job_id in self._to_acknowledge
         if before is not None and not acknowledged:
             told = before if isinstance(before, str) else "runs"
-            raise InputError(f"job_id is {shown(job_id)}, which {told}; a new job is expected")
+            raise InputError(f"job_id is {shown(job_id)}, a job that {told}; a new job is expected")
         if event.profile is not None:
             _check_profile(event.profile, "profile")
         self._to_acknowledge.discard(job_id)
@@ -177,10 +183,12 @@ class EventCheck:
             return
         if not isinstance(hosts, HostSet):
             told = "is not known" if hosts is None else hosts
-            raise InputError(f"job_id is {shown(job_id)}, which {told}; one that runs is expected")
+            raise InputError(
+                f"job_id is {shown(job_id)}, a job that {told}; a running job is expected"
+            )
         if event.alloc.mask != hosts.mask:
             raise InputError(
-                f"alloc is {shown(str(event.alloc))}; {shown(str(hosts))}, where job "
+                f"alloc is {shown(str(event.alloc))}; {shown(str(hosts))}, the hosts on which job "
                 f"{shown(job_id)} was started, is expected"
             )
         self._jobs[job_id] = _ENDED

@@ -82,8 +82,8 @@ def _old_name(kind: type[Scheduler], own: Mapping[str, Any]) -> str | None:
         if now is not None and (now.split() == arguments or _arguments(own[name]) != arguments):
             continue
         return (
-            f"{kind.__name__}.{name} is a name of before; instead of {entry}: {successor(entry)} "
-            "(names of your own methods may begin with _)"
+            f"{kind.__name__}.{name} has a hook's name of a former version; instead of {entry}: "
+            f"{successor(entry)} (names of your own methods may begin with _)"
         )
     return None
 

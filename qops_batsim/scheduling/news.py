@@ -20,12 +20,12 @@ LATE = 2 * PLAN_TOLERANCE
 
 
 class News:
-    """How late an engine's messages report events; once they do, planners tolerate delays up to the
-    grace.
+    """How late an engine's messages report events; once any came late, planners tolerate delays up
+    to the grace.
 
-    On a platform with latencies Batsim's own messages take their time: a submission is
-    told late, a start takes effect late, an end is told late. Without latencies nothing
-    ever is, so plans do not depend on the grace there.
+    On a platform with latencies Batsim's own messages take time: submissions and ends are
+    reported late, starts take effect late. Without latencies nothing is late, so plans do not
+    depend on the grace there.
 
     Parameters
     ----------
@@ -39,8 +39,8 @@ class News:
     late, lag
         Whether any news was seen to be late, and by how much at most (seconds).
     tolerance
-        By how much what is told may come later than planned without being late (seconds):
-        the grace if news is late, else what rounding may make of dates.
+        By how much an event may be reported later than planned without changing the plan
+        (seconds): the grace if news is late, else what rounding may make of dates.
     """
 
     def __init__(

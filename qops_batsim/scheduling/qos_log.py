@@ -164,7 +164,7 @@ class QosLog:
     Attributes
     ----------
     jobs
-        The jobs submitted so far (and those registered by the module), with
+        The jobs submitted so far (and those registered by the scheduler), with
         their full ids; a job that was registered and then announced is in it twice.
     started
         Full ids of the jobs started so far.

@@ -99,7 +99,7 @@ class EngineTalk:
 class DecisionSession:
     """Answers the messages of one simulation with the decisions of a newly made scheduler.
 
-    The module's options come from the engine's configuration of the scheduler
+    The scheduler's options come from the engine's configuration of the scheduler
     (Batsim's ``--sched-cfg`` or ``--sched-cfg-file``: a JSON object of options by
     name) and from ``settings``, which win.
 
@@ -115,7 +115,7 @@ class DecisionSession:
     Attributes
     ----------
     ended
-        Whether the engine has said that the simulation is over.
+        Whether the engine has sent SIMULATION_ENDS.
     messages, now
         Number of messages answered, and date of the last one (seconds).
     """

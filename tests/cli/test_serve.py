@@ -315,7 +315,7 @@ def test_a_malformed_message_ends_in_one_error(cli, endpoint, tmp_path, text, sa
     [
         (
             '{"now":0,"events":[{"timestamp":0,"type":"REQUESTED_CALL"}]}',
-            "(REQUESTED_CALL): is the first event; SIMULATION_BEGINS is expected first",
+            "(REQUESTED_CALL): the first event is another one; SIMULATION_BEGINS is",
         ),
         ('{"now":0,"events":[]}', "begins with nothing; SIMULATION_BEGINS is expected"),
         ("GET / HTTP/1.0", "message: JSON is malformed"),

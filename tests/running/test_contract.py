@@ -259,7 +259,7 @@ def test_a_name_of_before_is_an_error_that_tells_the_new_one(
     base: type[Scheduler], methods: dict[str, str], message: str
 ) -> None:
     own = {name: _takes(arguments) for name, arguments in methods.items()}
-    told = f" is a name of before; instead of {message}"
+    told = f" has a hook's name of a former version; instead of {message}"
     with pytest.raises(InterfaceError, match=re.escape(told)):
         make_scheduler(type("Mine", (base,), {"__module__": "elsewhere", **own}))
 

@@ -48,7 +48,7 @@ def profile(**fields: Any) -> Said:
 
 
 BAD_BEGINNINGS = [
-    (submitted("1"), "(JOB_SUBMITTED): is the first event; SIMULATION_BEGINS is ex"),
+    (submitted("1"), "(JOB_SUBMITTED): the first event is another one; SIMULATION_BEGINS is ex"),
     (begun(nb_compute_resources=5), "nb_compute_resources is 5; 4, the number of hosts in"),
     (
         begun(compute_resources=[{"id": n, "name": "h"} for n in (0, 1, 1, 3)]),
@@ -62,12 +62,15 @@ BAD_BEGINNINGS = [
 ]
 
 BAD_EVENTS = [
-    (submitted("1"), "job_id is 'w0!1', which runs; a new job is expected"),
-    (submitted("2"), "job_id is 'w0!2', which waits; a new job is expected"),
+    (submitted("1"), "job_id is 'w0!1', a job that runs; a new job is expected"),
+    (submitted("2"), "job_id is 'w0!2', a job that waits; a new job is expected"),
     (submitted("9", res=0, id="w0!8"), "job.id is 'w0!8'; 'w0!9', the same as job_id, is ex"),
-    (completed("9"), "job_id is 'w0!9', which is not known; one that runs is expected"),
-    (completed("2"), "job_id is 'w0!2', which waits; one that runs is expected"),
-    (completed("1", "0-2"), "alloc is '0-2'; '0-1', where job 'w0!1' was started, is expected"),
+    (completed("9"), "job_id is 'w0!9', a job that is not known; a running job is expected"),
+    (completed("2"), "job_id is 'w0!2', a job that waits; a running job is expected"),
+    (
+        completed("1", "0-2"),
+        "alloc is '0-2'; '0-1', the hosts on which job 'w0!1' was started, is expected",
+    ),
     (completed("1", "7"), "alloc is '7'; hosts 0 to 3 are expected"),
     (completed("1", state="REJECTED"), "job_state is 'REJECTED'; one of COMPLETED_FAILED, "),
     (("JOB_KILLED", {"job_ids": ["w0!1"]}), "job_ids has 'w0!1', which the scheduler did not kill"),
@@ -84,7 +87,7 @@ BAD_EVENTS = [
         "resources is [3]; hosts, a text such as '0-3 5', are expected",
     ),
     (("RESOURCE_STATE_CHANGED", {"resources": "4", "state": "1"}), "resources is '4'; hosts 0"),
-    (begun(), "(SIMULATION_BEGINS): comes a second time in a simulation; one is expected"),
+    (begun(), "SIMULATION_BEGINS comes a second time; once is expected"),
 ]
 
 
@@ -115,10 +118,10 @@ def test_nothing_happens_twice_or_after_the_end() -> None:
     session.answer(told(0.0, begun()))
     session.answer(told(1.0, submitted("1")))
     session.answer(told(2.0, completed("1")))
-    for event, state in ((completed("1"), "runs"), (submitted("1"), "is expected")):
-        with pytest.raises(InputError, match=f"'w0!1', which has ended before; .*{state}"):
+    for event, state in ((completed("1"), "a running job is"), (submitted("1"), "is expected")):
+        with pytest.raises(InputError, match=f"'w0!1', a job that has ended before; .*{state}"):
             session.answer(told(3.0, event))
-    with pytest.raises(InputError, match="follows SIMULATION_ENDS; no further event is expected"):
+    with pytest.raises(InputError, match="an event follows SIMULATION_ENDS; none is expected"):
         session.answer(told(3.0, ("SIMULATION_ENDS", {}), ("REQUESTED_CALL", {})))
 
 
@@ -129,7 +132,7 @@ def test_a_registered_job_may_run_before_its_news_comes_once() -> None:
     assert isinstance(job.body, JobSubmitted)
     check.note([RegisterJob("w0!1#1", job.body.job), ExecuteJob("w0!1#1", HostSet.parse("0-1"))])
     check.check(decode_events(told(1.0, submitted("1#1"))))
-    with pytest.raises(InputError, match="'w0!1#1', which runs; a new job is expected"):
+    with pytest.raises(InputError, match="'w0!1#1', a job that runs; a new job is expected"):
         check.check(decode_events(told(1.0, submitted("1#1"))))
     check.check(decode_events(told(2.0, completed("1#1"))))
 
@@ -137,7 +140,10 @@ def test_a_registered_job_may_run_before_its_news_comes_once() -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ('{"now":1e13,"events":[]}', "message at 1e+13 s; a date up to 1e+12 s is expected"),
+        (
+            '{"now":1e13,"events":[]}',
+            "message at 1e+13 s is too late; a date up to 1e+12 s is expected",
+        ),
         ('{"now":-1,"events":[]}', "message at -1 s comes after one at 0 s"),
         ('{"now":%s,"events":[]}' % ("9" * 401), "Number out of range - at `$.now`"),
         (

@@ -170,7 +170,7 @@ class DecisionSide:
     Attributes
     ----------
     configuration
-        Text that the engine's command line hands over.
+        The scheduler's configuration, a text from the engine's command line.
     """
 
     def __init__(self, first_frame: bytes) -> None:
