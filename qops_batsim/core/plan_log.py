@@ -98,8 +98,8 @@ class DecisionLog:
     """Log of what a plan decided (answers, moves, kills, starts) and of the causes, as rows of
     numbers.
 
-    It looks at what has changed since it looked last: after the plan was brought up to date, after
-    each answer, and after jobs were started. O(jobs in the plan) each.
+    :meth:`look` and others log what has changed since the last call: after an update of the plan,
+    after each answer, and after jobs were started. O(jobs in the plan) each.
 
     Parameters
     ----------

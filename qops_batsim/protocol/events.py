@@ -105,7 +105,7 @@ class JobCompleted(msgspec.Struct, frozen=True):
 
 
 class JobKilled(msgspec.Struct, frozen=True):
-    """The engine has carried out a KILL_JOB decision; ``progress`` is given for jobs that were
+    """The engine has carried out a KILL_JOB decision; ``job_progress`` is of the jobs that were
     really killed.
     """
 

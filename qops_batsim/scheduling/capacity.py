@@ -47,7 +47,7 @@ def note_hosts(manager: ResourceManager, notice: Notify) -> int | None:
 
 
 def maintenance_begins(manager: ResourceManager) -> bool:
-    """Mark maintenance windows that have begun at the current date; return whether there are any.
+    """Mark the maintenance windows that have begun by now; return whether anything has changed.
 
     If so, the manager recounts its free hosts.
     """

@@ -40,7 +40,9 @@ def is_in_file(scheduler: str) -> bool:
 
 
 def run_prefix(out: str | PathLike[str] | None, scheduler: str) -> str:
-    """Return the prefix of a run's files; if ``out`` is a folder, the scheduler's name is added."""
+    """Return the prefix of a run's files: ``out`` itself, or after a folder (``out/``) the
+    scheduler's name.
+    """
     prefix = str(out or "out/")
     return prefix + short_name(scheduler) if prefix.endswith("/") else prefix
 

@@ -459,7 +459,9 @@ def _host(told: _Host) -> e.HostDescription:
 
 
 def _first_numbers(text: str) -> list[str]:
-    """Return the sleep states in a host's ``sleep_pstates`` text: the number before each colon."""
+    """Return the sleep states in a host's ``sleep_pstates`` text: the first number of each
+    comma-separated group.
+    """
     first = (part.partition(":")[0].strip() for part in text.split(","))
     return [each for each in first if each.isdecimal()]
 
