@@ -38,11 +38,11 @@ class Conversation(Scheduler):
         self.busy_until = 0.0
 
     def untold(self) -> int:
-        """Return the number of events not sent yet."""
+        """Return the number of events not yet sent to the decision process."""
         return len(self.world.outbox)
 
     def happen(self, number: int) -> None:
-        """Execute an external event, given by its index."""
+        """Execute the external event with this index in the simulation's options, and report it."""
         self.world.happen((self.world.options.external_events or ())[number])
 
     def begin(self, manager: ResourceManager) -> None:
@@ -67,7 +67,7 @@ class Conversation(Scheduler):
         self.busy_until = max(world.now, self._reply.now)
 
     def carry_out(self) -> int:
-        """Execute received decisions, or wait for their dates; return how many jobs have ended."""
+        """Execute the received decisions at their dates; return how many jobs have ended so far."""
         world, reply = self.world, self._reply
         for item in reply.events:
             if item.timestamp > reply.now:
@@ -84,7 +84,7 @@ class Conversation(Scheduler):
         return len(world.ended)
 
     def end(self) -> None:
-        """Send the end of the simulation once the decision side is idle."""
+        """Send SIMULATION_ENDS to the decision process once it is no longer busy."""
         world = self.world
         world.now = max(world.now, self.busy_until)
         self._exchange(Message(world.now, [Stamped(world.now, SimulationEnds())]))

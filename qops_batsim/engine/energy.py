@@ -84,18 +84,18 @@ class EnergyMeter:
         return len(self._hosts)
 
     def is_behind(self, host: int, now: float) -> bool:
-        """Return whether a host's meter was last read before now."""
+        """Return whether a host's energy was last computed before the date ``now``."""
         return bool(self._since[host] < now)
 
     def note(self, kind: str, now: float) -> None:
-        """Write an entry."""
+        """Record the energy of all hosts at a date, as a row of ``_consumed_energy.csv``."""
         joules = self.read_all(now)
         if kind == JOB_ENDS:
             self.last_end = joules
         self.entries.append(Entry(now, joules, kind, sum_in_order(self._least)))
 
     def note_submission(self, now: float) -> None:
-        """Note that a job is about to be submitted."""
+        """Called before each submission: record the energy of all hosts at the first one."""
         if self.first_submission < 0:
             self.first_submission = self.read_all(now)
 
@@ -106,7 +106,7 @@ class EnergyMeter:
             self._set_power(host)
 
     def enter(self, host: int, state: int, now: float) -> None:
-        """Set a host's power state."""
+        """Put a host into a power state, after adding the energy that it consumed until ``now``."""
         self.read((host,), now)
         self._begun_in.pop(host, None)
         self.switchable.power_states[host] = self._states[host] = state
@@ -138,7 +138,7 @@ class EnergyMeter:
 
 
 def sum_in_order(values: np.ndarray) -> np.longdouble:
-    """Sum like Batsim: one by one, in extended precision."""
+    """Return the sum of values, added one by one in extended precision, like Batsim."""
     if not len(values):
         return np.longdouble(0)
     added: np.longdouble = np.add.accumulate(values, dtype=np.longdouble)[-1]

@@ -107,26 +107,26 @@ class Computation:
         return [resource for resource, _ in self.uses if isinstance(resource, HostResource)]
 
     def set_bound(self) -> None:
-        """Compute the greatest possible rate from the current speeds of the hosts used."""
+        """Update the computation's greatest possible rate from the current speeds of its hosts."""
         self.bound = self._bound
         for resource, amount in self.uses:
             if isinstance(resource, HostResource):
                 self.bound = min(self.bound, resource.speed / amount)
 
     def advance(self, now: float) -> None:
-        """Progress to a date (seconds)."""
+        """Subtract the work that the computation has done until the date ``now`` (seconds)."""
         if self.rate:
             self.remaining = max(0.0, self.remaining - self.rate * (now - self.since))
         self.since = now
 
     def left(self) -> float:
-        """Return the time to its end at the current rate (seconds)."""
+        """Return the time until the computation ends at its current rate (seconds)."""
         if not self.remaining:
             return 0.0
         return self.remaining / self.rate if self.rate else math.inf
 
     def is_done(self, now: float) -> bool:
-        """Return whether it is complete, within the precision of dates."""
+        """Return whether the computation is complete at ``now``, within the precision of dates."""
         self.advance(now)
         return self.remaining <= self.rate * SAME_DATE
 

@@ -185,7 +185,7 @@ class EmbeddedManager(ResourceManager):
         self.idle = array("q", bytes(8 * len(self.computing)))
 
     def forget_past(self) -> None:
-        """Drop the outcomes of jobs after the run, once these have been copied."""
+        """Free the memory for hosts of jobs and changes of host states, once the run is copied."""
         nothing = array("q")
         self.offsets = self.pieces = self.lows = self.highs = self.numbers = nothing
         self.computing, self.idle, self.change_dates, self.changes = nothing, nothing, array("d"), 0
@@ -268,14 +268,14 @@ class EmbeddedManager(ResourceManager):
         self.free = mask.bit_count()
 
     def note_interval(self, low: int, high: int) -> None:
-        """Record an interval of hosts of the starting job."""
+        """Record that the job that is starting occupies the hosts ``low`` to ``high``."""
         if self.used == len(self.lows):
             self.lows, self.highs = grown("q", self.lows), grown("q", self.highs)
         self.lows[self.used], self.highs[self.used] = low, high
         self.used += 1
 
     def note_busy(self, more: int) -> None:
-        """Record a change of the number of computing hosts."""
+        """Record that ``more`` hosts compute from now on (fewer if negative)."""
         self.busy += more
         self.free -= more
         self.change_dates[self.changes], self.computing[self.changes] = self.now, self.busy
@@ -284,7 +284,7 @@ class EmbeddedManager(ResourceManager):
         self.changes += 1
 
     def note_counts(self) -> None:
-        """Record the numbers of computing and idle hosts that are present."""
+        """Record how many hosts compute and how many are idle, without unavailable hosts."""
         computing = (self.taken & ~self.away).bit_count()
         self.computing[self.changes] = computing
         self.idle[self.changes] = self.machine_size - self.away.bit_count() - computing
