@@ -59,7 +59,7 @@ SWITCHING_FLOP = 1.0
 
 
 class Switch:
-    """A switch of power states in progress: its hosts, and those that have not changed yet."""
+    """Hosts being switched to a power state; ``left`` are those that have not reached it yet."""
 
     def __init__(self, hosts: HostSet, state: int) -> None:
         self.hosts, self.state = hosts, state

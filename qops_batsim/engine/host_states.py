@@ -38,7 +38,7 @@ class HostOccupation:
 
     @property
     def counts(self) -> tuple[int, int]:
-        """Numbers of occupied and of idle hosts, not counting those away."""
+        """Numbers of occupied and of idle hosts; unavailable hosts are not counted."""
         away = self.unavailable.mask
         if not away:
             computing = self._busy.bit_count()

@@ -622,7 +622,7 @@ class Loop:
         return True
 
     def come_to(self, date: float) -> None:
-        """Set the clock."""
+        """Set the current date of the simulation (seconds)."""
         self.manager.now = date
         if self.conversation is not None:
             self.conversation.world.now = date
@@ -748,7 +748,7 @@ class Loop:
         scheduler.ended(job)
 
     def drop_withdrawn(self) -> None:
-        """Drop waits at the head of the heap that the world has withdrawn."""
+        """Remove entries of cancelled or rescheduled waits from the head of the heap."""
         waits = self.waits
         while waits.size > 0 and waits.jobs[0] == _WORLD:
             if self.conversation.world.waits.has(waits.numbers[0], waits.dates[0]):
@@ -806,7 +806,7 @@ class Loop:
             manager.rejected.clear()
 
     def add_registered(self) -> None:
-        """Add the jobs that were registered."""
+        """Add jobs that the scheduler registered during the run, with their run times."""
         for job, seconds in self.sleepers.added:
             index = job.index
             if index >= len(self.starts):

@@ -71,15 +71,15 @@ class DelayJobs(NamedTuple):
         return len(self.places)
 
     def local_ids(self) -> list[str]:
-        """Return the identifiers within the workload."""
+        """Return the jobs' identifiers without the workload's name (after ``!``)."""
         return [self.columns.ids[place] for place in self.places.tolist()]
 
     def profiles(self) -> Words:
-        """Return the names of the profiles."""
+        """Return the name of each job's profile."""
         return Words(self.columns.profile_names, self.columns.profiles[self.places])
 
     def full_ids(self) -> list[str]:
-        """Return the identifiers, the workload's name before each."""
+        """Return the jobs' identifiers with the workload's name: ``WORKLOAD!NAME``."""
         return [f"{self.name}!{each}" for each in self.local_ids()]
 
 

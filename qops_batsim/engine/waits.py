@@ -38,7 +38,7 @@ class Wait(msgspec.Struct, eq=False):
     argument: Any
 
     def cancel(self) -> None:
-        """Cancel the call. O(1)."""
+        """Cancel the wait, so that its callback is never called. O(1)."""
         self.date = _NEVER
 
 
@@ -81,7 +81,7 @@ class Waits:
         self._expect(wait, now + seconds)
 
     def has(self, number: int, date: float) -> bool:
-        """Return whether a wait still ends at a date (s), so was neither withdrawn nor moved."""
+        """Return whether the wait with this number is still due at ``date`` (seconds)."""
         wait = self._expected.get(number)
         if wait is None:
             return False
@@ -90,7 +90,7 @@ class Waits:
         return wait.date == date
 
     def end_one(self, number: int, date: float) -> None:
-        """End a wait, unless it was withdrawn or moved."""
+        """Call back the wait with this number, unless it was cancelled or its date has changed."""
         if self.has(number, date):
             wait = self._expected.pop(number)
             wait.cancel()

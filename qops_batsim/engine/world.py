@@ -121,12 +121,12 @@ class World:
         return occupation
 
     def tell(self, event: Event) -> None:
-        """Add an event to the next message."""
+        """Add an event to the next message to the scheduler."""
         self.outbox.append(event)
         self.told_at.append(self.now)
 
     def empty_outbox(self) -> tuple[list[Event], list[float]]:
-        """Return and remove the events to report, with their dates (seconds)."""
+        """Return the events to report to the scheduler and their dates (s), and remove them."""
         told = self.outbox, self.told_at
         self.outbox, self.told_at = [], []
         if len(self.hosts) > MANY_HOSTS:
@@ -147,7 +147,7 @@ class World:
         """Stop the periodic calls of a name, if any."""
 
     def completed(self, record: JobRecord) -> None:
-        """Count an ended job and report it."""
+        """Add a job to the ended jobs, and report its end to the scheduler."""
         self.ended.append(record)
         self.tell(JobCompleted(record.job.id, record.state, record.return_code, record.hosts))
 
@@ -171,7 +171,7 @@ class World:
         self.tell(JobKilled([record.job.id for record in victims], progress))
 
     def error(self, what: str) -> SimulationError:
-        """Return an error with the current date."""
+        """Return a SimulationError whose text begins with the current date."""
         return SimulationError(f"at {self.now:.6f} s: {what}")
 
     def execution(
@@ -285,7 +285,7 @@ class World:
             self.energy.note(JOB_ENDS, self.now)
 
     def settle(self) -> None:
-        """Update the ends of computations after a change."""
+        """Update the dates at which computations end, after their rates may have changed."""
         if not self._fluid.changed and not self._reloaded:
             return
         for computation, left in self._fluid.settle(self.now):
@@ -297,7 +297,7 @@ class World:
             self._reloaded.clear()
 
     def note_host_states(self) -> None:
-        """Record the numbers of hosts by activity from now on."""
+        """Record how many hosts compute, idle, sleep or switch from the current date on."""
         occupation = self.occupation
         self.computing_changes.append((self.now, *occupation.counts))
         if isinstance(occupation, SwitchableHosts):

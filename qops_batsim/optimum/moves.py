@@ -83,7 +83,7 @@ class Moves:
         return self.draws[place]  # type: ignore[no-any-return]
 
     def put(self, place: int, start: float) -> None:
-        """Put a job into the schedule at a start. O(steps)."""
+        """Add the job with index ``place`` to the schedule, starting at ``start``. O(steps)."""
         end = end_of(start, self.duration[place])
         self.profile.reserve(start, end, self.processors[place])
         self.starts[place] = start
@@ -163,7 +163,7 @@ class Moves:
         return count
 
     def put_in_order(self, count: int) -> None:
-        """Choose the order in which the removed jobs return."""
+        """Choose the order in which the ``count`` removed jobs are put back into the schedule."""
         rule = int(self.draw() * 5)
         noise = 0.5 * self.draw() * count
         for index in range(count):

@@ -59,7 +59,7 @@ class Tasks(NamedTuple):
     processors: Ints
 
     def of(self, places: Ints | Booleans) -> Tasks:
-        """Select jobs, by places or a mask."""
+        """Return only the jobs with these indices, or those for which a mask is True."""
         return Tasks(*(column[places] for column in self))
 
     @property

@@ -43,7 +43,7 @@ class ProcessorUse:
         return room
 
     def earliest_fit(self, after: int, duration: int, processors: int, last: int) -> int:
-        """Return the first start between ``after`` and ``last`` with room, or NOT_CHOSEN."""
+        """Return the first tick from ``after`` to ``last`` where a job fits, else NOT_CHOSEN."""
         place = int(np.searchsorted(self.dates, after, "right")) - 1
         most, start = self.machine - processors, after
         while start <= last:
@@ -56,7 +56,7 @@ class ProcessorUse:
         return NOT_CHOSEN
 
     def take(self, start: int, duration: int, processors: int) -> None:
-        """Use processors from a tick on."""
+        """Mark processors as used for ``duration`` ticks from the tick ``start`` on."""
         for date in (start, start + duration):
             place = int(np.searchsorted(self.dates, date, "left"))
             if self.dates[place] != date:
