@@ -84,7 +84,7 @@ def deadline_key(job: Job, by_laxity: bool) -> float:
 
 
 def lift(jobs: list[Job], place: int, to: int) -> None:
-    """Move a job in a list to an earlier place. O(place - to)."""
+    """Move the job at index ``place`` of a list to the earlier index ``to``. O(place - to)."""
     job = jobs[place]
     while place > to:
         earlier = jobs[place - 1]
@@ -144,7 +144,7 @@ class DeadlineScheduler(PlanScheduler):
         self.has_search = type(self).try_admission is not DeadlineScheduler.try_admission
 
     def empty_plan(self, machine_size: int) -> Plan:
-        """Return an empty plan that keeps its promises."""
+        """Return an empty plan, in which no job may be moved past its promise."""
         return Plan(machine_size, keeps_promises=True)
 
     def begin(self, manager: ResourceManager) -> None:
@@ -197,7 +197,7 @@ class DeadlineScheduler(PlanScheduler):
 
     @property
     def now(self) -> float:
-        """The date to plan from (seconds)."""
+        """The current date (seconds), from which plans begin."""
         return self.plan.nominal()
 
     def availability(self) -> AvailabilityProfile:
@@ -272,7 +272,9 @@ class DeadlineScheduler(PlanScheduler):
         )
 
     def prepare(self) -> None:
-        """Reset the targets of late jobs, and make the profile of the running jobs."""
+        """Prepare a decision: reset the targets of late jobs, and build the profile of running
+        jobs.
+        """
         now = self.plan.nominal()
         self.plan.aim_again()
         if not self.has_profile or self.running.times[0] != now:
@@ -342,7 +344,7 @@ class DeadlineScheduler(PlanScheduler):
         raise self.wrong(f"no plan in which {job.id} ends by {job.target:g} s, and no reason")
 
     def wrong(self, what: str) -> SimulationError:
-        """Return the error for a wrong answer of a subclass."""
+        """Return a SimulationError that says what a subclass answered wrongly, and when."""
         return SimulationError(f"{type(self).__name__} at {self.manager.now:g} s gave {what}")
 
     def checked_key(self, job: Job, key: object) -> float:

@@ -31,7 +31,7 @@ INCREMENTS = (60.0, 300.0, 900.0, 1800.0, 3600.0, 7200.0, 18e3, 36e3, 72e3, 18e4
 
 
 def key_in(order: int, wait: float, job: Job) -> float:
-    """Return the sort key of a job in a named order after a wait (seconds); the least comes first.
+    """Return a job's sort key in the order with this index, after a wait (seconds); least first.
 
     With the time *w* that a job has waited, its duration *r* and its arrival *s* (all in seconds),
     and its processors *n*:
@@ -272,7 +272,7 @@ class Easy(QueueScheduler):
             self.queue.put_in_order()
 
     def start_in_order(self, queue: Queue, free: int) -> None:
-        """Start jobs of a queue in its order, as if ``free`` processors were free.
+        """Start jobs that fit ``free`` processors, in order; the first that does not gets a reservation.
 
         A block of it is skipped if its narrowest job asks for more than is free, or if that one
         needs more than the extra processors and the shortest one that may fit ends after the shadow
@@ -390,7 +390,7 @@ class Easy(QueueScheduler):
         self.release()
 
     def hold(self, job: Job) -> None:
-        """Count a chosen job that has to wait for late news as running in this pass."""
+        """Set a chosen job aside in this pass, as if it ran, until late news frees its processors."""
         job.is_held, job.end = True, self.manager.now + job.duration
         self.insert_running(job)
         self.held.append(job)
@@ -403,7 +403,8 @@ class Easy(QueueScheduler):
         self.held.clear()
 
     def ending(self) -> int:
-        """Return the processors of jobs that may have ended, though not reported yet. O(running).
+        """Return the number of processors of jobs that may have ended without report yet.
+        O(running).
 
         They should have ended, by less than the grace ago, or by the end of this microsecond, to
         which planned ends are rounded.
@@ -438,7 +439,7 @@ class Easy(QueueScheduler):
         return shadow
 
     def line(self) -> list[Job]:
-        """Return the waiting jobs in the order of reservations."""
+        """Return the waiting jobs in the order in which they get reservations."""
         self.prepare()
         if self.has_order:
             return list(self.order(self.manager.now))
@@ -539,14 +540,14 @@ class Easy(QueueScheduler):
 
 
 class Lookahead(ResourceManager):
-    """A manager that only counts free processors, for looking ahead."""
+    """A resource manager that only counts free processors, for simulating a scheduler ahead."""
 
     def start_job(self, job: Job, hosts: object) -> None:
         self.free -= job.processors
 
 
 def copy_of(job: Job) -> Job:
-    """Return a copy of a waiting or running job, for looking ahead."""
+    """Return a copy of a waiting or running job, for simulating a scheduler ahead."""
     copy = job.renamed(job.id)
     copy.phase, copy.duration, copy.key = job.phase, job.duration, job.key
     copy.start, copy.end, copy.returning = job.start, job.end, job.returning

@@ -19,7 +19,7 @@ _INFINITY, _TOLERANCE = math.inf, PLAN_TOLERANCE
 
 
 class Host:
-    """A host, the placements on it, and values computed during mapping.
+    """A host, with the placements on it and scratch values of the mapping.
 
     Attributes
     ----------
@@ -145,7 +145,7 @@ class Application:
 
     @property
     def may_be_refused(self) -> bool:
-        """Return whether it requests a date that may be impossible."""
+        """Return whether the application demands a start or end that may be impossible."""
         return self.deadline < _INFINITY or self.latest_start < _INFINITY
 
     def parts(self) -> list[Application]:
@@ -153,7 +153,7 @@ class Application:
         return [self, *self.others]
 
     def request(self) -> tuple[Any, ...]:
-        """Return its request; applications with equal requests fit, or do not fit, alike."""
+        """Return what the application asks for; of equal requests, all fit or none does."""
         return (
             *(self.service_class, self.exclusive, self.work, self.tasks, self.memory),
             *(self.deadline, self.latest_start, self.walltime, self.only_hosts),

@@ -116,7 +116,9 @@ class Aroma(Scheduler):
 
     @property
     def needs(self) -> EngineNeeds:
-        """Its needs: shared hosts, and registering the remaining work of stopped applications."""
+        """What AROMA needs of the engine: shared hosts, and jobs registered for stopped
+        applications.
+        """
         stops = self.options.stops
         why = f"applications share hosts, and stopped ones go on as new jobs (stops is {stops})"
         return EngineNeeds(compute_sharing=True, dynamic_jobs=stops > 0, dispensable=True, why=why)
@@ -187,11 +189,11 @@ class Aroma(Scheduler):
             self._planner.withdraw(stopped.rest)
 
     def called(self) -> None:
-        """Note that a planned start is due."""
+        """Called at a planned start, which :meth:`decide` then makes."""
         self._happened = True
 
     def progressed(self, job: Job, progress: Mapping[str, Any]) -> None:
-        """Record how far a stopped job had come."""
+        """Record the progress that a stopped job had made."""
         share = progress.get("progress")
         if isinstance(share, (int, float)):
             self._progress[job.id] = float(share)
@@ -208,7 +210,7 @@ class Aroma(Scheduler):
         self._happened, self._may_arrive = True, False
 
     def notified(self, notification: object) -> None:
-        """Note that something has happened."""
+        """Called with any other news of the engine, whose date the next decision notes."""
         self._happened = True
 
     def hosts_changed(self, announced: int) -> None:
@@ -267,7 +269,7 @@ class Aroma(Scheduler):
             manager.finish_registering()
 
     def _date_of_events(self, now: float) -> float:
-        """Return when the events of this message happened, except ends (seconds)."""
+        """Return the date (seconds) of this message's events other than ends of jobs."""
         news = self.manager.news
         told = [now - news.submitted(each.job, now) for each in self._arrived]
         if self._happened:

@@ -92,7 +92,7 @@ class Fallbacks:
         instead: Sequence[Placement],
         others: Sequence[Application],
     ) -> bool:
-        """Map an application's parts in place of placements, and these elsewhere; all or none."""
+        """Remove ``instead``, map an application, then ``others`` again; undo all if one fails."""
         book = self._book
         for each in instead:
             book.remove(each)
@@ -109,7 +109,8 @@ class Fallbacks:
     def _weaker(
         self, parts: Sequence[Application], placements: list[Placement], most: int
     ) -> list[list[Placement]]:
-        """Return those placements whose applications have weaker classes, with all their jobs.
+        """Return groups of placements to displace: applications of weaker classes, with all their
+        jobs.
 
         The weakest class comes first, in a class the last one to start.
         """

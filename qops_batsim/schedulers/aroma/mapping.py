@@ -30,7 +30,8 @@ _SOONEST_LATER, _SHORTEST_TASK = SOONEST_LATER, SHORTEST_TASK
 
 
 class Mapper:
-    """Maps applications into a book so that every constraint stays satisfied.
+    """Maps applications onto hosts, adding them to the plan (book), if every constraint still
+    holds.
 
     Parameters
     ----------
@@ -139,7 +140,9 @@ class Mapper:
         return False
 
     def try_hosts(self, date: float, attempts: int) -> bool:
-        """Try the best hosts without risk, a few choices in turn; return whether any will do."""
+        """Try the best hosts at a date, ``attempts`` choices in turn; return whether one keeps all
+        constraints.
+        """
         placement = self.placement
         for host in self.hosts:
             end = date + host.need
@@ -181,7 +184,7 @@ class Mapper:
                     host.next_exclusive = min(host.next_exclusive, placement.start)
 
     def mark_risks(self, date: float, latest_end: float) -> None:
-        """Mark the hosts where a further task from a date on may break a constraint.
+        """Mark the hosts on which one more task from a date on may break a constraint.
 
         A rough upper estimate: the task meets all that is there now as long as it runs; each of
         these loses as much as the task needs, or in proportion to the share that it loses. What
@@ -206,7 +209,7 @@ class Mapper:
                     host.is_risky = True
 
     def rule_out(self) -> bool:
-        """Exclude the hosts to blame for a broken constraint; return whether any were excluded."""
+        """Exclude from the choice the hosts that broke a constraint; return whether there were any."""
         placement, recurrence = self.placement, self.book.recurrence
         blamed, where = recurrence.blamed, recurrence.where
         is_ruled_out = False
@@ -243,7 +246,7 @@ class Mapper:
     # Applications that are alone
 
     def map_alone(self, date: float) -> bool:
-        """Plan an application that needs its hosts alone; no other end changes."""
+        """Plan an application of a class that shares no hosts, at the first gap from a date on."""
         needs = set()
         for host in self.hosts:
             if host.is_eligible:

@@ -21,7 +21,7 @@ from qops_batsim.timing import PLAN_TOLERANCE
 
 
 class Nominal:
-    """The difference between the book (the plan) and what the engine has reported.
+    """Keeps the plan on time where the engine reports starts and ends late.
 
     There is none while no news is late.
 
@@ -44,13 +44,13 @@ class Nominal:
 
     @property
     def slip(self) -> float:
-        """The lateness of news that changes nothing (seconds)."""
+        """The lateness of news (seconds) that changes no plan."""
         return self._news.tolerance if self._news.late else 0.0
 
     # What the engine tells
 
     def date_of_ends(self, gone: Iterable[str], now: float) -> float:
-        """Return when the reported ends happened (seconds); -inf if there are none.
+        """Return the date (seconds) of the ends reported in this message, -inf if it reports none.
 
         That is when it was predicted to, if that was before now by less than the grace.
         """
@@ -70,7 +70,8 @@ class Nominal:
         return self._untold.pop(job_id, None)
 
     def keeps_until_end(self, placement: Placement, now: float) -> bool:
-        """Return whether an application reported as ended stays in the book until its end.
+        """Return whether an application that ended early by its report stays in the plan until its
+        end.
 
         So it does if it is early by no more than other ends were late: it was a little faster
         because those that it shared hosts with really started a little later.
@@ -82,12 +83,12 @@ class Nominal:
         return True
 
     def forget(self, placement: Placement) -> None:
-        """Note that an application is no longer needed, or waits again."""
+        """Forget the delay of an application that was removed from the plan, or waits again."""
         if placement in self.held_up:
             self.held_up.remove(placement)
 
     def note_start(self, placement: Placement, now: float) -> None:
-        """Note that a delayed application starts now.
+        """Record that an application starts now, perhaps later than planned, and by how much.
 
         Small delays along a chain of applications add up, since each really waits for the one
         before it. The plan comes along before they amount to the grace.
@@ -100,7 +101,7 @@ class Nominal:
             self._behind = max(self._behind, behind)
 
     def shift_plan(self) -> bool:
-        """Shift all planned starts by the delay of late placements; return whether there is any."""
+        """Shift all planned starts by the delay of late applications; return whether any is late."""
         behind, self._behind = self._behind, 0.0
         if behind:
             for placement in self._book.planned():

@@ -35,7 +35,7 @@ class Prediction(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class MappingRenewal(NamedTuple):
-    """A promise (seconds) that a loss of hosts broke, and the new promise."""
+    """A promised start or end (seconds) that a loss of hosts broke, and the new one."""
 
     application: Application
     broken: float
@@ -44,7 +44,7 @@ class MappingRenewal(NamedTuple):
 
 
 class Planner:
-    """The mapped applications over time.
+    """The plan of all mapped applications, updated with the news of the engine.
 
     Attributes
     ----------
@@ -80,12 +80,12 @@ class Planner:
     # What happens
 
     def left(self, job_id: str) -> None:
-        """Note that an application has left its hosts."""
+        """Record that an ended or stopped application has left its hosts."""
         self._presence.leave(job_id)
         self._gone.append(job_id)
 
     def withdraw(self, application: Application) -> None:
-        """Remove an application that is no longer needed."""
+        """Remove from the plan an application whose job was cancelled."""
         placement = self.book.of(application.job.id)
         if placement is None:
             self.waiting.remove(application)
@@ -108,7 +108,7 @@ class Planner:
         return wider
 
     def update(self, now: float, date: float | None = None) -> None:
-        """Update the book after all events of a message.
+        """Update the plan after all events of a message, which happened at ``date`` (seconds).
 
         If news is late, the book's date becomes the one that the message is about: when its ends
         were predicted, or ``date``, when anything else in it happened (seconds; None for now).
@@ -231,7 +231,9 @@ class Planner:
             self.waiting.append(application)
 
     def _renew(self, application: Application) -> None:
-        """Promise the currently planned dates where a loss of hosts broke promises."""
+        """Renew the promises of an application that a loss of hosts broke, with the dates planned
+        now.
+        """
         loss, application.loss = application.loss, None
         if loss is None:
             return
@@ -243,7 +245,7 @@ class Planner:
         self.renewals.append(MappingRenewal(application, application.broken, promise, loss))
 
     def _let_go_elsewhere(self, application: Application) -> None:
-        """Let a stopped application continue anywhere if any of its hosts has left."""
+        """Let a stopped application continue on any hosts if one of its own has left."""
         hosts = application.only_hosts
         if hosts is not None and not all(host.available for host in hosts):
             application.only_hosts = None
@@ -278,7 +280,8 @@ class Planner:
         return early, late, bool(gone)
 
     def _extend_overdue(self) -> bool:
-        """Assume that applications beyond their estimates run as long again; tell if there are any.
+        """Double the expected run time of applications that exceed it; return whether there are
+        any.
 
         What had to wait for it all that time has not started after all.
         """
@@ -291,12 +294,13 @@ class Planner:
         return self._nominal.replan_overdue(now) or bool(overdue)
 
     def _loss(self, now: float) -> Refusal | None:
-        """Return how many hosts have left since the last message."""
+        """Return the refusal that names the hosts lost since the last message, None if none was."""
         lost, self._lost = self._lost, 0
         return Refusal(kind=RefusalKind.HOSTS_LOST, date=now, hosts=lost) if lost else None
 
     def _map_anew(self, loss: Refusal | None) -> None:
-        """Map again the planned applications that cannot stay, the most important class first.
+        """Map planned applications again whose hosts or dates no longer fit, important classes
+        first.
 
         What was promised to it and cannot be kept any more, because an estimate was wrong or
         hosts have gone (``loss`` says so), is from now on the earliest end that is possible.
@@ -336,7 +340,9 @@ class Planner:
         return False
 
     def _relax(self) -> None:
-        """Set running applications' latest ends: as demanded, or as predicted if that is later."""
+        """Set the latest end of running applications to the demanded one, or the predicted if
+        later.
+        """
         self._relaxed = False
         for placement in self.book.running():
             demanded = placement.demanded_end()

@@ -93,7 +93,7 @@ class Recurrence:
         return True
 
     def begin(self, now: float, placements: list[Placement]) -> list[Placement]:
-        """Set the placements that run at this date; return the others by start."""
+        """Begin a prediction with the placements that run at a date; return the others by start."""
         coming: list[Placement] = []
         self.running = []
         self.clear_hosts(placements)
@@ -170,7 +170,7 @@ class Recurrence:
                 host.alone = None
 
     def go_on(self, placement: Placement, date: float, pace: float) -> None:
-        """Set an application's rate from a date on."""
+        """Set the rate (``pace``, share of its work per second) of an application from a date on."""
         placement.since, placement.pace = date, pace
         end = date
         if placement.to_do > 0.0:
@@ -178,7 +178,7 @@ class Recurrence:
         placement.next_end = end
 
     def share_anew(self, date: float, placement: Placement, come: int) -> None:
-        """Recompute the rates on the hosts of an application that has come (1) or left (0).
+        """Recompute the rates on the hosts of an application that starts (``come`` 1) or ends (0).
 
         Who comes can only slow others, to what is left at the common host. Who leaves matters to
         those that got their rate from a common host: only then all their hosts are looked at.
@@ -318,7 +318,7 @@ class Book:
             self._drop(task.host.tasks, task)
 
     def put_on(self, placement: Placement, hosts: list[Host], longer: float) -> None:
-        """Move an application to other hosts, with the time that sharing costs there (seconds).
+        """Move an application to other hosts, where sharing takes it ``longer`` by these seconds.
 
         O(tasks).
         """
@@ -331,7 +331,7 @@ class Book:
             host.tasks.append(task)
 
     def _drop(self, listed: list[Any], gone: object) -> None:
-        """Remove an item that is usually one of the last of a list."""
+        """Remove an item from a list, searching from its end."""
         place = len(listed) - 1
         while listed[place] is not gone:
             place -= 1
@@ -340,7 +340,7 @@ class Book:
     # Time
 
     def advance(self, now: float) -> None:
-        """Update progress to now, if nothing started or ended meanwhile. O(placements)."""
+        """Advance the progress of running applications to now; nothing started or ended meanwhile."""
         for placement in self.placements:
             if placement.running:
                 placement.left -= placement.rate * (now - self.date)

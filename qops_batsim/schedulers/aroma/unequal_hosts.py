@@ -33,7 +33,7 @@ DEFAULT_SPEED = 100e6
 
 
 class UnequalHosts:
-    """The hosts, and the bandwidth between them.
+    """Hosts of unequal speed, and the bandwidths between them.
 
     Parameters
     ----------
@@ -108,7 +108,9 @@ class UnequalHosts:
         return min(there.bandwidth, back.bandwidth)
 
     def _grouped(self, platform: Platform | None) -> tuple[list[int], list[list[int]]]:
-        """Return each host's group, and each group's hosts."""
+        """Group hosts that the network does not distinguish; return each host's group, each group's
+        hosts.
+        """
         numbers: dict[tuple[object, ...], int] = {}
         members: list[list[int]] = []
         groups = []

@@ -157,7 +157,8 @@ def next_name(job_id: str) -> str:
 
 
 def share_done(told: float | None, predicted: float) -> float:
-    """Return the share of its work that a stopped job has done, from 0 to 1.
+    """Return the share (0 to 1) of its work that a stopped job has done, as the engine told, else
+    as predicted.
 
     Batsim tells it with six decimals, which are seconds of a job of days. So the
     prediction counts where it would be told so, else the least share that would.
