@@ -272,7 +272,7 @@ class Easy(QueueScheduler):
             self.queue.put_in_order()
 
     def start_in_order(self, queue: Queue, free: int) -> None:
-        """Start jobs that fit ``free`` processors, in order; the first that does not gets a reservation.
+        """Start jobs that fit ``free`` processors, in order; the first other gets a reservation.
 
         A block of it is skipped if its narrowest job asks for more than is free, or if that one
         needs more than the extra processors and the shortest one that may fit ends after the shadow
@@ -390,7 +390,7 @@ class Easy(QueueScheduler):
         self.release()
 
     def hold(self, job: Job) -> None:
-        """Set a chosen job aside in this pass, as if it ran, until late news frees its processors."""
+        """Treat a chosen job that waits for late news as running in this pass."""
         job.is_held, job.end = True, self.manager.now + job.duration
         self.insert_running(job)
         self.held.append(job)
@@ -403,8 +403,7 @@ class Easy(QueueScheduler):
         self.held.clear()
 
     def ending(self) -> int:
-        """Return the number of processors of jobs that may have ended without report yet.
-        O(running).
+        """Return the processors of jobs that may have ended but are not reported. O(running).
 
         They should have ended, by less than the grace ago, or by the end of this microsecond, to
         which planned ends are rounded.

@@ -190,7 +190,9 @@ class Fqops(RestartingQops):
         return offered - job.arrival <= factor * (job.deadline - job.arrival)
 
     def admit_with(self, job: Job, offered: float, soonest: float) -> None:
-        """Admit a job with an offered deadline; the draft is the plan for its earliest deadline."""
+        """Admit a job with an offered deadline; the draft is the plan found for the ``soonest``
+        one.
+        """
         lag = job.target - job.deadline
         if offered > soonest:
             self.promise(job, offered, lag)
@@ -205,14 +207,14 @@ class Fqops(RestartingQops):
     # The earliest deadline
 
     def promise(self, job: Job, deadline: float, lag: float) -> None:
-        """Give a new job another deadline than it asked for (seconds).
+        """Promise a new job ``deadline`` (seconds) in place of the one that it asked for.
 
         Its target is later by the ``lag`` with which its submission was told.
         """
         job.promise, job.target = deadline, deadline + lag
 
     def find_earliest(self, new: Job) -> float:
-        """Return the earliest deadline (seconds) that the search can keep; its plan is the draft.
+        """Return the earliest deadline (s) that can be promised; its plan is the draft.
 
         1. The job is planned without deadline. If its end there keeps the requested deadline, that
            is returned; infinity if there is no such plan or end.

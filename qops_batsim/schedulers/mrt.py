@@ -132,7 +132,7 @@ class Mrt(DeadlineScheduler):
         return True
 
     def is_one_late(self, first: int, start: float, end: float, taken: int) -> bool:
-        """Return whether a job of the rest would be late even if placed next; blame that job.
+        """Return whether any unplaced job would be late even if placed next; blame that job.
 
         The newest reservation has ``taken`` processors from ``start`` to ``end``. Where it takes
         more than was to spare, another time is sought. O(jobs × steps), as good as always O(jobs).

@@ -124,7 +124,7 @@ class Msb(DeadlineScheduler):
         return max(-_FOREVER, min(delay, _FOREVER)) * rate
 
     def bound_prices(self, new: Job) -> None:
-        """Set all jobs' rates (price per second) and lower bounds of prices. O(waiting × steps).
+        """Set each job's price per second of delay, and a lower bound. O(waiting × steps).
 
         None can start earlier than with the running jobs alone, so positions that cannot win are
         given up early.

@@ -139,7 +139,7 @@ class Nqs(QueueScheduler):
         return rank, queue, bisect_left(self.options.time_limits, requested)
 
     def ended(self, job: Job) -> None:
-        """Count one running job less in the queue of an ended job."""
+        """Reduce the number of running jobs in the queue of a job that has ended."""
         QueueScheduler.ended(self, job)
         self.counts[self.queue_of.pop(job.id, "")] -= 1
 

@@ -79,7 +79,7 @@ class PlanScheduler(Scheduler):
         self.plan.arrived(job)
 
     def ended(self, job: Job) -> None:
-        """Tell the plan that a running job has ended."""
+        """Called when a running job has ended: free its processors in the plan."""
         if self.is_whole:
             if self.by_host:
                 self.plan.free_hosts.add(job.bits)
@@ -90,7 +90,7 @@ class PlanScheduler(Scheduler):
         self.plan.left(job)
 
     def joined(self, job: Job) -> None:
-        """Count the hosts of a job that others started as lost until its expected end."""
+        """Called when others started a job: its hosts count as lost until its expected end."""
         hosts = self.manager.hosts_of(job)
         there = hosts
         if self.manager.capacity is not None:
@@ -179,7 +179,7 @@ class PlanScheduler(Scheduler):
         """Conclude a decision, after the due jobs have started."""
 
     def hear_late(self) -> None:
-        """Switch the plan to late news: new jobs are judged as if known since their submission."""
+        """Plan with late news: new jobs are judged as if known since their submission."""
         plan, news, now = self.plan, self.manager.news, up_to_grid(self.manager.now)
         for job in plan.new:
             job.target += news.submitted(job, now)
@@ -229,7 +229,7 @@ class PlanScheduler(Scheduler):
             self.log_starts()
 
     def note_start(self, job: Job) -> None:
-        """Hook after a planned job was started."""
+        """Called after a planned job was started; does nothing here."""
 
     def compress(self) -> None:
         """Use the processors that early ends have freed."""
@@ -264,7 +264,7 @@ class PlanScheduler(Scheduler):
                 self.asked_for.append(job)
 
     def note_date(self) -> None:
-        """Set the date of the log, outside a decision."""
+        """Set the date of the decision log's next events, outside a decision."""
         assert self.plan.log is not None
         self.plan.log.now = up_to_grid(self.manager.now)
 
@@ -280,7 +280,7 @@ class PlanScheduler(Scheduler):
         raise NotImplementedError
 
     def note_admission(self, job: Job, offer: Offer | None = None) -> None:
-        """Note an admission, with an offer or without, and the moves that it caused."""
+        """Log an admission, the offer if there was one, and the jobs that the plan moved for it."""
         log = self.plan.log
         if log is not None:
             if offer is not None:
@@ -308,7 +308,9 @@ class PlanScheduler(Scheduler):
         self.manager.reject(job, refusal)
 
     def blamed_number(self, job: Job, refusal: Refusal) -> int:
-        """Return the number of the job blamed for a refusal, or -1."""
+        """Return the log's number of the job that a refusal names as its cause, -1 if it names
+        none.
+        """
         for each in [job, *self.plan.waiting]:
             if refusal.blamed and each.id == refusal.blamed:
                 return each.number
@@ -330,7 +332,7 @@ class PlanScheduler(Scheduler):
             self.note_promise(job)
 
     def renewed(self, renewal: Renewal) -> None:
-        """Note a promise that was renewed because hosts have left."""
+        """Log and record a promise that was renewed because hosts have left."""
         job, promise = renewal.job, renewal.promise
         record = self.manager.record(job)
         if job.fixed_start < _INFINITY or self.plan.promises_starts:

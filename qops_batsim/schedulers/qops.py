@@ -231,7 +231,7 @@ class Qops(DeadlineScheduler):
         return self.try_points(waiting, new)
 
     def leave_headroom(self, line: list[Job], new: Job) -> None:
-        """Set each job's headroom: processors that stay free while the job runs. O(line)."""
+        """Set the headroom of each job: processors kept free next to it while it runs."""
         # What is free in the end is the machine.
         last = self.running.free[self.running.size - 1]
         new.headroom = room = int(self.share * last + _ROUNDING)
@@ -239,7 +239,7 @@ class Qops(DeadlineScheduler):
             job.headroom = room
 
     def try_points(self, line: list[Job], new: Job) -> bool:
-        """Try a line's insertion points by rules 1 to 3; return whether any gives a plan.
+        """Try the insertion points of a new job; return whether one of them gives a plan.
 
         O(N log N + log N × (N + K × N) × steps).
         """
@@ -280,14 +280,14 @@ class Qops(DeadlineScheduler):
         return True
 
     def keep(self, line: list[Job], kept: int, point: int) -> None:
-        """Keep the reservations of the jobs between two places of a line."""
+        """Add the reservations of the jobs at indices ``kept`` to ``point`` to the base profile."""
         for place in range(kept, point):
             job = line[place]
             self.base.reserve(job.start, end_of(job.start, job.duration), job.processors)
             job.trial = job.start
 
     def in_order(self, line: list[Job], new: Job) -> list[Job]:
-        """Return all jobs in the order of placement, with their ranks in the line set.
+        """Return all jobs in heuristic order; set their ranks by planned start.
 
         O(N log N), and linear where the waiting jobs are those of the last time.
         """
@@ -326,7 +326,7 @@ class Qops(DeadlineScheduler):
         return self.place_line(point)
 
     def place_line(self, point: int) -> bool:
-        """Place the jobs behind a point at their earliest fits; return whether all are in time.
+        """Place the jobs behind an insertion point; return whether all of them are in time.
 
         A critical job that is late even directly behind the kept ones ends the attempt, as does
         the violation after the last one that is repaired. It is ``blamed``.
@@ -387,7 +387,7 @@ class Qops(DeadlineScheduler):
         return start
 
     def go_back(self, point: int, middle: int, stride: int) -> None:
-        """Restore the draft to the jobs before ``middle``, from the nearest snapshot."""
+        """Take the jobs from index ``middle`` on out of the draft, from the nearest snapshot."""
         number = (middle - point) // stride
         if number == 0:
             self.draft.copy_from(self.base)

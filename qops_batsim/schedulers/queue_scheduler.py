@@ -28,7 +28,7 @@ _BLOCK, _WIDTHS, _NO_WIDTH = BLOCK, WIDTHS, NO_WIDTH
 
 
 def width_of(processors: int) -> int:
-    """Return the width class of a number of processors. O(1)."""
+    """Return the index of the class of widths that a number of processors belongs to. O(1)."""
     width = 0
     while width < _WIDTHS - 1 and processors > 1 << width:
         width += 1
@@ -69,7 +69,7 @@ class Queue:
         self.make_room()
 
     def make_room(self) -> None:
-        """Allocate empty summaries. O(blocks)."""
+        """Allocate empty summaries for all blocks of the queue. O(blocks)."""
         room = bytes(8 * self.blocks)
         self.narrowest, self.shortest = array("q", room), array("d", room * _WIDTHS)
         self.widths, self.durations = array("q", room * _BLOCK), array("d", room * _BLOCK)
@@ -113,7 +113,7 @@ class Queue:
         self.new = 0
 
     def close_up(self, first: int) -> None:
-        """Remove the jobs from a place on that have left. O(places)."""
+        """Remove the empty places from index ``first`` on. O(places)."""
         jobs, kept = self.jobs, first
         for place in range(first, len(jobs)):
             job = jobs[place]
@@ -128,7 +128,7 @@ class Queue:
     # Summaries
 
     def count_new(self) -> None:
-        """Add the jobs to the summaries that are not in them yet. O(new)."""
+        """Add the new jobs to the summaries of their blocks. O(new)."""
         count = len(self.jobs)
         if count > self.blocks * _BLOCK:
             self.blocks = 2 * (count // _BLOCK + 1)
@@ -147,7 +147,7 @@ class Queue:
         self.summarized = count
 
     def leave(self, place: int) -> None:
-        """Mark a place as empty; :meth:`count_block` has to follow. O(1)."""
+        """Remove the job at an index of the queue; :meth:`count_block` has to follow. O(1)."""
         self.widths[place] = _NO_WIDTH
         self.waiting -= 1
 
@@ -186,7 +186,7 @@ class Queue:
         return now + self.shortest[block * _WIDTHS + width_of(free)] <= latest
 
     def next_fit(self, place: int, free: int, extra: int, now: float, latest: float) -> int:
-        """Return the first place of a block, from a given one on, whose job may be backfilled now.
+        """Return the first index from ``place`` on, in its block, whose job may be backfilled now.
 
         The first place behind the block without any. O(1).
         """
@@ -300,7 +300,7 @@ class QueueScheduler(Scheduler):
         return True
 
     def waiting(self) -> list[Job]:
-        """Return the waiting jobs, also those in no queue object. O(queue)."""
+        """Return the waiting jobs of the queue, in order. O(queue)."""
         return self.queue.listed()
 
     def line(self) -> list[Job]:
@@ -345,7 +345,7 @@ class QueueScheduler(Scheduler):
             place += 1
 
     def joined(self, job: Job) -> None:
-        """Add a running job that somebody else has started."""
+        """Called when others started a job: count it among the running ones."""
         job.end = job.start + job.duration
         hosts = self.manager.hosts_of(job)
         job.returning = (hosts & ~self.away).bit_count()
@@ -361,7 +361,7 @@ class QueueScheduler(Scheduler):
         self.queue.close_up(0)
 
     def hosts_changed(self, announced: int) -> None:
-        """Update which hosts return at ends of jobs; reject jobs that will never find enough."""
+        """Update which hosts are present; reject jobs wider than the machine will be."""
         capacity = self.manager.capacity
         if self.is_final or not capacity.is_final:
             self.note_hosts(announced)
@@ -422,7 +422,8 @@ class QueueScheduler(Scheduler):
     # Running jobs
 
     def availability(self) -> AvailabilityProfile:
-        """Return the future availability if running jobs end by their estimates.
+        """Return the availability profile: free processors over time if running jobs end by
+        estimate.
 
         A job that runs longer than its estimate counts as about to end. O(running²).
         """

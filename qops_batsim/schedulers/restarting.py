@@ -113,7 +113,7 @@ class RestartingQops(Qops):
 
     @property
     def needs(self) -> EngineNeeds:
-        """Its needs: registering killed jobs again, if the options allow kills."""
+        """What the scheduler needs of the engine: registering killed jobs again, if it may kill."""
         kills = self.kills
         return EngineNeeds(dynamic_jobs=kills, profile_reuse=kills, why="kill_and_restart is on")
 
@@ -147,14 +147,14 @@ class RestartingQops(Qops):
                     return
 
     def cancelled(self, job: Job) -> None:
-        """Remove a waiting job; of a job being killed, its remaining work once it has ended."""
+        """Remove a cancelled job that waits; if it is being killed, do not run it again."""
         for restart in self.under_way:
             if restart.victim is job:
                 job = restart.again
         Qops.cancelled(self, job)
 
     def all_submitted(self) -> None:
-        """Note that no more jobs will come for which others would be killed."""
+        """Called when all jobs are submitted: no further job will come to kill others for."""
         self.no_more_jobs = True
 
     # Decisions
@@ -180,7 +180,9 @@ class RestartingQops(Qops):
         self.dead.clear()
 
     def conclude_decision(self) -> None:
-        """Carry out the kills, and say when no more jobs will be registered."""
+        """Kill the victims of this decision, and tell the engine when no more jobs will be
+        registered.
+        """
         for restart in self.chosen:
             self.manager.kill(restart.victim)
         self.under_way += self.chosen
@@ -272,7 +274,7 @@ class RestartingQops(Qops):
         return len(victims) > 1 and self.kill_all(new, victims)
 
     def choose_several(self, missing: int, most: float, now: float) -> list[Job]:
-        """Return the youngest running jobs that together have enough processors.
+        """Return the youngest running jobs that together free the ``missing`` processors.
 
         None if there are not enough that have used no more than ``most`` work together. Those
         without which the others are enough are given back, those that have used most first.
@@ -297,7 +299,7 @@ class RestartingQops(Qops):
         return victims
 
     def youngest_beside(self, victims: list[Job], most: float, now: float) -> Job | None:
-        """Return the youngest further victim that loses no more than ``most``."""
+        """Return the youngest other job to kill that loses at most ``most`` processor-seconds."""
         best: Job | None = None
         for each in self.plan.running:
             is_chosen = False

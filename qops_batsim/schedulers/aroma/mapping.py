@@ -209,7 +209,7 @@ class Mapper:
                     host.is_risky = True
 
     def rule_out(self) -> bool:
-        """Exclude from the choice the hosts that broke a constraint; return whether there were any."""
+        """Exclude the hosts that broke a constraint; return whether there were any."""
         placement, recurrence = self.placement, self.book.recurrence
         blamed, where = recurrence.blamed, recurrence.where
         is_ruled_out = False

@@ -101,7 +101,7 @@ class Nominal:
             self._behind = max(self._behind, behind)
 
     def shift_plan(self) -> bool:
-        """Shift all planned starts by the delay of late applications; return whether any is late."""
+        """Shift planned starts by the delay of late applications; return whether any is late."""
         behind, self._behind = self._behind, 0.0
         if behind:
             for placement in self._book.planned():

@@ -170,7 +170,7 @@ class Recurrence:
                 host.alone = None
 
     def go_on(self, placement: Placement, date: float, pace: float) -> None:
-        """Set the rate (``pace``, share of its work per second) of an application from a date on."""
+        """Set an application's rate (``pace``, share of the work per second) from a date on."""
         placement.since, placement.pace = date, pace
         end = date
         if placement.to_do > 0.0:
@@ -318,7 +318,7 @@ class Book:
             self._drop(task.host.tasks, task)
 
     def put_on(self, placement: Placement, hosts: list[Host], longer: float) -> None:
-        """Move an application to other hosts, where sharing takes it ``longer`` by these seconds.
+        """Move an application to other hosts, where sharing adds ``longer`` seconds.
 
         O(tasks).
         """
@@ -340,7 +340,7 @@ class Book:
     # Time
 
     def advance(self, now: float) -> None:
-        """Advance the progress of running applications to now; nothing started or ended meanwhile."""
+        """Advance running applications to now, if nothing started or ended meanwhile."""
         for placement in self.placements:
             if placement.running:
                 placement.left -= placement.rate * (now - self.date)
