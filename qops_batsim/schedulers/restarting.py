@@ -337,7 +337,7 @@ class RestartingQops(Qops):
         return found
 
     def restart_of(self, victim: Job, sake: Job, now: float) -> Restart:
-        """Return the restarted job that a running one would become if it was killed now."""
+        """Return the restart of a running job if it was killed now for a new job."""
         saved, original = self.saved_time(victim, now), self.manager.original_id(victim)
         again = rest_of(victim, restarted_id(original, victim.kills + 1), saved)
         # It keeps the place of the job in the order of arrivals, and what it was promised.
@@ -351,7 +351,9 @@ class RestartingQops(Qops):
         return Restart(victim, again, sake, actual_start(victim), saved)
 
     def plan_all(self, new: Job, restarts: list[Restart]) -> bool:
-        """Plan a new job without the victims, then their remaining work, one by one."""
+        """Search a plan with a new job in place of the victims, then with the rest of each victim's
+        work.
+        """
         self.prepare()
         now = self.plan.nominal()
         soonest = self.running.earliest_fit(now, new.duration, new.processors)

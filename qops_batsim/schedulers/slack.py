@@ -219,7 +219,7 @@ def scheduler_priority(wait: float, average_wait: float) -> float:
 
 
 def first_slack(priority: float, slack_factor: float, average_wait: float) -> float:
-    """Return a job's initial slack: infinite if over quota.
+    """Return a new job's slack (seconds), infinite if its user is over quota.
 
     The slack factor is the number of average wait times granted to a job of priority 0.
     """
@@ -229,7 +229,7 @@ def first_slack(priority: float, slack_factor: float, average_wait: float) -> fl
 
 
 class AverageWait:
-    """The average wait, which sets the scale of new jobs' priorities and slacks.
+    """The average wait (seconds), given or learned from past jobs; it scales new jobs' slacks.
 
     It is one number for all jobs at all times, as in the paper's simulations, or learned: the mean
     wait of the jobs that started in the last while, by class of estimate. Section 5.2 recommends an
@@ -273,7 +273,7 @@ class AverageWait:
 
 
 def power(base: float, exponent: float) -> float:
-    """Return a power; the usual exponent 1 is free."""
+    """Return ``base ** exponent``, quickly for the exponent 1."""
     return base if exponent == 1.0 else math.pow(base, exponent)
 
 
@@ -290,7 +290,7 @@ class Prices:
         self.fairness = self.priority * float(options.fairness_weight)
 
     def of_wait(self, wait: float, processors: int) -> float:
-        """Return the price of the new job's own wait (seconds): the first term."""
+        """Return the price of a new job's own wait (seconds)."""
         return power(min(wait, _FOREVER), self.time) * power(float(processors), self.utilization)
 
     def of_killing(self, processors: int, estimate: float) -> float:
@@ -298,7 +298,7 @@ class Prices:
         return power(float(processors), self.utilization) * power(estimate, self.time)
 
     def rate_of(self, job: Job, new_priority: float) -> float:
-        """Return the price of moving a job, without the factor for the distance.
+        """Return the price of moving a waiting job, before the factor for the distance moved.
 
         Its slack is what is left of its initial slack before the move; without any bound on its
         start (infinite, or no number) the two count as equal. ``new_priority``, above 0, is that of
@@ -426,11 +426,13 @@ class Search:
             position = self.try_orders(position, start)
 
     def keep(self, job: Job) -> None:
-        """Keep the planned start of a waiting job in the trial."""
+        """Reserve a waiting job in the trial schedule at its planned start."""
         self.base.reserve(job.start, end_of(job.start, job.duration), job.processors)
 
     def soonest(self, job: Job, profile: Profile, bounds: FitBounds) -> float:
-        """Return the earliest fit of a job, and raise the bounds in long queues. O(steps)."""
+        """Return the earliest fit of a job (seconds); remember it as a bound for jobs as wide.
+        O(steps).
+        """
         if not self.learns:
             return profile.earliest_fit(job.fits_from, job.duration, job.processors)
         after = max(job.fits_from, bounds.dates[job.cell])
@@ -474,7 +476,9 @@ class Search:
         return float(job.rank)
 
     def stay(self, fixed: int) -> None:
-        """Begin with a schedule that delays no job: the new job last; without one, compressed."""
+        """Begin the search with a schedule that delays no job: the new job last, or a compressed
+        plan.
+        """
         count, new = len(self.waiting), self.new
         self.is_changed, self.position, self.start = False, count, self.now
         self.price, self.moved = 0.0, 0
@@ -546,7 +550,7 @@ class Search:
                 return position + 1
 
     def most_gain(self, position: int) -> float:
-        """Return a lower bound (at most 0) of the price behind a position. O(waiting)."""
+        """Return a lower bound (at most 0) for moving the jobs behind a position. O(waiting)."""
         gain = 0.0
         for place in range(position, len(self.waiting)):
             job = self.waiting[place]
@@ -597,7 +601,7 @@ class Search:
 
 
 def next_order(line: list[Job], first: int) -> bool:
-    """Permute the line from a place on to its next permutation; return whether there is one."""
+    """Change a list from an index on to its next permutation; return whether there is one."""
     place = len(line) - 2
     while place >= first and line[place].rank >= line[place + 1].rank:
         place -= 1
@@ -652,7 +656,7 @@ class SlackPlan(Plan):
         return [(job, job.start) for job in self.waiting] if self.promises_gains else []
 
     def promise_gains(self, before: list[tuple[Job, float]]) -> None:
-        """Promise jobs the earlier starts that they gained (option), given their starts before."""
+        """Promise jobs that moved forward their earlier starts, if the option says so."""
         for job, start in before:
             # From infinite to finite is no gain in seconds, but a first start.
             if job.start < start < math.inf:
@@ -811,7 +815,7 @@ class Slack(PlanScheduler):
     # Jobs that reach their estimates (section 4.7)
 
     def note_start(self, job: Job) -> None:
-        """Watch a started job, which may outlive its estimate."""
+        """Called after a planned job was started: watch whether it exceeds its estimate."""
         if self.watches and job.estimate < math.inf and job.limit > job.estimate:
             self.watch(job)
 

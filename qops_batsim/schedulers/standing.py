@@ -105,17 +105,17 @@ PLAN_NUMBERS = (
 
 
 def told(date: float) -> Date:
-    """Return a date in the form that snapshots use: infinite dates as text."""
+    """Return a date as snapshots store it: infinity as a text."""
     return date if math.isfinite(date) else str(date)
 
 
 def amount_of(amount: Any) -> int | str:
-    """Return a reserved amount for a snapshot: a number of processors, or host ids as text."""
+    """Return what a claim reserves as snapshots store it: a number of processors, or host ids."""
     return str(HostSet(amount.mask())) if isinstance(amount, HostBits) else int(amount)
 
 
 def read_amount(amount: int | str, machine_size: int) -> int | HostBits:
-    """Read processors, or hosts as text, from a snapshot: the inverse of :func:`amount_of`."""
+    """Read from a snapshot what a claim reserves; the inverse of :func:`amount_of`."""
     if isinstance(amount, str):
         return HostBits.of(HostSet.parse(amount).mask, machine_size)
     return amount

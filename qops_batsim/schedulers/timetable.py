@@ -30,7 +30,7 @@ _DEADLINE_TOLERANCE, _GRID_TOLERANCE = DEADLINE_TOLERANCE, GRID_TOLERANCE
 
 
 class Timetable(Plan):
-    """The plan of promised starts, for which all other starts have to leave room.
+    """The plan of promised starts (reservations by users), which other jobs must not delay.
 
     Attributes
     ----------
@@ -56,7 +56,7 @@ class Timetable(Plan):
         return [*(claim.job for claim in self.claims if claim.job is not None), *self.asked]
 
     def drop(self, jobs: Sequence[Job]) -> None:
-        """Remove jobs that ask for a start or have one. O(jobs × claims)."""
+        """Remove jobs with a requested or promised start from the timetable. O(jobs × claims)."""
         leaving = {id(job) for job in jobs}
         self.asked = [job for job in self.asked if id(job) not in leaving]
         self.claims = [claim for claim in self.claims if id(claim.job) not in leaving]
@@ -69,7 +69,9 @@ class Timetable(Plan):
                 claim.job.lost += lost
 
     def decide(self, scheduler: Starter) -> None:
-        """Answer requests for starts; start due jobs, and others that leave room for these."""
+        """Answer requests for starts; start the promised jobs that are due, and jobs that delay
+        none.
+        """
         manager, line = scheduler.manager, scheduler.line()
         self.write(scheduler)
         for job in self.asked:
@@ -108,7 +110,7 @@ class Timetable(Plan):
         self.take_claims(self.profile, self.now, True)
 
     def write_others(self, manager: ResourceManager, running: list[Job]) -> None:
-        """Make the profile of running jobs and maintenance. O(running × steps)."""
+        """Build the availability profile from running jobs and maintenance. O(running × steps)."""
         now, profile, capacity = self.now, self.profile, manager.capacity
         away = 0 if capacity is None else capacity.away.mask
         profile.reset(now, HostBits.of(self.all_hosts & ~away, self.machine_size))
@@ -144,7 +146,7 @@ class Timetable(Plan):
                 record.note_renewal(promise, Refusal(kind=kind, hosts=job.lost))
 
     def start_beside(self, scheduler: Starter, line: list[Job]) -> None:
-        """Start the jobs of a line that fit for their whole estimates.
+        """Start waiting jobs, in order, whose whole estimates fit before the promised starts.
 
         The first one that does not fit is reserved for at its earliest fit; behind it others start
         that leave that to it, if the scheduler backfills. Hosts that are not free may be expected

@@ -48,7 +48,7 @@ _TIME = re.compile(r"(?:(\d{1,6})-)?(\d{1,9}):(\d\d):(\d\d)")
 
 
 class SlurmConfig(NamedTuple):
-    """A site's Slurm: options of ``slurm``, settings without such an option, and priorities.
+    """A site's Slurm configuration: options of ``slurm``, settings without option, and priorities.
 
     Priorities of waiting jobs are by the id of a job, where ``sprio`` tells them.
     """
@@ -59,7 +59,7 @@ class SlurmConfig(NamedTuple):
 
 
 def pairs_of(text: str) -> dict[str, str]:
-    """Return settings by name; those of plug-ins, listed last, do not replace others."""
+    """Parse the output of ``scontrol show config``; of repeated settings the first counts."""
     pairs = [line.split("=", 1) for line in text.splitlines() if "=" in line]
     return {name.strip(): value.strip() for name, value in reversed(pairs)}
 

@@ -78,7 +78,7 @@ class Quota:
 
 
 class Entry:
-    """A job with the values that Slurm keeps about it.
+    """A waiting or running job with its priority, user, QOS and limits.
 
     Attributes
     ----------
@@ -229,11 +229,11 @@ class Slurm(QueueScheduler):
         return Entry(job, user, self.quotas.get(kind, self.no_quota), base)
 
     def ended(self, job: Job) -> None:
-        """Note the end of a job for the next decision."""
+        """Called when a job has ended: the next decision frees its hosts."""
         self.left_jobs.append(job)
 
     def joined(self, job: Job) -> None:
-        """Add a running job that somebody else has started."""
+        """Called when others started a job: count it among the running ones."""
         job.number = self.arrivals
         self.arrivals += 1
         entry, size = self.entry_of(job), self.manager.machine_size
@@ -442,7 +442,7 @@ class Slurm(QueueScheduler):
         return self.cancels and entry.job.deadline < now + entry.requested - _PLAN_TOLERANCE
 
     def most_allowed(self, entry: Entry) -> float:
-        """Return the most processors that a job's user and QOS may use. O(1)."""
+        """Return the most processors that a job's user and QOS may use at once. O(1)."""
         own, of_all = entry.quota, self.of_all
         most = min(own.most_user_processors, own.most_processors)
         return min(most, of_all.most_user_processors, of_all.most_processors)
@@ -558,7 +558,8 @@ class Slurm(QueueScheduler):
         return floor_of((date + _PLAN_TOLERANCE) / self.resolution) * self.resolution
 
     def planned_start(self, entry: Entry, now: float) -> float:
-        """Return the planned start of a job on unreserved hosts, which become the chosen ones.
+        """Return the earliest start (seconds) of a job on hosts without reservation, and choose
+        them.
 
         Infinite: not within the window. Whether that was tried is noted. O(map² × words).
         """
@@ -588,7 +589,7 @@ class Slurm(QueueScheduler):
             later = start
 
     def hosts_until(self, after: float, end: float) -> float:
-        """Find hosts without reservation between two dates; return when the set changes (seconds).
+        """Find the hosts without reservation between two dates; return when that set changes next.
 
         That is 0 if there never are. O(map × words).
         """
@@ -611,7 +612,7 @@ class Slurm(QueueScheduler):
         return later
 
     def first_date(self, now: float, needed: int) -> float:
-        """Return when enough hosts of the trial are free, and choose them. O(running × words).
+        """Return when enough of the unreserved hosts are free, and choose them. O(running × words).
 
         Running jobs that end within a window count as ending with the last of them.
         """
@@ -706,7 +707,7 @@ class Slurm(QueueScheduler):
         return False
 
     def leave_windows(self, start: float, end: float) -> float:
-        """Remove the hosts from the trial that have maintenance between two dates.
+        """Remove from the unreserved hosts those with maintenance between two dates.
 
         Returned is when the first of it is over, 0 if there is none. O(windows × words).
         """
@@ -721,7 +722,7 @@ class Slurm(QueueScheduler):
     # Hosts
 
     def choose(self, hosts: HostBits, wanted: int) -> None:
-        """Choose hosts of a set that has enough, by best fit of neighbours.
+        """Choose ``wanted`` of these hosts, neighbours where possible (best fit).
 
         The shortest interval that is long enough, else the longest, and again for the rest.
         O(hosts × intervals).
