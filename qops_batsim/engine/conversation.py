@@ -22,7 +22,7 @@ Exchange = Callable[[Message[Event]], Message[Decision]]
 
 
 class Conversation(Scheduler):
-    """Stand-in for a scheduler in the event loop when decisions come in messages.
+    """Takes the scheduler's place in the event loop where it decides by Batsim messages.
 
     Attributes
     ----------

@@ -121,7 +121,9 @@ def _state(world: World, decision: SetResourceState) -> int:
 def _check(world: World, occupation: SwitchableHosts, host: int, state: int) -> None:
     """Refuse switches of power states on which Batsim aborts or logs an error."""
     if host >= len(occupation.power_states):
-        raise world.error(f"host {host} cannot be switched: it does not exist")
+        raise world.error(
+            f"host {host} cannot be switched: hosts are 0 to {len(occupation.power_states) - 1}"
+        )
     profile, before = occupation.profiles[host], occupation.power_states[host]
     trouble = ""
     if state >= len(profile.watts):
@@ -151,7 +153,7 @@ def _check(world: World, occupation: SwitchableHosts, host: int, state: int) -> 
 
 
 def _go_through(world: World, switch: Switch, host: int, way: int, doing: int) -> None:
-    """Send a host through a transitional power state."""
+    """Begin a host's transition to another power state: it is then in the state ``way``."""
     world.begin_switch()
     _hosts(world).set_doing(host, doing, world.now)
     world.enter_power_state(host, way)
@@ -176,7 +178,7 @@ def _report(world: World, switch: Switch, host: int) -> None:
 
 
 def _end(world: World, switch: Switch) -> bool:
-    """Report and log a switch of power states once all its hosts have changed."""
+    """Report a switch of power states once all its hosts have changed; return whether they have."""
     assert world.energy is not None
     if not switch.left:
         world.tell(ResourceStateChanged(switch.hosts, str(switch.state)))
@@ -235,7 +237,7 @@ def _execute(world: World, decision: ExecuteJob) -> None:
 
 
 def _divides_a_total(record: JobRecord) -> bool:
-    """Return whether a job divides a fixed total of work among any number of hosts."""
+    """Return whether a job's profile divides a fixed total of work among its hosts."""
     step = record.execution.steps[0]
     return step.amounts is not None and step.amounts.total and not step.place
 
@@ -296,7 +298,10 @@ def _kill(world: World, decision: KillJob) -> None:
             victims.append(record)
     if not victims:
         if not world.options.rules.kills_again:
-            raise world.error(f"KILL_JOB names {', '.join(decision.job_ids)}, killed already")
+            raise world.error(
+                f"KILL_JOB names {', '.join(decision.job_ids)}, killed already; running jobs are "
+                "expected"
+            )
         return
     progress: dict[str, dict[str, Any]] = {}
     for record in victims:

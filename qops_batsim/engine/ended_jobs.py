@@ -66,7 +66,7 @@ class EndedJobs(NamedTuple):
 
     @property
     def run_times(self) -> np.ndarray:
-        """Run times as in files (extended precision, seconds): never 0."""
+        """Run times as in ``_jobs.csv`` (seconds, extended precision), which are never 0."""
         seconds = self.finishes.astype(np.longdouble) - self.starts
         # Dates may be so late that floats are coarse.
         shortest = np.maximum(SHORTEST_RUN_TIME, np.spacing(self.starts))
@@ -81,7 +81,7 @@ class EndedJobs(NamedTuple):
 
     @property
     def written_finishes(self) -> np.ndarray:
-        """Ends as in files (seconds): never equal to the start."""
+        """Ends of jobs as in ``_jobs.csv`` (seconds), which never equal the start."""
         later = self.finishes > self.starts
         finishes: np.ndarray = (self.starts + self.run_times).astype(np.float64)
         return np.where(later, self.finishes, finishes)
@@ -142,14 +142,14 @@ class HostChanges(NamedTuple):
     def of(
         cls, changes: Sequence[tuple[float, int, int]], switching: Sequence[Sequence[int]] = ()
     ) -> HostChanges:
-        """Return the engine's record of changes in columns. O(changes)."""
+        """Convert the engine's list of changes of host states to columns. O(changes)."""
         dates, computing, idle = np.array(changes, float).reshape(-1, 3).T
         asleep = np.array(switching, np.int64).T if switching else None
         return cls(dates.copy(), computing.astype(np.int64), idle.astype(np.int64), asleep)
 
 
 def ended_jobs_of(ended: Sequence[JobRecord]) -> EndedJobs:
-    """Return the engine's record of ended jobs in columns. O(jobs)."""
+    """Convert the engine's records of ended jobs to columns. O(jobs)."""
     names = [record.job.id.partition("!") for record in ended]
     metadata = [record.metadata for record in ended]
 

@@ -26,7 +26,7 @@ HEADER = "time,energy,event_type,wattmin,epower\n"
 
 
 class Entry(NamedTuple):
-    """Row of ``_consumed_energy.csv``: date (s), total joules, kind of event, least watts."""
+    """Row of ``_consumed_energy.csv``: date (s), energy (J), kind of event, least power (W)."""
 
     date: float
     joules: np.longdouble
@@ -100,7 +100,7 @@ class EnergyMeter:
             self.first_submission = self.read_all(now)
 
     def set_flow(self, host: int, flow: float) -> None:
-        """Set the total rate of the computations on a host (flop/s)."""
+        """Set the sum of the rates of all computations on a host (flop/s)."""
         if flow != self._flows.get(host, 0.0):
             self._flows[host] = flow
             self._set_power(host)
@@ -114,7 +114,7 @@ class EnergyMeter:
         self._set_least(host, state)
 
     def start_single(self, host: int, now: float) -> None:
-        """Note that a computation with one executor starts on a host."""
+        """Called when a computation on one host starts: read the host's meter as SimGrid does."""
         self.read((host,), now)
         self._correct_states((host,))
 
@@ -146,7 +146,7 @@ def sum_in_order(values: np.ndarray) -> np.longdouble:
 
 
 def format_consumed_energy(entries: Sequence[Entry]) -> str:
-    """Return ``_consumed_energy.csv``: a row for every start and end of a job and every switch.
+    """Return ``_consumed_energy.csv``, with a row for each start and end of a job and power switch.
 
     The power is the mean since the row before, if that is of an earlier date.
     """

@@ -98,7 +98,7 @@ def _trace_text(path: Path, what: str) -> str:
 
 
 def _trace_lines(path: Path) -> dict[str, _TraceLines]:
-    """Return a file's lines by rank: it may hold several."""
+    """Return the lines of a usage trace by rank; one file may hold several ranks."""
     text = _trace_text(path, "a usage trace")
     if text and not text.endswith("\n"):
         raise InputError(
@@ -194,7 +194,7 @@ class Replay:
             self._read()
 
     def _read(self) -> None:
-        """Read the messages of ended ranks until the network delays one."""
+        """Receive the messages that ended ranks send to their job, until one takes time."""
         while self._ended:
             letter = self._letter(self._hosts[self._ended[0]])
             if letter is not None:
@@ -259,7 +259,9 @@ class Amounts(msgspec.Struct, frozen=True):
     total: bool = False
 
     def on(self, executors: int) -> tuple[list[float], list[float]]:
-        """Return flop per executor, and bytes per ordered pair (row by row)."""
+        """Return the flop of each executor, and the bytes for each ordered pair of them, row by
+        row.
+        """
         share = executors if self.total else 1
         if isinstance(self.computation, tuple):
             flops = list(self.computation)
@@ -285,7 +287,7 @@ class Amounts(msgspec.Struct, frozen=True):
     def placed(
         self, executors: Sequence[int], storages: Sequence[int]
     ) -> tuple[list[float], list[Transfer]]:
-        """Return flop per executor and transfers, given the hosts of executors and storages."""
+        """Return the flop of each executor, and the transfers between the given hosts."""
         count = len(executors)
         flops, pairs = self.on(count)
         return flops, [
@@ -406,7 +408,7 @@ def _measure(
     around: tuple[str, ...],
     known: dict[str, tuple[int, int]],
 ) -> tuple[int, int]:
-    """Return a profile's number of steps and its depth of composition.
+    """Return a profile's number of steps, repetitions included, and how deep it nests others.
 
     InputError if it is too much, or if it cannot be run at all. O(names in all sequences).
     """

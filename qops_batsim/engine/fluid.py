@@ -164,7 +164,7 @@ class FluidModel:
         self._changed.pop(computation, None)
 
     def wake(self, computation: Computation) -> None:
-        """Note that a computation's latency has passed."""
+        """Begin the transfers of a computation whose latency has passed: rates change."""
         computation.latency = 0.0
         self._number(computation)
         self._changed[computation] = None
@@ -191,7 +191,8 @@ class FluidModel:
         return used
 
     def settle(self, now: float) -> list[tuple[Computation, float]]:
-        """Update rates; return the computations whose end changed, with the time until it (s).
+        """Update all rates; return each computation whose end changes, with the seconds until its
+        end.
 
         Call it after all changes of a date. O(rounds × uses) of those concerned.
         """
@@ -257,7 +258,7 @@ class _Filling:
         self._offers: dict[Resource, float] = {}
 
     def grow(self) -> bool:
-        """Do one round; return whether as many computations will grow in the next round."""
+        """Raise rates by one round; return whether the next one raises as many computations."""
         growing, rates, users, before = self.growing, self.rates, self._users, len(self.growing)
         offers: dict[Resource, float] = {}
         for resource, rest in self._left.items():
@@ -285,7 +286,7 @@ class _Filling:
         return len(growing) == before
 
     def skip(self) -> None:
-        """Skip equal rounds, in which only FATPIPE links limit and lose the same each time.
+        """Skip rounds that are equal, since only FATPIPE links limit rates.
 
         That may last for millions of rounds, if one that has stopped hardly uses such a link.
         """
@@ -313,7 +314,7 @@ class _Filling:
     def _are_alike(
         self, rounds: int, limits: dict[int, tuple[Resource, float]], lost: dict[Resource, float]
     ) -> bool:
-        """Return whether no other resource or bound can limit a rate within these rounds."""
+        """Return whether nothing else can limit a rate in the next ``rounds`` rounds."""
         now = {index: self._left[limit] / amount for index, (limit, amount) in limits.items()}
         then = {
             index: (self._left[limit] - rounds * lost[limit]) / amount
@@ -345,7 +346,7 @@ class _Filling:
     def _taken(
         self, resource: Resource, rounds: int, now: dict[int, float], then: dict[int, float]
     ) -> float:
-        """Return how much of a shared resource's capacity a number of rounds takes."""
+        """Return how much of a shared resource's capacity the next ``rounds`` rounds use."""
         return rounds * math.fsum(
             amount * ((now[n] + then[n]) / 2 if n in now else self._growth[n])
             for n, amount in self._users[resource]

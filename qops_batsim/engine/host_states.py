@@ -143,7 +143,7 @@ class PowerProfile(msgspec.Struct, frozen=True):
         return found
 
     def activity(self, state: int) -> str:
-        """Return the activity of the host in a power state."""
+        """Return what a host does in a power state: compute, sleep or switch (:data:`NAMES`)."""
         if state in self.ways:
             return SLEEPS
         return SWITCHES if any(state in way for way in self.ways.values()) else COMPUTES
@@ -262,11 +262,11 @@ class SwitchableHosts(HostOccupation):
         return counts
 
     def doing(self, host: int) -> int:
-        """Return a host's activity, an index into :data:`NAMES`."""
+        """Return what a host does (idle, computing ...), as an index into :data:`NAMES`."""
         return int(self._doing[host])
 
     def set_doing(self, host: int, doing: int, now: float) -> None:
-        """Set a host's activity from now on."""
+        """Set what a host does from now on, an index into :data:`NAMES`."""
         self._set(np.array([host]), doing, now)
 
     def problem(self, hosts: HostSet) -> tuple[int, str] | None:

@@ -14,7 +14,7 @@ _Name = tuple[str, str]
 
 
 class KeptProfiles:
-    """Kept profiles: those used by a job or by a kept sequence.
+    """Profiles that Batsim still remembers, as a job or a remembered sequence uses them.
 
     What no job of a workload has is forgotten at the beginning; what was registered is kept until
     it has been used.
@@ -46,7 +46,9 @@ class KeptProfiles:
         self._hold((workload, profile))
 
     def hold(self, workload: str, profile: str) -> bool:
-        """Count a further user (job or sequence) of a profile; False if it was forgotten."""
+        """Count one more job or sequence that uses a profile; return False if Batsim forgot it
+        before.
+        """
         name = _full_name(workload, profile)
         if not self._holders[name]:
             return False
@@ -54,7 +56,7 @@ class KeptProfiles:
         return True
 
     def forget(self, ended: Sequence[JobRecord], count: int) -> None:
-        """Release the profiles of the first ``count`` ended jobs, in order."""
+        """Forget the profiles that only the first ``count`` ended jobs used."""
         for record in ended[self._ended : count]:
             self._release(_full_name(record.job.id.partition("!")[0], record.job.profile))
         self._ended = count

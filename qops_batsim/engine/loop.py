@@ -40,7 +40,7 @@ _WAITING, _RUNNING, _OVER, _PER_REPORT = WAITING, RUNNING, OVER, MESSAGES_PER_RE
 
 
 def bits_between(low: Any, high: Any) -> int:
-    """Return the mask of an interval of hosts."""
+    """Return hosts ``low`` to ``high`` as a bit mask."""
     found: int = (1 << int(high) + 1) - (1 << int(low))
     return found
 
@@ -54,7 +54,7 @@ class FreeHosts:
         self.highs[0], self.size = hosts - 1, 1
 
     def place_of(self, host: int) -> int:
-        """Return the first interval that begins at or before a host. O(log intervals)."""
+        """Return the index of the interval of free hosts that a host falls into or follows."""
         begin, end = 0, self.size
         while begin < end:
             middle = (begin + end) >> 1
@@ -141,7 +141,7 @@ class FreeHosts:
 
 
 class Turns:
-    """Counter that numbers waits in the order in which they begin."""
+    """Counter that numbers the waits for dates (ends, submissions, calls) in order."""
 
     def __init__(self) -> None:
         self.began = 0
@@ -595,7 +595,7 @@ class Loop:
         scheduler.finished()
 
     def next_message(self, scheduler: Scheduler) -> bool:
-        """Process events up to the scheduler's next message; return False if none are left.
+        """Process events until the scheduler hears of some; return False if no event is left.
 
         That no more jobs will come is told alone, unless an end or a call follows at its date.
         """
@@ -641,7 +641,9 @@ class Loop:
         self.told_before = 0
 
     def tell_closing(self, scheduler: Scheduler) -> None:
-        """Report that no more jobs will be submitted, or no more hosts leave or return."""
+        """Tell the scheduler that all jobs are submitted, or that all external events have
+        happened.
+        """
         for kind in self.closing:
             if self.conversation is not None:
                 scheduler.notified(Notify.of(kind))
@@ -662,7 +664,7 @@ class Loop:
         self.cancelled.clear()
 
     def happen(self, scheduler: Scheduler) -> None:
-        """Execute the external events of this date, and wait for the next ones."""
+        """Execute the external events (such as outages) of this date; schedule the next ones."""
         manager, events = self.manager, self.events
         latest = max(manager.now, events[self.happened][0])
         while self.happened < len(events):
@@ -699,7 +701,9 @@ class Loop:
         self.told += 1
 
     def note_closing(self, kind: str) -> None:
-        """Note that no more events of a kind follow; report it with the next events, if any."""
+        """Record that no more submissions (or external events) follow, to be told with the next
+        events.
+        """
         if self.told_before == 0:
             self.told_before = self.told
         self.closing.append(kind)
@@ -722,7 +726,7 @@ class Loop:
             self.end(scheduler, index, number, date)
 
     def end(self, scheduler: Scheduler, index: int, number: int, date: float) -> None:
-        """End the wait of this number and date: a job, a submission, or a call."""
+        """Process the end of a wait: a job ends, jobs are submitted, or the scheduler is called."""
         if index >= 0:
             self.end_job(scheduler, self.sleepers.jobs[index])
         elif index <= _SUBMISSION:
@@ -781,7 +785,9 @@ class Loop:
             self.waits.push(date, self.turns.next(), _SUBMISSION - which)
 
     def carry_out(self) -> None:
-        """Wait for the ends of started jobs, and for requested calls."""
+        """Carry out a decision: schedule the ends of the jobs that it started, and the requested
+        calls.
+        """
         if self.conversation is not None:
             self.ended_count = self.conversation.carry_out()
             self.told = self.conversation.untold()

@@ -19,14 +19,14 @@ from qops_batsim.workload.workload_model import JobColumns
 
 
 class SubmittedFields:
-    """The jobs' fields, with the identifiers under which they are submitted."""
+    """The workload fields of submitted jobs, by their full identifiers (``w0!1``)."""
 
     def __init__(self, jobs: Sequence[Job]) -> None:
         self._jobs = jobs
         self._places: dict[str, int] = {}
 
     def fields_of(self, job_id: str) -> dict[str, Any]:
-        """Return the fields of a job. O(1) after the first call."""
+        """Return a job's fields as in its workload, with its full id. O(1) after the first call."""
         if not self._places:
             self._places = {job.id: place for place, job in enumerate(self._jobs)}
         job = self._jobs[self._places[job_id.partition("!")[2]]]
@@ -64,7 +64,7 @@ def _submissions(
 def loop_of(
     jobs: DelayJobs, listed: Sequence[Job], hosts: int, events: Sequence[ExternalEvent] | None
 ) -> Loop:
-    """Return the loop of a run of sleeping jobs; ``listed`` are the workload's own."""
+    """Return the event loop of a run whose jobs only sleep; ``listed`` are the workload's jobs."""
     submissions = _submissions(jobs.name, jobs.columns, jobs.places, listed)
     return Loop(hosts, [submissions], floats(jobs.run_times), _dated(events))
 
@@ -85,7 +85,7 @@ def _dated(events: Sequence[ExternalEvent] | None) -> list[tuple[float, Notify]]
 
 
 def outcome_of(loop: Loop, jobs: DelayJobs) -> Outcome:
-    """Return the jobs' outcomes of a finished run, and drop these from the loop."""
+    """Return the outcomes of all jobs of a finished run, and free them in the loop."""
     manager = loop.manager
     assert isinstance(manager, EmbeddedManager)
     ended = np.array(loop.ended[: loop.ended_count], np.int64)

@@ -204,7 +204,7 @@ def _schedule(simulation: Simulation) -> dict[str, str | int | float]:
 
 
 def _counted(simulation: Simulation) -> EndedJobs:
-    """Return the jobs counted by Batsim's server, which exists if there is a scheduler."""
+    """Return the ended jobs that Batsim's summary counts; none without a scheduler."""
     return simulation.ended_jobs if simulation.options.scheduled else ended_jobs_of([])
 
 
@@ -222,7 +222,9 @@ def _number(value: float) -> str:
 
 
 def _host_times(simulation: Simulation) -> list[float]:
-    """Return seconds by activity (order of NAMES), each host counted up to its last change."""
+    """Return the seconds that hosts spent idle, computing ... (:data:`NAMES`), up to their last
+    change.
+    """
     jobs = simulation.ended_jobs
     hosts = len(simulation.hosts)
     until = _last_finishes(jobs, hosts)

@@ -15,7 +15,7 @@ from qops_batsim.protocol.messages import rounded_value
 
 
 def notified(world: World, decision: Notify) -> None:
-    """Process that a decision process has finished registering jobs, or continues."""
+    """Process a NOTIFY decision: the scheduler has registered its last job, or registers more."""
     if decision.type not in ("registration_finished", "continue_registration"):
         raise world.error(
             f"NOTIFY {decision.type!r} is not supported by the embedded engine; "
@@ -87,7 +87,7 @@ def register_job(world: World, decision: RegisterJob) -> None:
 
 
 def _borrow(world: World, workload_name: str, profile: str) -> None:
-    """Copy a profile of another workload, named in full, into a workload."""
+    """Copy into a workload a profile that is named with another workload (``w1!profile``)."""
     owner, separator, name = profile.partition("!")
     found = world.profiles.get(owner, {}).get(name)
     if not separator or found is None:

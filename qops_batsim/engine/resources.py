@@ -66,7 +66,7 @@ class Machine:
         executors: Sequence[int],
         storages: Mapping[str, int] | None = None,
     ) -> Computation:
-        """Return a computation of this work (``amounts``), each executor on its host.
+        """Return the computation of an amount of work, with one host for each executor.
 
         ``storages`` are storage hosts by label; without any, the only one there is has every label.
         InputError if there is none, or no route between two hosts that communicate.
@@ -93,7 +93,7 @@ class Machine:
         )
 
     def share(self, host: int, share: float, flops: float) -> Computation:
-        """Return a computation on a share (0 to 1) of a host's cores, ``flop`` on each."""
+        """Return a computation of ``flops`` flop on each of a share (0 to 1) of a host's cores."""
         cores = max(1, math.floor(share * self._hosts[host].cores + 0.5))
         return self.computation(Amounts((flops,) * cores, ()), (host,) * cores)
 
@@ -103,12 +103,13 @@ class Machine:
             found = self._storages[0]
         if found is None:
             raise InputError(
-                f"storage {shown(label)} was mapped to no host; the platform has "
-                f"{len(self._storages)} storage hosts"
+                f"storage {shown(label)} was mapped to no host; in storage_mapping, one of the "
+                f"{len(self._storages)} storage hosts is expected"
             )
         if found not in self._storages:
             raise InputError(
-                f"storage {shown(label)} was mapped to host {found}, which is no storage host"
+                f"storage {shown(label)} was mapped to host {found}, which is no storage host; "
+                f"one of the {len(self._storages)} storage hosts is expected"
             )
         return found
 

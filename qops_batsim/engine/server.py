@@ -56,7 +56,7 @@ Delivery = Callable[[int | None, Callable[[Any], None], Any], None]
 
 
 class Letter(NamedTuple):
-    """A message to the server: its host (None: the master) and what it does on arrival."""
+    """A message to Batsim's server: the sending host (None: master), its effect on arrival."""
 
     source: int | None
     effect: Callable[[], None]
@@ -85,11 +85,11 @@ class Mailbox:
         return not self._queue
 
     def begin(self, actor: Actor) -> None:
-        """Start an actor in the next round."""
+        """Start a SimGrid actor in the next round of the simulation."""
         self._ready.append(actor)
 
     def begin_at_once(self, actor: Actor) -> None:
-        """Run an actor up to its first request, granted in the next round."""
+        """Run a SimGrid actor now, up to its first request, which is granted in the next round."""
         self._asked[actor] = next(actor, None)
         self._ready.append(actor)
 
@@ -110,7 +110,7 @@ class Mailbox:
     # Requests
 
     def send(self, effect: Callable[[], None], source: int | None = None) -> ActorRequest:
-        """Send a message; continue when it has arrived."""
+        """Return an actor's request to send a message; the actor continues when it has arrived."""
 
         def request(actor: Actor) -> None:
             letter = Letter(source, effect)
@@ -135,7 +135,7 @@ class Mailbox:
         return lambda actor: self._wake_after(seconds, actor)
 
     def do(self, effect: Callable[[], object]) -> ActorRequest:
-        """Call a function after this round; continue in the next."""
+        """Request a call of a function after this round; the actor continues in the next."""
 
         def request(actor: Actor) -> None:
             effect()
@@ -246,7 +246,7 @@ class NetworkedWorld(World):
         action(argument)
 
     def _arrive_from(self, what: tuple[int, Callable[[Any], None], Any]) -> None:
-        """Read the meter of the host that sent a byte, as SimGrid does."""
+        """Read the energy meter of the host from which a message comes, as SimGrid does."""
         source, action, argument = what
         assert self.energy is not None
         self.energy.read((source,), self.now)
@@ -259,7 +259,7 @@ class NetworkedWorld(World):
         return (self.steps.timer(self.now + left, self._reach_walltime, record),)
 
     def _reach_walltime(self, record: JobRecord) -> None:
-        """End a job; its computation continues until that is reported, as in Batsim.
+        """End a job at its walltime; as in Batsim, it computes on until the server hears of that.
 
         A computation that needs exactly its walltime has ended before, or first in this step.
         """
@@ -274,7 +274,9 @@ class NetworkedWorld(World):
         super()._reach_walltime(record)
 
     def _read_meters_of(self, wait: Wait) -> None:
-        """Read the meters of hosts where something ends, before others continue (as SimGrid)."""
+        """Read the energy meters of the hosts where a wait ends, as SimGrid does before actors go
+        on.
+        """
         assert self.energy is not None
         computation = self._waited_for.get(wait)
         if computation is not None:
@@ -283,7 +285,8 @@ class NetworkedWorld(World):
             self.energy.read((next(iter(wait.argument.hosts)),), self.now)
 
     def read_meters(self, first: Iterable[int] = ()) -> Iterator[ActorRequest]:
-        """Read some hosts' meters, then all, one a round, as an actor does.
+        """Read the energy meters of the ``first`` hosts, then of all, one in each round, as an
+        actor does.
 
         Where several actors go on at one date, that decides which of them sends its news first.
         """
@@ -342,7 +345,7 @@ class NetworkedWorld(World):
             self.errands -= 1
 
     def end_is_untold(self, record: JobRecord) -> bool:
-        """Return whether a job's end is unknown to the scheduler yet. O(ended jobs)."""
+        """Return whether a job has ended and the scheduler has not been told yet. O(ended jobs)."""
         on_its_way = record.finish == record.finish and record not in self.ended
         return on_its_way or super().end_is_untold(record)
 
@@ -451,7 +454,9 @@ class Server:
         submit: Callable[[Sequence[Any]], None],
         farewell: Callable[[], None],
     ) -> Actor:
-        """Greet the server, submit jobs at their dates, and report the end of submissions."""
+        """Return the actor that submits a workload: greets the server, submits each job, says
+        goodbye.
+        """
         box, world = self._mailbox, self._world
         yield box.send(_nothing)
         reached = world.now
@@ -499,7 +504,7 @@ class Server:
                 yield box.begin_other(self._ask())
 
     def _ask(self) -> Actor:
-        """Return an actor that sends the news to the decision side, and its answer back."""
+        """Return the actor that sends news to the scheduler, and brings back its decisions."""
         world = self._world
         events, dates = world.empty_outbox()
         decimals = world.options.rules.decimals

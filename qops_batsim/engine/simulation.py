@@ -227,7 +227,7 @@ class Simulation:
         return self._complete_world().computing_changes
 
     def _complete_world(self) -> World:
-        """Return the world, completed from another loop's columns."""
+        """Return the simulation's world, with the jobs of the fast loop if that ran them."""
         if self._columns is not None:
             self._columns.remember()
         return self._world
@@ -254,7 +254,7 @@ class Simulation:
         return delay_jobs_in(self._world, name, delays, registering=registering)
 
     def know_registered(self, workload: Workload) -> DelayJobs:
-        """Take over all jobs registered in the loop, in its order, each with its profile."""
+        """Add to the simulation the jobs that users registered in the loop, in that order."""
         from qops_batsim.engine.sleeping_jobs import at_places
 
         world, (name,) = self._world, self._delays
@@ -341,7 +341,9 @@ class Simulation:
         while not server.over:
             if not world.step():
                 self._check_nothing_left()
-                raise world.error("deadlock: nothing else will happen")
+                raise world.error(
+                    "deadlock: the simulation is not over, and no further event will happen"
+                )
             world.mailbox.run()
             if len(world.ended) >= next_report:
                 next_report = len(world.ended) + ENDED_PER_PROGRESS_REPORT

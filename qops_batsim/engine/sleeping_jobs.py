@@ -210,7 +210,7 @@ def submission_order(columns: JobColumns) -> np.ndarray:
 def _ends(
     delays: np.ndarray, codes: np.ndarray, walltimes: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return run times (seconds), final state codes, and return codes."""
+    """Return the run times (seconds), final states and return codes of jobs that only sleep."""
     ends_itself = delays < walltimes
     by_itself = np.where(
         codes == 0, STATE_CODES[COMPLETED_SUCCESSFULLY], STATE_CODES[COMPLETED_FAILED]
@@ -247,7 +247,7 @@ def ended_jobs_of_outcome(outcome: Outcome) -> EndedJobs:
 
 
 class DelayColumns:
-    """Jobs of a simulation run by the loop, converted on demand."""
+    """Outcomes of a simulation by the fast loop; job records are made when first asked for."""
 
     def __init__(self, world: World, outcome: Callable[[], Outcome]) -> None:
         self._world = world
@@ -269,20 +269,20 @@ class DelayColumns:
         return ended_jobs_of_outcome(self.outcome)
 
     def remember(self) -> None:
-        """Store the outcomes of the jobs in the world, as records."""
+        """Make the job records of the simulation from the loop's outcomes."""
         if not self._is_remembered:
             self._is_remembered = True
             remember(self.outcome, self._world)
 
 
 def told_jobs(jobs: DelayJobs, listed: Sequence[Job]) -> Iterator[Job]:
-    """Yield the ``listed`` jobs under the full identifiers used in messages."""
+    """Yield these jobs with their full identifiers (``w0!1``), as messages name them."""
     for place, job_id in zip(jobs.places.tolist(), jobs.full_ids(), strict=True):
         yield listed[place].renamed(job_id)
 
 
 def remember(outcome: Outcome, world: World) -> None:
-    """Store the outcomes of the jobs in a world, as records."""
+    """Make job records in a world from the loop's outcomes."""
     jobs = outcome.jobs
     world.registering = False
     records: list[JobRecord] = []

@@ -43,7 +43,7 @@ class Wait(msgspec.Struct, eq=False):
 
 
 class Waits:
-    """A world's waits, kept in the heap of an event loop with all others.
+    """The waits of a simulated world (computations, transfers, timers), kept in the loop's heap.
 
     Attributes
     ----------
@@ -70,11 +70,11 @@ class Waits:
         return self.at(now + seconds, action, argument)
 
     def some_time(self, action: Callable[[Any], None], argument: Any) -> Wait:
-        """Begin a wait without a date yet; :meth:`reschedule` sets it."""
+        """Begin a wait whose end is not known yet; :meth:`reschedule` sets it."""
         return Wait(_NEVER, self.turns.next(), action, argument)
 
     def reschedule(self, wait: Wait, now: float, seconds: float, rate: float = 0.0) -> None:
-        """Set a wait's end to a time from now (seconds; infinity: none at present).
+        """Set the end of a wait to ``seconds`` from now; infinite: not known at present.
 
         ``rate`` is that of the computation waited for, where it is followed step by step.
         """
@@ -114,7 +114,7 @@ WORK_PRECISION = 1e-14
 
 
 class SteppedWait(Wait):
-    """A wait, with how much of it ``remains`` after the first ``steps`` clock steps.
+    """A wait that follows SimGrid's clock: the part ``remains`` is left after ``steps`` steps.
 
     It goes down with a ``rate`` (per second), and the wait ends when it is below the
     ``precision``: a time, or the share of a computation. It is ``followed`` near its end.
@@ -167,7 +167,7 @@ class SteppedWaits(Waits):
         return wait
 
     def go_on(self, wait: Wait, rate: float) -> None:
-        """Set a computation's rate (share of the whole per second; infinite: end now)."""
+        """Set a computation's rate: the share of all its work per second; infinite ends it now."""
         assert isinstance(wait, SteppedWait)
         self._catch_up(wait)
         wait.rate, wait.followed = rate, False
@@ -243,7 +243,7 @@ class SteppedWaits(Waits):
         return min([wait.remains / wait.rate for wait in self._near])
 
     def _follow(self) -> None:
-        """Compute exactly how much is left of waits that are near their ends."""
+        """Compute what is left of the waits that end soon, with SimGrid's rounding."""
         near = [wait for wait in self._near if wait.followed and wait.date == wait.date]
         self._near = near
         heap = self._expected_ends

@@ -152,7 +152,9 @@ class World:
         self.tell(JobCompleted(record.job.id, record.state, record.return_code, record.hosts))
 
     def end_is_untold(self, record: JobRecord) -> bool:
-        """Return whether a job's end is unknown to the scheduler yet. O(unreported events)."""
+        """Return whether a job has ended and the scheduler has not been told yet. O(unreported
+        events).
+        """
         return any(
             isinstance(event, JobCompleted) and event.job_id == record.job.id
             for event in self.outbox
@@ -267,7 +269,7 @@ class World:
         self._begin_step(record)
 
     def end(self, record: JobRecord, state: str, return_code: int) -> None:
-        """End a running job now, and report its end, except where a kill reports it."""
+        """End a running job now; report its end, unless a kill does."""
         self._leave_step(record)
         record.state, record.return_code = state, return_code
         record.finish = self.now
@@ -318,7 +320,7 @@ class World:
         report()
 
     def _note_load(self, computation: Computation) -> None:
-        """Note that the load of a computation's hosts may have changed."""
+        """Mark a computation's hosts for the energy meters: their load may have changed."""
         if self.energy is not None:
             self._reloaded.update(dict.fromkeys(computation.hosts))
 

@@ -134,7 +134,8 @@ def _of_the_largest(
     budget: Budget,
     ask: Callable[..., SolverResult],
 ) -> int:
-    """Return the bound "best of the jobs worth most, plus all others", at most ``value``.
+    """Return a bound: the best of the jobs worth most plus the worth of all others; at most
+    ``value``.
 
     These are admitted without any room. More and more jobs are taken, until the solver does not
     prove what is the best of them.
@@ -353,7 +354,7 @@ def _best(
 
 
 def _real_bound(bound: float, real: Floats, best: float) -> float:
-    """Return a bound for worths that are floats, allowing for errors in their last bits."""
+    """Return the bound, at least the best worth found and at most the sum of all worths."""
     if bound < best * (1 - ROUNDING):
         raise AssertionError(
             f"a schedule is worth {best}, more than the bound {bound}, which no schedule can "

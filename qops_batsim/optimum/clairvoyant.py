@@ -73,7 +73,7 @@ class Clairvoyant(QueueScheduler):
 
 
 def write_best(best: Best, workload: Workload, prefix: str, name: str | None = None) -> Run:
-    """Execute a schedule, write its files, and check its worth.
+    """Run the best schedule found, write the files of the run, and check what it is worth.
 
     ``name`` is what the run's description calls the workload: the file that it was read from.
     """

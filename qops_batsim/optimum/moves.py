@@ -90,7 +90,8 @@ class Moves:
         self.value += self.worth[place]
 
     def make(self, moves: int, heat: float) -> int:
-        """Remove and put back jobs several times; return how often an earliest fit was computed.
+        """Make ``moves`` random moves of the search (simulated annealing); return the number of
+        fits.
 
         A schedule that is worth less is kept with a probability that grows with the heat.
         O(moves × (jobs + moved jobs × steps)).
@@ -126,7 +127,7 @@ class Moves:
         return fits
 
     def take_out(self) -> int:
-        """Remove jobs around a random one; return how many. O(jobs × steps).
+        """Take a random job and its neighbours in time out of the schedule; return how many.
 
         The drawn job is the ``first`` that is put back, at the ``date``, or -1 if none is.
         """

@@ -69,7 +69,7 @@ class Budget:
             self.on_use(deterministic)
 
     def part(self, share: float) -> Budget:
-        """Return a new budget with a share of the time left; what it spends is spent here, too."""
+        """Return a budget of a share of the time left; time spent from it counts for both."""
         return Budget(self.left * share, self.by_clock, self.use)
 
 
@@ -179,7 +179,7 @@ class _Program:
 
 
 def violated_intervals(tasks: Tasks, shares: Floats, machine: int) -> list[TickInterval]:
-    """Return intervals in which jobs need more energy than the machine has, worst first.
+    """Return time intervals in which jobs need more work than the machine can do, worst first.
 
     For each begin, the energy up to an end is a sum of ramps; it is compared where one ends.
     """

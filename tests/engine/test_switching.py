@@ -163,7 +163,7 @@ def test_storage_hosts_have_watts_as_well() -> None:
         ([state("1", 2), state("1", 0)], "from power state 3 to 0: it is being switched"),
         ([execute("0", "1"), state("0-1", 2)], "from power state 0 to 2: it is computing"),
         ([state("1", 2), execute("0", "1")], "cannot start on host 1: it is switching off"),
-        ([state("2", 1)], "host 2 cannot be switched: it does not exist"),
+        ([state("2", 1)], "host 2 cannot be switched: hosts are 0 to 1"),
         ([state("", 1)], "SET_RESOURCE_STATE names no host; at least one is expected"),
         ([state("1", -1)], "asks for state '-1'; the number of a power state"),
         ([state("1", "off")], "asks for state 'off'"),
