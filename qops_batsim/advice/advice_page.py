@@ -100,7 +100,9 @@ def first_picture(advice: Advice) -> PagePicture:
 
 
 def _outcomes(advice: Advice, case: AdviceCase) -> list[float]:
-    """Return the percentages of deadlines kept, missed, refused, …, in the order of ``_KINDS``."""
+    """Return five percentages of the deadlines that users asked for in a case, by what became of
+    them (the kinds in ``_KINDS``, in that order).
+    """
     counts = advice.counts(case)
     kept = max(counts.promised - counts.later - counts.missed, 0) if counts.promised else 0
     by_chance = counts.jobs - kept - counts.later - counts.missed - counts.refused
@@ -111,7 +113,9 @@ def _outcomes(advice: Advice, case: AdviceCase) -> list[float]:
 def advice_sections(
     advice: Advice, aliases: Aliases | None = None
 ) -> dict[str, list[Block | None]]:
-    """Return a page's blocks by section title; ``aliases`` replace users' names by numbers."""
+    """Return the tables, pictures and texts of the HTML page on an advice, by title of their
+    section; ``aliases`` replaces user names by numbers.
+    """
     settings = PageTable(
         title="Settings",
         headings=["setting", "value", "why"],
@@ -160,10 +164,12 @@ def advice_page(
     changes: str = "",
     anonymous: bool = False,
 ) -> str:
-    """Return the advice on a trace, or on each of its partitions, as an HTML page.
+    """Return the advice on a trace (``parts``: one advice for each partition, or a single one) as
+    an HTML page.
 
     ``command`` made it; ``small`` are the partitions that have too few jobs for an advice. An
-    ``anonymous`` page has numbers in place of users.
+    ``anonymous`` page has numbers in place of users. ``changed`` is the advice with the
+    ``--what-if`` changes, by partition, and ``changes`` their text.
     """
     aliases = Aliases() if anonymous else None
     workload = next(iter(parts.values())).trace.workload
@@ -196,7 +202,9 @@ def advice_page(
 def _both_sides(
     parts: Mapping[str, Advice], changed: Mapping[str, Advice], changes: str
 ) -> tuple[dict[str, Advice], list[Block | None]]:
-    """Return the advice on the trace as it is and with the changes, and tables to compare them."""
+    """Return each advice before and after the ``--what-if`` changes, by title, and the tables that
+    compare the two.
+    """
     blocks: list[Block | None] = []
     named: dict[str, Advice] = {}
     for name, before in parts.items():
@@ -208,7 +216,9 @@ def _both_sides(
 
 
 def _partitions(parts: Mapping[str, Advice], small: Mapping[str, int]) -> list[Block | None]:
-    """Return the blocks that compare the partitions and name those without a recommendation."""
+    """Return the texts and the table that compare the partitions of a machine, and name those for
+    which nothing can be recommended.
+    """
     told = [
         "Each partition is simulated by itself, and what is said of one is not said of another."
     ]
@@ -227,7 +237,9 @@ def _partitions(parts: Mapping[str, Advice], small: Mapping[str, int]) -> list[B
 def document_of(
     parts: Mapping[str, Advice], small: Mapping[str, int], changed: Mapping[str, Advice]
 ) -> dict[str, Any]:
-    """Return the content of the page of advice as plain values for JSON."""
+    """Return what the HTML page of advice shows as plain values for JSON; with ``changed``, also
+    the advice after the ``--what-if`` changes.
+    """
     told, after = (
         {name: advice_document(each) for name, each in advices.items()}
         for advices in (parts, changed)
@@ -237,7 +249,9 @@ def document_of(
 
 
 def advice_document(advice: Advice) -> dict[str, Any]:
-    """Return advice as plain values for JSON."""
+    """Return the advice on one trace or partition, with the results of all simulated cases, as
+    plain values for JSON.
+    """
     choices = advice.choices
     results = []
     for case in choices.cases():

@@ -58,12 +58,16 @@ _FORMS: dict[str, Callable[[Any], str]] = {
 
 
 def _table(title: str, rows: Sequence[Any], /, **names: Any) -> PageTable:
-    """Make a table from rows; its columns and title are declared in ``tables.toml``."""
+    """Make a table of the page from ``rows``; ``title`` is the key in ``tables.toml`` of its
+    columns and heading, ``names`` fill in the texts there.
+    """
     return _TABLES[title].table(rows, forms=_FORMS, **names)
 
 
 def read_facts(advice: Advice) -> dict[str, str]:
-    """Return the facts about the trace that was read, by name."""
+    """Return facts about the trace that was read, such as its file, machine size, jobs, dates and
+    offered load: texts by name of the fact.
+    """
     trace = advice.trace
     workload = trace.workload
     begin, last = trace.first_submission, trace.last_submission
@@ -91,13 +95,17 @@ def read_facts(advice: Advice) -> dict[str, str]:
 
 
 def repairs_table(advice: Advice) -> PageTable | None:
-    """Return the table of records left out or changed in reading; None if there are none."""
+    """Return the table of the trace's records that were left out or changed when it was read, None
+    if there are none.
+    """
     rows = [each for each in advice.trace.repairs if each.jobs]
     return _table("repairs", rows) if rows else None
 
 
 def windows_table(advice: Advice) -> PageTable:
-    """Return the table of the simulated windows of the trace."""
+    """Return the table of the simulated windows (stretches of the trace), one row each: start,
+    jobs, load, promised deadlines and utilization.
+    """
     choices, rows = advice.choices, []
     ordered = np.sort(advice.prepared.workload.columns.submission_times)
     calendar = advice.trace.workload.calendar
@@ -131,7 +139,9 @@ def _date(seconds: float, calendar: Calendar | None) -> str:
 
 
 def fit_table(advice: Advice) -> PageTable | None:
-    """Return the table of simulated and logged waits; None if the log has no waits."""
+    """Return the table that compares simulated waits with those in the log, None if too few waits
+    are known.
+    """
     fit = advice.fit
     if not fit.is_known:
         return None
@@ -140,7 +150,9 @@ def fit_table(advice: Advice) -> PageTable | None:
 
 
 def before_after_table(before: Advice, after: Advice, changes: str) -> PageTable:
-    """Return a table of EASY's and the chosen scheduler's results, before and after the changes."""
+    """Return a table that compares the results of EASY and of the chosen scheduler without and with
+    the ``--what-if`` changes.
+    """
     rows = []
     choices = before.choices
     for who, case in (
@@ -167,7 +179,9 @@ def before_after_table(before: Advice, after: Advice, changes: str) -> PageTable
 
 
 def overview_table(parts: Mapping[str, Advice]) -> PageTable:
-    """Return a table with one row for each advice."""
+    """Return a table with the main results of several advices, such as one for each partition: one
+    row each.
+    """
     rows = []
     for name, advice in parts.items():
         choices, fit = advice.choices, advice.fit
@@ -225,7 +239,9 @@ def _rate(prices: Prices) -> str:
 
 
 def _classes(advice: Advice, of: str) -> str:
-    """Return the limits of the classes by run time and by processors, in words."""
+    """Describe in words the classes of jobs by time and by processors; ``of`` says which time it
+    is, such as "walltime".
+    """
     categories = advice.choices.prices.categories
     short, middle, long = (
         f"{edge / 3600:g} h" if edge >= 3600 else f"{edge / 60:g} min"
@@ -239,7 +255,9 @@ def _classes(advice: Advice, of: str) -> str:
 
 
 def compared_cases(choices: AdviceChoices) -> dict[str, AdviceCase]:
-    """Return the cases of EASY and of the compared schedulers, by names for managers."""
+    """Return the simulated cases of EASY, of the chosen scheduler and of those compared with it, by
+    their names on the page.
+    """
     cases = {"EASY": choices.easy(), manager_name(choices.scheduler): choices.chosen}
     return cases | {manager_name(each): choices.of(each) for each in choices.compared}
 
@@ -278,7 +296,9 @@ def earliness_tables(advice: Advice) -> list[PageTable]:
 
 
 def categories_table(advice: Advice) -> PageTable:
-    """Return the table of refused jobs by category."""
+    """Return the table of requested, promised and refused deadlines by category of jobs (class of
+    run time and of processors).
+    """
     groups = advice.groups(advice.choices.chosen)
     easy = advice.groups(advice.choices.easy())
     rows = [
@@ -290,14 +310,18 @@ def categories_table(advice: Advice) -> PageTable:
 
 
 def _asked(group: GroupCount) -> dict[str, float]:
-    """Return how many deadlines of a group were requested, promised and refused."""
+    """Return, for a group of jobs, how many deadlines were requested, promised and refused, with
+    the share of jobs (%) and the core-hours refused.
+    """
     fates = {"jobs": group.jobs, "promised": group.promised, "refused": group.refused}
     lost = {"share": 100 * group.refused / group.jobs, "work": group.refused_work / HOUR}
     return fates | lost
 
 
 def queues_table(advice: Advice) -> PageTable | None:
-    """Return the table of refused jobs by queue or partition; None if the trace has none."""
+    """Return the table of requested, promised and refused deadlines by queue or partition, None if
+    the trace names none.
+    """
     runs = advice.of(advice.choices.chosen)
     names = sorted({name for run in runs for name in run.queues})
     if names in ([], ["-"]):
@@ -309,7 +333,9 @@ def queues_table(advice: Advice) -> PageTable | None:
 
 
 def refusals_table(advice: Advice, aliases: Aliases | None = None) -> PageTable | None:
-    """Return the largest refused jobs, with the trace's job ids; ``aliases`` replace users."""
+    """Return the table of the refused jobs with most core-hours, None if none was refused;
+    ``aliases`` replaces user names by numbers.
+    """
     refusals = [each for run in advice.of(advice.choices.chosen) for each in run.refusals]
     largest = sorted(refusals, key=lambda each: -each.work)[:MOST_REFUSALS]
     if not largest:
@@ -329,7 +355,9 @@ def refusals_table(advice: Advice, aliases: Aliases | None = None) -> PageTable 
 
 
 def _why(refusal: Refusal) -> str:
-    """Return the reason of a refusal, with the trace's id of the job that blocked it."""
+    """Return the reason of a refusal as a sentence, in which a job that blocked has its id of the
+    trace.
+    """
     if refusal.kind is RefusalKind.OTHER_DEADLINE and refusal.blamed is not None:
         return f"the promise to {refusal.blamed.partition('!')[2]} would be broken"
     return WORDS[reason_of(refusal)]
@@ -409,7 +437,9 @@ def other_tables(advice: Advice) -> tuple[PageTable, PageTable]:
 
 
 def _beside_easy(advice: Advice, **differs: float) -> list[dict[str, str]]:
-    """Return table rows of EASY and of the chosen scheduler, for one variant of the workload."""
+    """Return two table rows, of EASY and of the chosen scheduler; ``differs`` are the fields of the
+    main case to change, such as the load.
+    """
     choices = advice.choices
     cases = {"EASY": choices.easy(**differs), choices.scheduler.name: choices.case(**differs)}
     return [{"scheduler": name} | _measures(advice, case) for name, case in cases.items()]

@@ -57,7 +57,8 @@ Measure = Callable[[AdviceRun], float | None]
 
 
 class AdviceChoices(msgspec.Struct, frozen=True, kw_only=True):
-    """What to simulate on a trace: schedulers, deadlines, loads and prices.
+    """What to simulate to give advice on a trace: schedulers, strictness of the deadlines, loads
+    and prices.
 
     Attributes
     ----------
@@ -112,7 +113,8 @@ class AdviceChoices(msgspec.Struct, frozen=True, kw_only=True):
             require(fits, name, count, "a whole number above 0 is accepted")
 
     def case(self, **differs: Any) -> AdviceCase:
-        """Return the case of the chosen scheduler and stringency, with some fields changed.
+        """Return the case (scheduler and variant of the workload) of the chosen scheduler and
+        stringency, with the fields in ``differs`` changed.
 
         Where nothing does it is the main case, in which each job is asked for its earliest promise.
         """
@@ -121,11 +123,15 @@ class AdviceChoices(msgspec.Struct, frozen=True, kw_only=True):
         return msgspec.structs.replace(case, promises=case == chosen)
 
     def easy(self, **differs: Any) -> AdviceCase:
-        """Return the case of EASY on the same workload as the chosen scheduler's case."""
+        """Return the case of EASY on the same workload as :meth:`case`; ``differs`` are the fields
+        to change.
+        """
         return self.case(scheduler="easy", settings=(), **differs)
 
     def of(self, scheduler: Contestant) -> AdviceCase:
-        """Return the case of a scheduler at the chosen stringency."""
+        """Return the case in which a scheduler serves the trace at load 1, with deadlines of the
+        chosen stringency.
+        """
         settings, _ = scheduler.identity()
         return AdviceCase(
             window=0, scheduler=scheduler.scheduler, settings=settings, stringency=self.stringency
@@ -133,7 +139,7 @@ class AdviceChoices(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def compared(self) -> list[Contestant]:
-        """Return the schedulers that the chosen one is compared with."""
+        """Return the schedulers that the chosen scheduler is compared with."""
         return [each for each in self.others if each.name != self.scheduler.name]
 
     @property
@@ -142,7 +148,9 @@ class AdviceChoices(msgspec.Struct, frozen=True, kw_only=True):
         return self.case()
 
     def cases(self) -> list[AdviceCase]:
-        """Return all cases to run on one window of the trace."""
+        """Return all cases (scheduler and variant of the workload) that are simulated on each
+        window of the trace.
+        """
         found = [self.easy(), self.chosen]
         for load in self.loads:
             found += [self.easy(load=load), self.case(load=load)]
@@ -160,7 +168,9 @@ FEW = 0.2
 
 @dataclass(frozen=True)
 class Advice:
-    """The result of advice: the trace, its windows, and a run of each case on each window."""
+    """The simulations behind the advice on a trace: its windows, and the result of each case
+    (scheduler and variant of the workload) on each window.
+    """
 
     choices: AdviceChoices
     trace: Conversion
@@ -174,7 +184,9 @@ class Advice:
 
     @cached_property
     def simulated(self) -> Workload:
-        """The trace's jobs and machine as simulated, with the changes to try if there are any."""
+        """The jobs and the machine that are simulated: those of the trace, with the ``--what-if``
+        changes if there are any.
+        """
         whole = self.trace.workload
         return whole if self.what_if is None else self.what_if.change(whole, 1.0, 1)
 
@@ -184,18 +196,24 @@ class Advice:
         return (self.trace if self.what_if is None else self.simulated).offered_load
 
     def of(self, case: AdviceCase) -> list[AdviceRun]:
-        """Return the runs of a case, window by window."""
+        """Return the results of a case (scheduler and variant of the workload), one for each window
+        of the trace.
+        """
         numbers = range(len(self.windows))
         return [self.runs[msgspec.structs.replace(case, window=n)] for n in numbers]
 
     def mean(self, case: AdviceCase, measure: Measure) -> Interval | None:
-        """Return the mean of a measure over windows, with its interval; None if a run lacks it."""
+        """Return the mean of a measure over the windows for a case, with its 95 % confidence
+        interval; None if the measure is not known in some window.
+        """
         values = [measure(run) for run in self.of(case)]
         known = [value for value in values if value is not None]
         return mean_interval(known, SHARE) if len(known) == len(values) else None
 
     def difference(self, case: AdviceCase, other: AdviceCase, measure: Measure) -> Interval | None:
-        """Return the mean over windows of a measure's difference between two cases."""
+        """Return the mean over the windows of ``case`` minus ``other`` in a measure, with its 95 %
+        confidence interval; None if it is not known in some window.
+        """
         first, second = (list(map(measure, self.of(each))) for each in (case, other))
         known = [(a, b) for a, b in zip(first, second, strict=True) if None not in (a, b)]
         if len(known) < len(first):
@@ -204,17 +222,21 @@ class Advice:
         return paired_difference(first, second, SHARE_DIFFERENCE)  # type: ignore[arg-type]
 
     def counts(self, case: AdviceCase) -> GroupCount:
-        """Count the promised, refused and missed deadlines of a case in all windows."""
+        """Count the promised, refused and missed deadlines of a case, summed over all windows."""
         return add_up(run.counts for run in self.of(case))
 
     def groups(self, case: AdviceCase) -> dict[str, GroupCount]:
-        """Return the counts of promised, refused and missed deadlines by category of jobs."""
+        """Count the promised, refused and missed deadlines of a case by category of jobs, summed
+        over all windows.
+        """
         runs = self.of(case)
         names = dict.fromkeys(name for run in runs for name in run.groups)
         return {name: add_up(r.groups[name] for r in runs if name in r.groups) for name in names}
 
     def charge(self, case: AdviceCase, penalty: float) -> Charge:
-        """Return a case's charges (core-hours) less ``penalty`` × those of missed deadlines."""
+        """Return the charges of a case (core-hours, and QoS charges less ``penalty`` times the QoS
+        charges of missed deadlines), summed over all windows.
+        """
         paid = total(
             run.total.income(penalty, self.choices.prices.unused_promise) for run in self.of(case)
         )
@@ -229,7 +251,7 @@ class Advice:
 
     @cached_property
     def deadline_price(self) -> float:
-        """Price of a QoS charge of 1 (core-hours).
+        """Price of a QoS charge of one core-hour, in the currency of the prices.
 
         It is as chosen, else the one at which promises cost the centre nothing, where missed
         deadlines cost nothing either.
@@ -240,7 +262,9 @@ class Advice:
         return (self.break_even(0.0).ratio or 0.0) * prices.rate
 
     def income(self, case: AdviceCase) -> float:
-        """Return the income of a case over all windows, in the currency of the prices."""
+        """Return what all jobs of a case pay over all windows, less penalties, in the currency of
+        the prices.
+        """
         prices = self.choices.prices
         paid = self.charge(case, prices.penalty)
         return prices.rate * paid.resource + self.deadline_price * paid.qos
@@ -252,7 +276,9 @@ class Advice:
 
 
 def _share_of(count: str) -> Measure:
-    """Return the measure "percentage of requested deadlines that were promised, refused, …"."""
+    """Return a function that computes the percentage of the requested deadlines that a count of a
+    run (``promised``, ``later``, ``missed``, ``refused``) makes up.
+    """
     return lambda run: _percent(getattr(run.counts, count), run.counts.jobs)
 
 
@@ -262,18 +288,20 @@ promised and taken, those that were missed by jobs that ran, and those that were
 
 
 def refused_work(run: AdviceRun) -> float | None:
-    """Return the share of all core-hours of jobs whose deadlines were refused (%)."""
+    """Return the core-hours of the jobs whose deadlines were refused, in % of those of all jobs."""
     return _percent(run.counts.refused_work, run.work)
 
 
 def promised_work(run: AdviceRun) -> float | None:
-    """Return the share of all core-hours of jobs whose deadlines were not refused."""
+    """Return the core-hours of the jobs whose deadlines were not refused, in % of those of all
+    jobs.
+    """
     lost = refused_work(run)
     return None if lost is None else 100 - lost
 
 
 def utilization(run: AdviceRun) -> float | None:
-    """Return the utilization while jobs were submitted (%)."""
+    """Return the utilization (%) of the machine from the first to the last submission."""
     return run.metrics.utilization_during_submissions
 
 
@@ -292,7 +320,8 @@ def advise(
     workers: Workers = 1,
     on_progress: Callable[[int, int], None] | None = None,
 ) -> Advice:
-    """Simulate what could have been promised on a trace.
+    """Simulate deadline schedulers and EASY on windows of a trace, to learn which deadlines could
+    have been promised to its jobs and at what price.
 
     Parameters
     ----------

@@ -13,7 +13,9 @@ A = TypeVar("A")
 
 
 class Earliest(NamedTuple, Generic[A]):
-    """The earliest granted deadline found, the latest refused one before it, and the answer."""
+    """Result of a search: the earliest deadline that was granted, the scheduler's answer to it, and
+    the latest refused deadline before it.
+    """
 
     refused: float
     deadline: float

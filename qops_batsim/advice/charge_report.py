@@ -43,7 +43,7 @@ from qops_batsim.workload.workload_model import Workload
 
 
 class JobPrice(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Price of a job of a category.
+    """What a job costs its user: a charge for its processors and one for its deadline (QoS).
 
     The resource charge in processor-seconds, and the QoS charge (category slowdown /
     slowdown granted): 0 without deadline, None if the category's slowdown is not known. What both
@@ -58,7 +58,9 @@ class JobPrice(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class PriceList:
-    """Prices of jobs from the mean slowdowns of categories; ``unknown`` says why there are none."""
+    """Computes what jobs cost, by the mean slowdown of their category; ``unknown`` says why there
+    are no QoS charges, if so.
+    """
 
     def __init__(
         self,
@@ -73,7 +75,7 @@ class PriceList:
     def price(
         self, processors: int, run_time: float | None, arrival: float, deadline: float | None
     ) -> JobPrice | None:
-        """Return the charge for a promised deadline, None if the run time is unknown.
+        """Return what a job with this promised deadline costs, None if its run time is unknown.
 
         Dates and durations in seconds, the deadline absolute, None for none; the arrival is
         the first submission.
@@ -111,7 +113,8 @@ def price_list(
     workload: str | Path | None = None,
     prices: Prices = Prices(),  # noqa: B008 - it is frozen
 ) -> PriceList:
-    """Return the prices for a run's workload; its slowdowns come from an EASY run made here.
+    """Return the price list for a run, whose slowdowns are those of its workload under EASY, which
+    is simulated now.
 
     If the workload that the run names cannot be used there are no QoS charges; that the one
     given instead cannot be used is an error.
@@ -138,7 +141,7 @@ def _slowdowns(name: str | Path, prices: Prices, digest: str | None = None) -> S
 
 
 class RunCharges(msgspec.Struct, frozen=True, kw_only=True):
-    """Charges of a run's jobs: for each job, and summed by category."""
+    """What the jobs of a run cost: job by job, and summed by category."""
 
     run: str
     jobs: list[JobCharge]
@@ -146,7 +149,9 @@ class RunCharges(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ChargeComparison(msgspec.Struct, frozen=True, kw_only=True):
-    """Charges of one or two runs, and the ratio of prices at which both runs earn the same."""
+    """Charges of one or two runs; for two, also the price of QoS charges relative to core-hours at
+    which both earn the same.
+    """
 
     prices: Prices
     runs: list[RunCharges]
@@ -175,7 +180,8 @@ def charge_runs(
     workloads: list[Path] | None = None,
     reference: str | None = None,
 ) -> ChargeComparison:
-    """Charge the jobs of a run, and of another run of the same workload to compare.
+    """Compute what the jobs of a run cost their users, and to compare them the jobs of ``against``,
+    another run of the same workload.
 
     ``workloads`` are what was run, in order; by default what the run's description names.
     Slowdowns are those of the run ``reference``; by default of EASY, run now on as many hosts
@@ -216,8 +222,8 @@ def _references(
         return reference_of_run(read_run(reference))
     if len(workloads) > 1:
         raise InputError(
-            f"{len(workloads)} workloads were run together; a run of the same workloads, to "
-            "take the slowdowns from, is expected (--reference PREFIX)"
+            f"the run has {len(workloads)} workloads; a run of the same workloads whose slowdowns "
+            "set the charges is expected (--reference PREFIX)"
         )
     ((name, workload),) = workloads.items()
     return easy_references(workload, f"{name}!", of_all=False)

@@ -21,14 +21,17 @@ LATEST = 600.0
 
 
 class Look(msgspec.Struct, frozen=True, kw_only=True):
-    """Expected starts that changed since Slurm was last asked (seconds since 1970, None: none)."""
+    """What Slurm answered when it was asked for its expected starts: the jobs whose start changed
+    since the question before (seconds since 1970, None for no start).
+    """
 
     date: float
     starts: dict[str, float | None]
 
 
 class ExpectedStarts:
-    """Starts that Slurm expected for each waiting job, by the date at which it was asked.
+    """The starts that Slurm itself expected for waiting jobs, read from a file, with the dates at
+    which it was asked.
 
     Parameters
     ----------
@@ -46,7 +49,7 @@ class ExpectedStarts:
                 look = decode(line)
             except msgspec.DecodeError as error:
                 raise InputError(
-                    f"{path}, line {number}: {error}; what `live record` writes is expected"
+                    f"{path}, line {number}: {error}; a line that `live record` wrote is expected"
                 ) from None
             if self._looks and look.date < self._looks[-1]:
                 raise InputError(
@@ -60,7 +63,7 @@ class ExpectedStarts:
                 dates.append(look.date)
                 starts.append(start)
         if not self._of:
-            raise InputError(f"{path}: tells of no job; what `live record` writes is expected")
+            raise InputError(f"{path}: names no job; a file that `live record` wrote is expected")
 
     @property
     def span(self) -> tuple[float, float]:
@@ -68,7 +71,7 @@ class ExpectedStarts:
         return self._looks[0], self._looks[-1]
 
     def at(self, job: str, date: float) -> float | None:
-        """Return the start that was expected for a job at a date (both in seconds since 1970).
+        """Return the start that Slurm expected for a job at a date (both in seconds since 1970).
 
         None if nothing was, or nobody looked at that time. One that has passed is now.
         """

@@ -40,7 +40,9 @@ from qops_batsim.timing import PLAN_TOLERANCE
 
 
 class ToldJob(msgspec.Struct, frozen=True, kw_only=True):
-    """Facts about a job in any run: dates and waits in seconds, None if missing."""
+    """Facts about a job of a run that any explanation has: dates and waits in seconds, None if
+    missing.
+    """
 
     run: str
     scheduler: str | None
@@ -65,7 +67,7 @@ class ToldJob(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PlainExplanation(ToldJob, frozen=True, kw_only=True):
-    """Explanation of a job whose scheduler logged no reasons."""
+    """Explanation of a job from the run's files alone: the scheduler keeps no decision log."""
 
     state: str
     """Batsim's final state."""
@@ -76,7 +78,9 @@ class PlainExplanation(ToldJob, frozen=True, kw_only=True):
 
 
 def explain_from_files(run: str | Path, name: str) -> PlainExplanation:
-    """Explain a job from its run's files; ``name`` is its id or the part after ``!``. O(jobs)."""
+    """Explain a job of a run that has no decision log; ``name`` is the job's full id (``w0!15``) or
+    the part after ``!``. O(jobs).
+    """
     files = find_run(run)
     result = read_files(files)
     ids = result.ids
@@ -144,7 +148,9 @@ def _with_times(
 
 
 def _used_hosts(result: RunResult, running: Booleans) -> int:
-    """Return the number of hosts that some running jobs occupy; jobs may share a host."""
+    """Return how many hosts the jobs selected by the mask ``running`` occupy; a host that jobs
+    share counts once.
+    """
     rows, first, last = result.allocations
     used = np.zeros(result.hosts, dtype=np.bool_)
     for row, low, high in zip(rows.tolist(), first.tolist(), last.tolist(), strict=True):
@@ -154,7 +160,7 @@ def _used_hosts(result: RunResult, running: Booleans) -> int:
 
 
 class Explanation(ToldJob, frozen=True, kw_only=True):
-    """Explanation of a job from the decisions that its scheduler logged."""
+    """Explanation of a job from the decision log of its run."""
 
     estimate: float | None
     outcome: str
@@ -188,7 +194,7 @@ class Explanation(ToldJob, frozen=True, kw_only=True):
 
     @property
     def was_cancelled(self) -> bool:
-        """Whether its user cancelled it while it waited."""
+        """Whether the user cancelled the job while it waited."""
         return self.refusal is not None and self.refusal.kind is RefusalKind.CANCELLED
 
 
@@ -245,7 +251,7 @@ def explain(
 def explain_job(
     history: DecisionHistory, job_id: str, prices: PriceList, *, tolerance: float | None = None
 ) -> Explanation:
-    """Explain a job (full id) in a decision log; see :func:`explain`."""
+    """Explain a job of a decision log, by its full id (``w0!15``): see :func:`explain`."""
     story = history.final.jobs[job_id]
     asked = story.asked
     asker = PlanAsker(history, history.state_before(job_id), asked.date)
@@ -290,7 +296,9 @@ def explain_job(
 def _latest_accepted(
     history: DecisionHistory, asked: Submitted, tolerance: float | None
 ) -> float | None:
-    """Return the latest deadline that the user would accept (seconds)."""
+    """Return the latest deadline (seconds) that the job's user would accept by the tolerance
+    factor, None if the user requested no deadline.
+    """
     if asked.deadline is None:
         return None
     factor = asked.tolerance if tolerance is None else tolerance
@@ -303,7 +311,9 @@ def _latest_accepted(
 
 
 def _blockers(commitments: Iterable[Commitment], story: JobStory) -> list[Commitment]:
-    """Return the jobs that overlap the requested window, or that the job waited for."""
+    """Return the admitted jobs whose planned time overlaps that from the job's request to its
+    promised start, or to its deadline if it was refused.
+    """
     since, promises = story.asked.date, story.starts
     until = or_infinite(promises[0].start if promises else story.asked.deadline)
     if promises and until <= since + PLAN_TOLERANCE:

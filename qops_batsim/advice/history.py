@@ -49,7 +49,7 @@ class PlannedStart(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class KilledRun(msgspec.Struct, frozen=True, kw_only=True):
-    """A run that the scheduler killed in order to repeat the job."""
+    """A run of a job that the scheduler killed to admit another job; the job is run again."""
 
     date: float
     by: str
@@ -97,17 +97,21 @@ class JobStory:
 
     @property
     def admitted(self) -> bool:
-        """Return whether the scheduler admitted the job."""
+        """Whether the scheduler admitted the job."""
         return self.outcome not in (ASKING, REFUSED)
 
     @property
     def estimate_left(self) -> float | None:
-        """Estimated time that the job still needs if it starts now (seconds)."""
+        """Estimated run time that the job still needs if it starts now (seconds): without the work
+        that was saved when it was killed.
+        """
         estimate = self.asked.estimate
         return None if estimate is None else on_grid(estimate - self.saved)
 
     def plan(self, date: float, start: float | None, cause: str, by: list[str]) -> None:
-        """Record at ``date`` that the job's planned start is now ``start``, and why."""
+        """Record that at ``date`` the job's planned start became ``start`` (both in seconds);
+        ``cause`` says why, ``by`` are the jobs that caused it.
+        """
         self.planned = start
         self.starts.append(PlannedStart(date=date, start=start, cause=cause, by=by))
 
@@ -133,7 +137,7 @@ class PlanState:
 
     @property
     def held(self) -> list[JobStory]:
-        """Return the waiting and running jobs, in the order of submission. O(jobs)."""
+        """Return the waiting and the running jobs, in the order of submission. O(jobs)."""
         return [job for job in self.jobs.values() if job.outcome in (WAITING, RUNNING)]
 
     @property
@@ -146,11 +150,15 @@ class PlanState:
         )
 
     def under(self, job: JobStory) -> int:
-        """Return how many of a running job's hosts have left the machine. O(1)."""
+        """Return how many hosts of a running job have left the machine, 0 for a job that does not
+        run. O(1).
+        """
         return self._under.get(job.name, 0) if job.outcome == RUNNING else 0
 
     def apply(self, event: log.Event) -> None:
-        """Apply an event to the state; KeyError if it is impossible. O(moved jobs)."""
+        """Change the state by an event of the decision log; raise KeyError if a job of the event is
+        not in the state that the event needs. O(moved jobs).
+        """
         match event:
             case log.Submitted():
                 self.jobs[event.job] = self.names[event.job] = JobStory(event, event.job)
@@ -229,7 +237,7 @@ class PlanState:
 
 @dataclass
 class DecisionHistory:
-    """The decision log of a run, in memory: what happened to each job, and when."""
+    """The decision log of a run, read into memory: what happened to each job, and when."""
 
     name: str
     """The run's prefix, as the user gave it."""
@@ -262,7 +270,9 @@ class DecisionHistory:
 
     @cached_property
     def allocations(self) -> dict[str, HostSet]:
-        """Return the hosts of each run of a job by full id, from the run's files. O(jobs)."""
+        """Return the hosts that each job ran on, by full job id, from the run's files; empty if
+        these are not known. O(jobs).
+        """
         if self.files is None:
             return {}
         result = read_files(self.files)
@@ -270,7 +280,8 @@ class DecisionHistory:
         return dict(zip(result.ids, hosts, strict=True))
 
     def had_maintenance(self, date: float) -> bool:
-        """Return whether hosts had maintenance, or its notice, up to a date (seconds). O(events).
+        """Return whether maintenance of hosts was announced or took place up to a date (seconds).
+        O(events).
 
         The log tells only that something changed, and not the number of hosts that are there.
         """
@@ -283,14 +294,16 @@ class DecisionHistory:
         return any(one == next_one for one, next_one in pairwise(sizes))
 
     def find_job(self, name: str) -> str:
-        """Return the id under which a job was submitted, given that id or its part after ``!``.
+        """Return the full id (``w0!15``) under which a job was submitted; ``name`` is a full id of
+        the job or its part after ``!``.
 
         A job that was killed is meant by all its identifiers.
         """
         return self.final.names[find_job(name, self.final.names, str(self.path))].asked.job
 
     def state_at(self, date: float, *, before: bool = False) -> PlanState:
-        """Return the state after all events up to a date, in seconds; O(events).
+        """Return the jobs and the plan of the scheduler after all events up to a date (seconds);
+        O(events).
 
         With ``before``, the events of the date itself are left out.
         """
@@ -304,7 +317,8 @@ class DecisionHistory:
         return self._replayed(next(later, len(self.events)))
 
     def state_before(self, job_id: str) -> PlanState:
-        """Return the state in which a job (full id) requested admission; O(events).
+        """Return the jobs and the plan of the scheduler when the job with this full id requested
+        admission, before the answer; O(events).
 
         Jobs that ended at its date, and what was moved for that, and jobs that were
         answered before it at its date are in it; nothing else of its date is.
@@ -312,7 +326,9 @@ class DecisionHistory:
         return self._replayed(self.events.index(self.jobs[job_id]))
 
     def state_after_admission(self, job_id: str) -> PlanState:
-        """Return the state just after a job (full id) was admitted or refused; O(events)."""
+        """Return the jobs and the plan of the scheduler just after it admitted or refused the job
+        with this full id; O(events).
+        """
         end = self.events.index(self.jobs[job_id]) + 1
         while end < len(self.events) and _answers(self.events[end], job_id):
             end += 1
@@ -341,7 +357,9 @@ def _answers(event: log.Event, job_id: str) -> bool:
 
 
 def find_job(name: str, known: Mapping[str, object], source: str) -> str:
-    """Return a job's full id among the known ones, given that id or its part after ``!``."""
+    """Return the full id (``w0!15``) of a job among the ids in ``known``; ``name`` is that id or
+    its part after ``!``, ``source`` the file to name in errors.
+    """
     if name in known:
         return name
     found = [job_id for job_id in known if job_id.partition("!")[2] == name]
@@ -356,7 +374,8 @@ def find_job(name: str, known: Mapping[str, object], source: str) -> str:
 
 
 def read_history(run: str | PathLike[str], *, code: AllowedCode = ()) -> DecisionHistory:
-    """Read a run's decision log, given by its path, prefix, directory or ``_jobs.csv``.
+    """Read the decision log of a run, which is named by the log's path, the run's prefix or
+    directory, or its ``_jobs.csv``.
 
     ``code`` are Python files with schedulers that the log may name, True for any.
     """
@@ -366,7 +385,9 @@ def read_history(run: str | PathLike[str], *, code: AllowedCode = ()) -> Decisio
 def read_history_if_kept(
     run: str | PathLike[str], *, code: AllowedCode = ()
 ) -> DecisionHistory | None:
-    """Like :func:`read_history`; None if the scheduler keeps no log."""
+    """Read the decision log of a run as :func:`read_history` does; return None if the run's
+    scheduler keeps no log.
+    """
     files = find_run(fspath(run))
     scheduler = None if files.info is None else files.info.scheduler
     if files.decisions is None and (scheduler is None or not keeps_decisions(scheduler)):
@@ -405,7 +426,8 @@ def logging_schedulers() -> list[str]:
 
 
 def keeps_decisions(scheduler: str) -> bool:
-    """Return whether a scheduler can keep a decision log; unknown ones cannot.
+    """Return whether the scheduler of this name can keep a decision log, false for a name that is
+    not known.
 
     That in a file is unknown as long as nobody has run the file.
     """
@@ -421,7 +443,9 @@ _headers, _events = msgspec.json.Decoder(log.LogHeader), msgspec.json.Decoder(lo
 
 
 def parse_log(content: bytes, path: Path) -> tuple[log.LogHeader, list[log.Event]]:
-    """Parse a decision log; O(lines)."""
+    """Parse a decision log and return its header and its events; ``path`` is named in errors.
+    O(lines).
+    """
     lines = io.BytesIO(content)
     header = _parse_header(lines.readline(), path)
     events: list[log.Event] = []
@@ -431,8 +455,8 @@ def parse_log(content: bytes, path: Path) -> tuple[log.LogHeader, list[log.Event
         # A decision may be dated a microsecond before what it answers.
         if event.date < date - GRID_TOLERANCE:
             raise InputError(
-                f"{path}: line {number}: date {event.date:g} after {date:g}; dates that do not "
-                "decrease are expected"
+                f"{path}: line {number}: date is {event.date:g} s, before the {date:g} s of a line "
+                "above; lines in the order of their dates are expected"
             )
         date = max(date, event.date)
         events.append(event)
@@ -442,10 +466,10 @@ def parse_log(content: bytes, path: Path) -> tuple[log.LogHeader, list[log.Event
 def _parse_header(line: bytes, path: Path) -> log.LogHeader:
     header = decoded(line, _headers, f"{path}: line 1", "the first line of a decision log")
     if header.format != log.FORMAT or header.version != log.VERSION:
-        again = "; run it again, version 2 was of rows" if header.version == 2 else ""
+        again = "; repeat the run, an older release wrote this log" if header.version == 2 else ""
         raise InputError(
-            f"{path}: line 1: format {shown(header.format)} version {header.version}; "
-            f"{log.FORMAT!r} version {log.VERSION}, an event a line, is expected{again}"
+            f"{path}: line 1: the format is {shown(header.format)}, version {header.version}; "
+            f"{log.FORMAT!r}, version {log.VERSION}, is expected{again}"
         )
     return header
 

@@ -52,7 +52,9 @@ ANY_OFFER = 1e12
 
 
 class Commitment(msgspec.Struct, frozen=True, kw_only=True):
-    """An admitted job with its planned start and end at one moment (seconds)."""
+    """An admitted job and the time for which it is planned: its planned start and end as of one
+    moment (seconds).
+    """
 
     job: str
     processors: int
@@ -66,7 +68,7 @@ class Commitment(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PlanAnswer(msgspec.Struct, frozen=True, kw_only=True):
-    """A scheduler's answer to a request; dates in seconds."""
+    """A scheduler's answer to a request to admit one more job; dates in seconds."""
 
     admitted: bool
     """Whether it takes the job, with the requested deadline or an offered one."""
@@ -86,12 +88,13 @@ class PlanAnswer(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def reason(self) -> str:
-        """Return the refusal in words, "" for none."""
+        """Return why the job was not admitted as requested, as a sentence, "" if it was."""
         return "" if self.refusal is None else sentence(self.refusal)
 
 
 class AskedManager(ResourceManager):
-    """Resource manager for a scheduler that is asked only: nothing starts, answers are recorded.
+    """Resource manager for a scheduler that only answers questions about a job: it starts nothing,
+    and records which jobs would be killed.
 
     Attributes
     ----------
@@ -108,19 +111,19 @@ class AskedManager(ResourceManager):
         self.killed: list[str] = []
 
     def start_job(self, job: Job, hosts: object) -> None:
-        """Do nothing: no job is started for a scheduler that is asked only."""
+        """Do nothing: a scheduler that only answers questions starts no job."""
 
     def reject_job(self, job: Job, reason: object) -> None:
-        """Do nothing: the decision log already has the reason of the refusal."""
+        """Do nothing: the reason of the refusal is in the scheduler's answer."""
 
     def kill_job(self, job: Job) -> None:
         self.killed.append(job.id)
 
     def note_metadata(self, job: Job, text: str) -> None:
-        """Do nothing: no engine reads the metadata."""
+        """Do nothing: no engine reads a job's metadata here."""
 
     def call_at(self, date: float) -> None:
-        """Do nothing: a scheduler that is asked only is never woken up."""
+        """Do nothing: a scheduler that only answers questions is never woken up."""
 
     def hosts_of(self, job: Job) -> int:
         return self.hosts.get(job.id, 0)
@@ -130,7 +133,9 @@ class AskedManager(ResourceManager):
 
 
 class PlanAsker:
-    """Asks a scheduler about new jobs, given its plan at the date ``now`` (seconds)."""
+    """Asks the scheduler of a finished run about one more job, given the scheduler's plan at the
+    date ``now`` (seconds).
+    """
 
     def __init__(self, history: DecisionHistory, state: PlanState, now: float) -> None:
         self.history = history
@@ -149,7 +154,9 @@ class PlanAsker:
             self.free_processors = self.machine_size - len(used)
 
     def _refuse_moved(self) -> None:
-        """Refuse a state in which maintenance moved a job's fixed start: no log tells where to."""
+        """Raise InputError if maintenance moved the fixed start of a waiting job, since the
+        decision log does not tell the new start.
+        """
         for story in self.state.held:
             begin = story.planned
             if story.asked.start is None or begin is None or story.outcome == RUNNING:
@@ -160,42 +167,48 @@ class PlanAsker:
             if windows and story.asked.processors > self._capacity.present - len(away):
                 raise InputError(
                     f"{self.history.path}: job {story.name} was promised a start at "
-                    f"{begin:g} s, and maintenance that was announced later moves this "
-                    "start; a moment before the announcement, or after the job's start, is "
-                    "expected"
+                    f"{begin:g} s, but maintenance that was announced later moves this "
+                    "start, and the log does not tell where to; a moment before the "
+                    "announcement, or after the job's start, is expected"
                 )
 
     def _running_hosts(self) -> dict[str, HostSet]:
-        """Return the hosts of each running job, by its full id (``w0!15``)."""
+        """Return the hosts of each job that runs or is being killed, by its full id (``w0!15``)."""
         running = [story.name for story in self.state.held if story.outcome == RUNNING]
         try:
             return {name: self.history.allocations[name] for name in (*running, *self.state.dying)}
         except KeyError as error:
             raise InputError(
-                f"{self.history.path}: the run had maintenance, and the hosts of job "
-                f"{shown(str(error.args[0]))} are not known; the run's other files are expected "
-                "with it"
+                f"{self.history.path}: the run had maintenance, but the hosts of job "
+                f"{shown(str(error.args[0]))} are not known; the run's other files (…_jobs.csv) "
+                "are expected beside the log"
             ) from None
 
     @property
     def can_answer(self) -> bool:
-        """Return whether the scheduler keeps a plan that can be asked."""
+        """Whether the scheduler keeps a plan of starts and so can be asked about a new job."""
         return isinstance(self._scheduler, PlanScheduler)
 
     def _recall(self, scheduler: RestartingQops) -> None:
-        """Let a scheduler count the jobs that arrived before the moment asked about."""
+        """Let the scheduler count, by processors and estimate, the jobs that were submitted before
+        the moment asked about.
+        """
         for each in self.state.jobs.values():
             asked = each.asked
             if asked.start is None and 1 <= asked.processors <= self.machine_size:
                 scheduler.count(asked.processors, duration_on_grid(or_infinite(asked.estimate)))
 
     def commitments(self) -> list[Commitment]:
-        """Return the admitted jobs with their promised dates, in the order of planned starts."""
+        """Return the waiting and running jobs with their planned starts and ends, in the order of
+        the starts.
+        """
         found = [_commitment(story) for story in self.state.held]
         return sorted(found, key=lambda each: (or_infinite(each.start), each.job))
 
     def ask(self, asked: Submitted) -> PlanAnswer:
-        """Return the scheduler's answer to a request for one more job; O(jobs²) and a search."""
+        """Return what the scheduler would answer to a request to admit one more job; the run is not
+        changed. O(jobs²) and one search.
+        """
         impossible = self._capacity.never_fits(asked.processors)
         if impossible:
             return PlanAnswer(admitted=False, refusal=impossible)
@@ -235,12 +248,15 @@ class PlanAsker:
         )
 
     def _restored(self) -> tuple[PlanScheduler, list[Job]]:
-        """Return a scheduler restored to the moment asked about, and its waiting jobs. O(jobs²)."""
+        """Return a scheduler whose plan is that of the moment asked about, and the jobs that wait
+        in it. O(jobs²).
+        """
         scheduler, state, now = self._scheduler, self.state, up_to_grid(float(self.now))
         if not isinstance(scheduler, PlanScheduler):
             raise InputError(
-                f"{self.history.path}: line 1: scheduler {self.history.header.scheduler!r} has no "
-                "plan that can be asked; a PlanScheduler is expected"
+                f"{self.history.path}: line 1: scheduler {self.history.header.scheduler!r} keeps "
+                "no plan of starts, so it cannot be asked about a new job; the log of a scheduler "
+                "that keeps one (a PlanScheduler, as qops) is expected"
             )
         manager = AskedManager(self.machine_size, self.now, scheduler.options)
         if state.late_news:
@@ -305,7 +321,8 @@ class PlanAsker:
 
 
 def _capacity_at(history: DecisionHistory, state: PlanState) -> Capacity:
-    """Return the hosts that are present, and the announced maintenance.
+    """Return the hosts that are part of the machine in a state of the scheduler, and the
+    maintenance announced by then.
 
     The log tells how many hosts are there; which these are, and when they have maintenance, the
     description of the run does.
@@ -331,8 +348,8 @@ def _capacity_at(history: DecisionHistory, state: PlanState) -> Capacity:
             capacity.away -= window.hosts if window.has_begun else HostSet()
     if not known or capacity.present != state.present:
         raise InputError(
-            f"{history.path}: hosts had maintenance at {state.sized:g} s or before, and which of "
-            "them were away when is not known; a run whose description (…_run.json) tells its "
+            f"{history.path}: hosts had maintenance at {state.sized:g} s or before, but it is not "
+            "known which hosts and when; a run whose description (…_run.json) lists its "
             "outages and maintenance is expected"
         )
     return capacity
@@ -352,13 +369,13 @@ def logged_scheduler(history: DecisionHistory) -> Scheduler:
     if not module.scheduler.keeps_decisions:
         raise InputError(
             f"{history.path}: line 1: scheduler {header.scheduler!r} does not admit jobs by "
-            "deadline; one that does is expected"
+            "deadline; the log of a scheduler that does, as qops, is expected"
         )
     return module.scheduler
 
 
 def job_of(asked: Submitted) -> Job:
-    """Return the job that a request is about, as schedulers see it."""
+    """Return the job of an admission request in the form that schedulers work with."""
     qos = QosRequest(
         deadline=asked.deadline,
         estimated_runtime=asked.estimate,
@@ -371,7 +388,7 @@ def job_of(asked: Submitted) -> Job:
 
 
 def _held(story: JobStory) -> Job:
-    """Return a waiting or running job as the scheduler's plan holds it."""
+    """Return a waiting or running job in the form in which the scheduler's plan contains it."""
     told = {"job": story.name, "deadline": story.promise, "estimate": story.estimate_left}
     job = job_of(msgspec.structs.replace(story.asked, **told))
     job.target, job.kills = or_infinite(story.target), len(story.kills)
@@ -415,7 +432,8 @@ NO_END = EarliestEnd(math.inf, math.inf)
 
 
 class SearchAsker:
-    """Asks the search of a deadline scheduler about one new job, with various deadlines.
+    """Tries various deadlines for one new job with the admission search of a deadline scheduler,
+    without changing its plan.
 
     The plan stays as it is, and so does what the job asked for. What schedulers do besides their
     search, such as killing, is not tried.
@@ -427,23 +445,25 @@ class SearchAsker:
         scheduler.prepare()
 
     def start_for(self, deadline: float) -> float | None:
-        """Return the planned start for a deadline (both in s), None if it is refused."""
+        """Return the start that would be planned for the new job with this deadline (both in
+        seconds), None if the deadline is refused.
+        """
         return self._job.trial if self._refusal(deadline) is None else None
 
     def refusal(self, deadline: float) -> Refusal | None:
-        """Return why a deadline (seconds) is refused; None if it can be promised."""
+        """Return why the new job is refused this deadline (seconds), None if it is not."""
         duration, left = self._job.duration, deadline - self._now
         if duration > left + DEADLINE_TOLERANCE:
             return no_time(duration, left, deadline)
         return self._refusal(deadline)
 
     def earliest(self, *, within: float = RESOLUTION, share: float = 0.0) -> EarliestEnd:
-        """Return the earliest end that can be promised, :data:`NO_END` if none can.
+        """Return the earliest end that can be promised to the new job, :data:`NO_END` if none can.
 
         A bisection as in Islam et al. (2004, Figure 2), between the end with no other job waiting
-        and that in the first gap of the plan, or else without deadline. Who asks for the date gets
-        it: it was asked for. A date before it was refused that is not more than ``within``
-        (seconds) earlier, or than a ``share`` of the time from now to it. O(log(span)) searches.
+        and that in the first gap of the plan, or else without deadline. The end that is
+        returned was tried and can be promised; an end that is earlier by at most ``within``
+        (seconds), or by a ``share`` of the time from now to it, was refused. O(log(span)) searches.
         """
         scheduler, job, now = self._scheduler, self._job, self._now
         duration, processors = job.duration, job.processors
@@ -497,19 +517,23 @@ class EarliestPromises:
         self.responses: dict[str, float] = {}
 
     def ask(self, scheduler: DeadlineScheduler, job: Job) -> None:
-        """Ask what could be promised to a new job; the scheduler's own answer stays the same."""
+        """Record the earliest end that the scheduler could promise to a new job; the scheduler's
+        own answer does not change.
+        """
         end = SearchAsker(scheduler, job).earliest().end
         self.responses[job.id] = end - job.arrival
 
 
 def deadline_scheduler(name: str, settings: Mapping[str, Any]) -> DeadlineScheduler:
-    """Return the scheduler of a name; InputError unless it promises deadlines."""
+    """Make the scheduler of this name with these options; raise InputError unless it promises
+    deadlines.
+    """
     module = make_scheduler(name, settings)
     made = module.scheduler
     if not isinstance(made, DeadlineScheduler):
         raise InputError(
-            f"scheduler {name!r} promises nothing; one that admits jobs by deadline, as qops, is "
-            "expected"
+            f"scheduler {name!r} promises nothing; a scheduler that admits jobs by deadline, as "
+            "qops, is expected"
         )
     return made
 
@@ -517,7 +541,9 @@ def deadline_scheduler(name: str, settings: Mapping[str, Any]) -> DeadlineSchedu
 def watched_scheduler(
     name: str, settings: Mapping[str, Any], promises: EarliestPromises
 ) -> SchedulerModule:
-    """Return a deadline scheduler that notes each new job's earliest promise in ``promises``."""
+    """Make a deadline scheduler that, before it answers a new job, records in ``promises`` the
+    earliest end that it could promise.
+    """
     made = deadline_scheduler(name, settings)
     kind: Any = type(made)
 

@@ -33,7 +33,9 @@ NEW_JOB = "the new job"
 
 
 class Ask(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A job for which a promise is requested: estimated run time, and latest end (seconds)."""
+    """A job for which a promise is requested: processors, estimated run time (seconds), and
+    deadline (seconds from now, None for the earliest end only).
+    """
 
     processors: int
     time: float
@@ -41,7 +43,8 @@ class Ask(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
 
 
 class QueueAnswer(msgspec.Struct, frozen=True, kw_only=True):
-    """Quote for one job; dates in seconds since 1970, durations in seconds.
+    """What can be promised to one new job, given a queue; dates in seconds since 1970, durations in
+    seconds.
 
     ``end`` is the earliest that could be promised, None if none could; ``start`` is planned for
     it, and may be moved. ``admitted`` tells whether the deadline asked for could be promised,
@@ -64,7 +67,8 @@ class QueueAnswer(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class QueueAsker:
-    """Answers questions about one state of a queue; several threads may ask at once.
+    """Tells which ends can be promised to new jobs, given one state of a queue; several threads may
+    ask at once.
 
     Waiting jobs are planned in the order of their planned starts, then by priority and submission,
     each at its earliest fit, of an array no more tasks at once than may run. What was promised to a
@@ -97,7 +101,9 @@ class QueueAsker:
         )
 
     def ask(self, asked: Ask) -> QueueAnswer:
-        """Return the earliest end that can be promised to a job; the queue does not change."""
+        """Return the earliest end that can be promised to a job, and whether its deadline can be;
+        the queue does not change.
+        """
         self._check(asked)
         with self._lock:
             job = self._job
@@ -138,7 +144,7 @@ class QueueAsker:
 
 
 def parse_job(text: str) -> tuple[int, float]:
-    """Parse processors and run time (seconds) of a job such as ``64x2h``."""
+    """Parse a job such as ``64x2h``; return its processors and its run time (seconds)."""
     from qops_batsim.platform.units import parse_time
 
     count, times, duration = text.partition("x")
@@ -150,7 +156,9 @@ def parse_job(text: str) -> tuple[int, float]:
 
 
 def _held_jobs(state: QueueState, *, may_wait: bool) -> tuple[list[Job], list[str]]:
-    """Return the queue's jobs as a plan holds them (now is 0 s), and the ids of late ones."""
+    """Return the running and waiting jobs of a queue with planned starts (now is 0 s), and the ids
+    of the waiting jobs that would end after their promise.
+    """
     running = [_running(job, state.now) for job in state.jobs if job.start is not None]
     waiting = [job for job in state.jobs if job.start is None]
     waiting.sort(key=in_line)
@@ -178,7 +186,9 @@ def _held_jobs(state: QueueState, *, may_wait: bool) -> tuple[list[Job], list[st
 
 
 def _lanes(jobs: Sequence[QueuedJob], running: Sequence[Job]) -> dict[str, list[float]]:
-    """Return, for each job array with a limit of running tasks, when each place becomes free."""
+    """Return, for each job array that limits its running tasks, the sorted seconds from now at
+    which a further task may start (one for each task that may run at once).
+    """
     tasks = Counter(job.array for job in jobs)
     limits = {job.array: job.at_once for job in jobs if 0 < job.at_once < tasks[job.array]}
     ends: dict[str, list[float]] = {array: [0.0] * most for array, most in limits.items()}
@@ -216,7 +226,9 @@ def _planned(
     waiting: list[QueuedJob],
     lanes: Mapping[str, Sequence[float]],
 ) -> tuple[list[float], list[str]]:
-    """Return each waiting job's start, all placed in line, and the ids of those that end late."""
+    """Plan the waiting jobs in their order, each at its earliest fit; return their starts (s from
+    now), and the ids of those that would end after their promise.
+    """
     plan = Plan(state.processors)
     plan.resume(0.0, running)
     free = {array: list(ends) for array, ends in lanes.items()}

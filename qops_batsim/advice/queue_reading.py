@@ -50,7 +50,9 @@ Selection = Mapping[str, Sequence[str]]
 
 
 def _elsewhere(record: dict[str, Any], selection: Selection) -> str:
-    """Return why a job is outside the selected partitions, accounts, …; empty if it is inside."""
+    """Return why the job of a squeue record is outside the selected partitions, QOS, accounts and
+    reservations; empty if it is inside.
+    """
     for what, wanted in selection.items():
         told = str(record.get("resv_name" if what == "reservation" else what) or "")
         if why := elsewhere("QOS" if what == "qos" else what, told, wanted):
@@ -67,9 +69,11 @@ def read_squeue(
     *,
     node_size: int = 0,
 ) -> tuple[list[QueuedJob], list[QueuedJob], float | None]:
-    """Return the jobs, the blocked ones, and the date (seconds since 1970).
+    """Convert the JSON of squeue: return the jobs that run or can start, the waiting jobs that
+    cannot start, and the queue's date (seconds since 1970, None if not told).
 
-    Count those left out, and why.
+    In ``left_out`` jobs that are no part of the queue are counted by reason, in ``unsure`` those
+    for which something is assumed, by assumption.
 
     Nodes have up to ``node_size`` processors. Where that is not known, nor are nodes: where
     partitions are selected, no job of another one may run.
@@ -99,8 +103,8 @@ def read_squeue(
             if why.endswith("partition") and states & HOLDING and not node_size:
                 raise InputError(
                     f"{where}: runs in partition {shown(record.get('partition'))}, perhaps on "
-                    "nodes that are quoted; a list of nodes (--nodes), or all partitions that "
-                    "share them (--partition), are expected"
+                    "nodes of the selected partitions; a list of the nodes (--nodes FILE), or all "
+                    "partitions that share nodes (--partition), is expected"
                 )
         elif states & HOLDING:
             jobs.append(_running(record, where))
@@ -123,7 +127,9 @@ def read_squeue(
             told = shown(record["job_state"])
             raise InputError(f"{where}: job_state is {told}; a state of Slurm is expected")
         if len(jobs) > MAX_QUEUED_JOBS:
-            raise InputError(f"{source}: more than {MAX_QUEUED_JOBS:,} jobs; fewer are expected")
+            raise InputError(
+                f"{source}: more than {MAX_QUEUED_JOBS:,} jobs; at most so many are read"
+            )
     partitions = sorted({str(each["partition"]) for each in data["jobs"] if each.get("partition")})
     if len(partitions) > 1 and not selection.get("partition"):
         told = ", ".join(partitions)
@@ -134,7 +140,7 @@ def read_squeue(
 
 
 def _waits(record: dict[str, Any], states: set[str], where: str) -> tuple[str, Waits]:
-    """Return the reason why a job waits, and how a plan has to treat it."""
+    """Return why the job of a squeue record waits, and how a plan has to treat it."""
     reason = printable(str(record.get("state_reason") or "None"))
     waits = meaning_of(reason).waits
     if held := sorted(states & HELD) or (["held"] if record.get("hold") else []):
@@ -145,7 +151,7 @@ def _waits(record: dict[str, Any], states: set[str], where: str) -> tuple[str, W
 
 
 def _at_once(record: dict[str, Any], where: str) -> int:
-    """Return how many tasks of an array may run at once (``1-9%2``), 0 for any number."""
+    """Return how many tasks of a job array may run at once (``1-9%2``: 2), 0 for any number."""
     told = _THROTTLE.search(str(record.get("array_task_string")))
     if told:
         return int(told[1][:9])
@@ -153,13 +159,15 @@ def _at_once(record: dict[str, Any], where: str) -> int:
 
 
 def number(value: Any, where: str) -> float | None:
-    """Return a number in the form of any version; None for none or an infinite one."""
+    """Parse a number in the form of any Slurm version; return None if it is not set or infinite.
+    ``where`` names the field in errors.
+    """
     try:
         found = slurm_number(value)
     except InputError as error:
         raise InputError(f"{where}: {error}") from None
     if found < 0:
-        raise InputError(f"{where}: {shown(value)} is found; a number from 0 up is expected")
+        raise InputError(f"{where} is {shown(value)}; a number from 0 up is expected")
     return found if math.isfinite(found) else None
 
 
@@ -171,10 +179,14 @@ def _states(value: Any, where: str) -> set[str]:
 
 
 def _of(record: dict[str, Any], name: str, where: str) -> float | None:
-    """Return a number of a record; None for 0, which Slurm writes for "none" or "unlimited"."""
+    """Return a number of a squeue record by field name; None for 0, which Slurm writes for "none"
+    or "unlimited".
+    """
     found = number(record.get(name), f"{where}: {name}") or None
     if found is not None and found > MAX_SECONDS:
-        raise InputError(f"{where}: {name} is {found:g}; at most {MAX_SECONDS:g} is expected")
+        raise InputError(
+            f"{where}: {name} is {found:g}; a number up to {MAX_SECONDS:g} is expected"
+        )
     return found
 
 
@@ -199,12 +211,14 @@ def _common(record: dict[str, Any], where: str) -> dict[str, Any]:
 
 
 def _is_exclusive(record: dict[str, Any]) -> bool:
-    """Return whether a job shares its nodes with no other (a list in newer Slurm versions)."""
+    """Return whether the job of a squeue record shares its nodes with no other job."""
     return "none" in str(record.get("shared"))
 
 
 def _id(record: dict[str, Any], where: str) -> str:
-    """Return the id as squeue shows it: ``4711``, ``4711_3``, ``4711+1``."""
+    """Return the job's id as squeue shows it: ``4711``, ``4711_3`` (array task), ``4711+1`` (part
+    of a heterogeneous job).
+    """
     array, task = (
         _of(record, "array_job_id", where),
         number(record.get("array_task_id"), f"{where}: array_task_id"),
@@ -234,7 +248,7 @@ def _running(record: dict[str, Any], where: str) -> QueuedJob:
 
 
 def _suspended(record: dict[str, Any], where: str) -> QueuedJob:
-    """Return a suspended job as a waiting one with the rest of its estimated run time."""
+    """Return a suspended job as a waiting one whose estimate is the run time that is left."""
     common = _common(record, where)
     if common["estimate"] is not None:
         done = _of(record, "pre_sus_time", where) or 0.0
@@ -243,7 +257,9 @@ def _suspended(record: dict[str, Any], where: str) -> QueuedJob:
 
 
 def _blocked(record: dict[str, Any], where: str, reason: str) -> QueuedJob:
-    """Return a job that cannot start; array tasks that wait as one record stay one job."""
+    """Return the waiting job of a squeue record that cannot start; array tasks that share a record
+    stay one job, ``4711_[3-9]``.
+    """
     common, tasks = _common(record, where), printable(str(record.get("array_task_string") or ""))
     whole = f"{common['array']}_[{tasks}]" if tasks and common["array"] else _id(record, where)
     return QueuedJob(id=whole, reason=reason, **common)
@@ -252,7 +268,9 @@ def _blocked(record: dict[str, Any], where: str, reason: str) -> QueuedJob:
 def _waiting(
     record: dict[str, Any], where: str, reason: str, left_out: Counter[str], node_size: int
 ) -> Iterator[QueuedJob]:
-    """Yield a waiting job, or each task of an array that waits as one record."""
+    """Yield the waiting job of a squeue record, or each task if the record is of several tasks of
+    an array.
+    """
     common = _common(record, where) | {"reason": reason}
     if _is_exclusive(record):  # It asks for some of the processors of whole nodes.
         nodes = _of(record, "node_count", where) or 1.0
@@ -282,7 +300,7 @@ def _waiting(
 
 
 class WrittenJob(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A job in the project's own form of a queue: see docs/centres.md."""
+    """A job in this package's own JSON form of a queue, which docs/centres.md describes."""
 
     id: str | int
     processors: int
@@ -299,7 +317,7 @@ class WrittenJob(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 
 
 class WrittenQueue(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A queue in the project's own form: see docs/centres.md."""
+    """A queue in this package's own JSON form, which docs/centres.md describes."""
 
     jobs: list[WrittenJob]
     processors: int | None = None
@@ -316,7 +334,8 @@ def read_queue(
     selection: Selection = MappingProxyType({}),
     node_size: int = 0,
 ) -> QueueState:
-    """Read a queue in Slurm's or the project's own form; a selection needs Slurm's. O(jobs).
+    """Read a queue, either Slurm's output or this package's own JSON form; jobs can be selected
+    only in Slurm's output. O(jobs).
 
     ``processors``, the size of the machine, and ``now`` (seconds since 1970) go before what is
     written; ``written_at`` is the date where none is. What is not known is asked for by an error.
@@ -333,8 +352,8 @@ def read_queue(
         )
     elif any(selection.values()):
         raise InputError(
-            f"{source}: is not the output of squeue; only there can partitions, QOS, "
-            "accounts and reservations be chosen"
+            f"{source}: is not the output of Slurm; only in squeue's or scontrol's output can jobs "
+            "be selected by partition, QOS, account or reservation"
         )
     else:
         jobs, size, told = _own_form(data, source)
@@ -358,14 +377,16 @@ def read_queue(
 
 
 def _data_of(content: bytes, source: str) -> dict[str, Any]:
-    """Return a queue's content; Slurm's text takes the form of its JSON."""
+    """Decode a queue from JSON, or from the text of squeue or scontrol, which is converted to the
+    JSON of squeue.
+    """
     if not content.lstrip().startswith((b"{", b"[")):
         text = content.decode("utf-8", "replace").lstrip()
         return {"meta": {}, "jobs": records_of_text(text, source)}
     try:
         data = msgspec.json.decode(content)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise InputError(f"{source}: is no JSON ({error})") from None
+        raise InputError(f"{source}: is not valid JSON ({error})") from None
     if not isinstance(data, dict) or not isinstance(data.get("jobs"), list):
         raise InputError(f"{source}: a JSON object with a list of jobs is expected")
     refuse_repeated_names(content, source)
@@ -373,7 +394,9 @@ def _data_of(content: bytes, source: str) -> dict[str, Any]:
 
 
 def refuse_repeated_names(content: bytes, source: str) -> None:
-    """Refuse JSON in which an object has a name twice: decoders differ in which value they take."""
+    """Raise InputError for JSON in which an object has the same field twice, since decoders differ
+    in which value they take.
+    """
 
     def check(pairs: list[tuple[str, Any]]) -> None:
         if len(dict(pairs)) < len(pairs):
@@ -391,7 +414,7 @@ def refuse_repeated_names(content: bytes, source: str) -> None:
             parse_constant=any_number,
         )
     except (ValueError, RecursionError) as error:
-        raise InputError(f"{source}: is no JSON ({error})") from None
+        raise InputError(f"{source}: is not valid JSON ({error})") from None
 
 
 def _is_squeue(data: dict[str, Any]) -> bool:
@@ -405,7 +428,7 @@ def _own_form(
     try:
         written = msgspec.convert(data, WrittenQueue)
     except msgspec.ValidationError as error:
-        raise InputError(f"{source}: {error}; docs/centres.md tells the form") from None
+        raise InputError(f"{source}: {error}; docs/centres.md describes the fields") from None
     jobs = []
     for each in written.jobs:
         where = f"{source}: job {shown(str(each.id))}"
@@ -442,7 +465,9 @@ def _checked(
     left_out: Counter[str],
     unsure: Counter[str],
 ) -> QueueState:
-    """Return a queue, after checking that its jobs fit the machine."""
+    """Check that the ids differ and that the running jobs fit the machine, and return the queue;
+    waiting jobs that are too wide become blocked.
+    """
     if len(jobs) > MAX_QUEUED_JOBS:
         raise InputError(f"{source}: {len(jobs):,} jobs; at most {MAX_QUEUED_JOBS:,} are read")
     seen: set[str] = set()
@@ -450,7 +475,7 @@ def _checked(
     for job in jobs:
         where = f"{source}: job {shown(job.id)}"
         if job.id in seen:
-            raise InputError(f"{where}: is given twice; ids must differ")
+            raise InputError(f"{where}: is listed twice; each id is expected once")
         seen.add(job.id)
         accepted = "a whole number above 0 is accepted"
         require(job.processors >= 1, f"{where}: processors", job.processors, accepted)
@@ -469,7 +494,7 @@ def _checked(
     if used > processors:
         raise InputError(
             f"{source}: the running jobs use {used:,} processors, more than the "
-            f"{processors:,} of the machine; the machine's size in the unit of the queue is "
+            f"{processors:,} of the machine; the machine's size, counted as in the queue, is "
             "expected (--processors N)"
         )
     return QueueState(

@@ -57,24 +57,28 @@ class QueuedJob(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def meaning(self) -> Meaning:
-        """Return what the job's reason to wait means for a plan."""
+        """Return why the job waits and how a plan has to treat it, by Slurm's reason."""
         return meaning_of(self.reason)
 
 
 def in_line(job: QueuedJob) -> tuple[float, float, float]:
-    """Return the sort key of waiting jobs: planned start, priority, submission."""
+    """Return the sort key of waiting jobs that orders them by planned start, then by priority, then
+    by submission.
+    """
     planned = math.inf if job.planned_start is None else job.planned_start
     return planned, -job.priority, job.submission or 0.0
 
 
 def by_priority(job: QueuedJob) -> tuple[float, float, float]:
-    """Return a scheduler's sort key of waiting jobs: priority, planned start, submission."""
+    """Return the sort key of waiting jobs that orders them as a scheduler does: by priority, then
+    by planned start, then by submission.
+    """
     planned, priority, submission = in_line(job)
     return priority, planned, submission
 
 
 class QueueState(msgspec.Struct, frozen=True, kw_only=True):
-    """Running and waiting jobs at a date (seconds since 1970).
+    """The running and waiting jobs of a machine at a date, ``now`` (seconds since 1970).
 
     Attributes
     ----------
@@ -101,7 +105,7 @@ class QueueState(msgspec.Struct, frozen=True, kw_only=True):
     margin: float = 0.0
 
     def not_planned(self) -> dict[str, int]:
-        """Count the jobs that cannot be planned, by reason."""
+        """Count the jobs that are left out of the plan or cannot start, by reason."""
         blocked = Counter(
             job.reason if job.reason == TOO_WIDE else f"{job.meaning.waits} ({job.reason})"
             for job in self.blocked
@@ -110,7 +114,9 @@ class QueueState(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def date_of(date: Date | None, where: str) -> float | None:
-    """Parse a date to seconds since 1970; InputError if it is invalid."""
+    """Convert a date to seconds since 1970, None stays None; raise InputError, in which ``where``
+    names the field, if it is invalid.
+    """
     if isinstance(date, str):
         try:
             moment = datetime.fromisoformat(date)
@@ -130,7 +136,7 @@ def date_of(date: Date | None, where: str) -> float | None:
 
 
 def date_text(seconds: float) -> str:
-    """Format a date (seconds since 1970) in this machine's time zone, with offset."""
+    """Format a date (seconds since 1970) in this machine's time zone, with its offset from UTC."""
     try:
         return datetime.fromtimestamp(round(seconds), UTC).astimezone().isoformat(" ")
     except (OverflowError, ValueError, OSError):

@@ -19,7 +19,7 @@ from qops_batsim.timing import PLAN_TOLERANCE
 
 
 class PossibleDeadline(msgspec.Struct, frozen=True, kw_only=True):
-    """A deadline that the scheduler would have promised; dates in seconds."""
+    """A deadline that would have been promised to a job, with its price; dates in seconds."""
 
     deadline: float
     start: float | None
@@ -31,7 +31,7 @@ class PossibleDeadline(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PricedDeadlines:
-    """Possible deadlines of a job, with their prices.
+    """Finds deadlines that a scheduler would promise to a job, and their prices.
 
     A deadline that is not the user's own (``user_deadline`` is false) costs nothing.
     """
@@ -42,13 +42,16 @@ class PricedDeadlines:
         self._prices = prices
 
     def price(self, deadline: float | None) -> JobPrice | None:
-        """Return the charge for a deadline (seconds, absolute)."""
+        """Return what the job costs with this deadline (seconds on the run's clock), None if its
+        run time is unknown.
+        """
         asked = self._asked
         charged = None if asked.user_deadline is False else deadline
         return self._prices.price(asked.processors, asked.estimate, asked.submission, charged)
 
     def earliest(self) -> PossibleDeadline | None:
-        """Return the earliest granted deadline, or None.
+        """Return the earliest deadline that the scheduler would promise to the job, None if there
+        is none.
 
         See :meth:`~qops_batsim.advice.plan_asker.PlanAsker.earliest_deadline`.
         """
@@ -58,7 +61,9 @@ class PricedDeadlines:
     def cheapest(
         self, latest: float | None, earliest: PossibleDeadline | None
     ) -> PossibleDeadline | None:
-        """Return the latest deadline that the user accepts and the scheduler promises."""
+        """Return the latest deadline up to ``latest`` that the scheduler would promise (the later,
+        the cheaper), None if none is found.
+        """
         if latest is None or earliest is None:
             return None
         if latest > earliest.deadline:
@@ -69,7 +74,9 @@ class PricedDeadlines:
         return earliest if earliest.deadline <= latest + PLAN_TOLERANCE else None
 
     def possible(self, deadline: float | None, answer: PlanAnswer) -> PossibleDeadline | None:
-        """Return a deadline with its price if the scheduler grants it, else None."""
+        """Return a deadline with its price and the start planned in the scheduler's ``answer``,
+        None if the deadline is None.
+        """
         if deadline is None:
             return None
         return PossibleDeadline(
@@ -82,7 +89,9 @@ class PricedDeadlines:
 
 
 class Quotation(msgspec.Struct, frozen=True, kw_only=True):
-    """What the scheduler would have answered to a new job at a date, ``time`` (seconds)."""
+    """What the scheduler of a run would have answered to one more job that was submitted at
+    ``time`` (seconds).
+    """
 
     run: str
     scheduler: str

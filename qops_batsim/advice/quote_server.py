@@ -63,17 +63,24 @@ Problem = HTTPException
 
 
 class Forecasts(Protocol):
-    """Protocol: forecasts of starts for waiting and new jobs, in a form that JSON can hold."""
+    """Protocol for what forecasts starts of waiting and of new jobs; the results can be written as
+    JSON.
+    """
 
     def of_waiting(self, job: str | None = None, user: str | None = None) -> Any:
-        """Return the latest forecast, without delay: of one waiting job, of a user's, or of all."""
+        """Return the latest forecast at once: of one waiting job, of the waiting jobs of a user, or
+        of all.
+        """
 
     def of_new(self, asked: Ask, user: str) -> Any:
-        """Return the forecast of a job to be submitted; may be called by several threads."""
+        """Return the forecast of a job that is not submitted yet; several threads may call this at
+        once.
+        """
 
 
 class QuoteServer(uvicorn.Server):
-    """HTTP server for quotes; :meth:`run` serves until a signal or ``should_exit``.
+    """HTTP server that quotes which ends can be promised to new jobs; :meth:`run` serves until a
+    signal or ``should_exit``.
 
     ``asker`` returns that of the queue as it is now; one thread at a time calls it. Without
     ``forecasts`` nothing is said of starts.
@@ -132,11 +139,13 @@ class QuoteServer(uvicorn.Server):
         )
 
     def run(self, sockets: list[socket.socket] | None = None) -> None:
-        """Serve until a signal, or until ``should_exit`` is set."""
+        """Serve requests until a signal arrives, or until the attribute ``should_exit`` is set."""
         super().run(sockets or [self._socket])
 
     async def _answer(self, endpoint: _Endpoint, request: Request) -> Response:
-        """Return an endpoint's answer or refusal."""
+        """Return the HTTP response to a request: the endpoint's answer, or why the request is
+        refused.
+        """
         try:
             self._check(request)
             async with asyncio.timeout(self._seconds):
@@ -150,7 +159,9 @@ class QuoteServer(uvicorn.Server):
             return self._response(request, 400, {"error": str(error)})
 
     async def _no_route(self, request: Request, error: Exception) -> Response:
-        """Return the refusal of a request for an unknown path."""
+        """Return the HTTP response to a request for an unknown path or with a method that is not
+        supported.
+        """
         if request.method not in ("GET", "POST"):
             why = f"Unsupported method ({request.method!r})"
             return self._response(request, 501, {"error": why})
@@ -180,7 +191,8 @@ class QuoteServer(uvicorn.Server):
         return Response(body, status, headers, media_type="application/json")
 
     def _check(self, request: Request) -> None:
-        """Refuse requests that are too long, or come from other sites' web pages.
+        """Raise a refusal for a request that is too long, or that a browser may have sent for
+        another site's page.
 
         Names of such sites may have been made to mean this machine, so that a browser on it comes
         here: only its own names are answered.
@@ -188,14 +200,16 @@ class QuoteServer(uvicorn.Server):
         if len(request.scope["raw_path"]) + len(request.scope["query_string"]) > MAX_TARGET_BYTES:
             raise Problem(414, HTTPStatus.REQUEST_URI_TOO_LONG.phrase)
         if "origin" in request.headers:
-            raise Problem(403, "requests of web pages are not answered")
+            raise Problem(403, "requests from web pages (with a header Origin) are not answered")
         host = request.headers.get("host", "localhost")
         try:
             name = urlsplit(f"//{host}").hostname or ""
         except ValueError:
             name = ""
         if self._on_loopback and name != "localhost" and not _is_loopback(name):
-            raise Problem(421, f"this is not {shown(host)}; 127.0.0.1 or localhost is expected")
+            raise Problem(
+                421, f"the header Host is {shown(host)}; 127.0.0.1 or localhost is expected"
+            )
 
     async def _health(self, request: Request) -> Any:
         return {"version": __version__}
@@ -228,7 +242,8 @@ class QuoteServer(uvicorn.Server):
         return await self._answering.run(partial(self._forecasts.of_new, asked, user))
 
     async def _asker(self) -> QueueAsker:
-        """Return an asker for the queue as it is now; an unreadable file gives status 503.
+        """Return what answers for the queue as it is now; a queue that cannot be read gives HTTP
+        status 503.
 
         One thread reads the file, for all who came before it began.
         """
@@ -251,19 +266,22 @@ _Endpoint = Callable[[Request], Awaitable[Any]]
 
 
 class _Line:
-    """Line of requests: first come, first served; only some are answered at the same time."""
+    """Queue of requests, first come first served, of which only ``at_once`` are answered at the
+    same time.
+    """
 
     def __init__(self, at_once: int) -> None:
         self._free = asyncio.Semaphore(at_once)
         self._waiting = 0
 
     async def run(self, work: Callable[[], _Result]) -> _Result:
-        """Run a function in a thread when its turn comes, and return its result.
+        """Run a function in a thread when its turn comes, and return its result; refuse it (HTTP
+        status 503) if too many wait.
 
         Who does not wait for it any more does not end it.
         """
         if self._waiting >= MOST_IN_LINE:
-            raise Problem(503, "too many requests")
+            raise Problem(503, "too many requests are waiting; try again later")
         self._waiting += 1
         try:
             await self._free.acquire()
@@ -323,7 +341,6 @@ class _Clients:
             self._drop(next(idle, connection))
 
     def discard(self, connection: _LimitedProtocol) -> None:
-        """Remove a connection."""
         self._open.pop(connection, None)
 
     def _drop(self, connection: _LimitedProtocol) -> None:
@@ -332,7 +349,7 @@ class _Clients:
 
 
 class _LimitedProtocol(H11Protocol):
-    """HTTP connection that ends after some seconds, whatever the client does."""
+    """HTTP connection that is closed after some seconds, whatever the client does."""
 
     def __init__(self, connections: _Clients, seconds: float, **given: Any) -> None:
         super().__init__(**given)
@@ -349,7 +366,9 @@ class _LimitedProtocol(H11Protocol):
         self._all.add(self)
 
     def _end_request(self) -> None:
-        """End a connection without a complete request; others get time for an answer."""
+        """Close a connection whose request is still incomplete; give a complete request time for
+        its answer.
+        """
         if self.is_complete:
             left = self._seconds + WRITING_SECONDS
             self._limit = self.loop.call_later(left, self.transport.abort)
@@ -362,7 +381,7 @@ class _LimitedProtocol(H11Protocol):
         super().connection_lost(exc)
 
     def send_400_response(self, msg: str) -> None:
-        """Answer an invalid request with JSON."""
+        """Answer a malformed HTTP request with status 400 and a JSON object."""
         headers = [("content-type", "application/json"), ("connection", "close")]
         body = json.dumps({"error": msg}).encode()
         for event in (
@@ -382,13 +401,14 @@ def _is_loopback(name: str) -> bool:
 
 
 def _fields_of(request: Request, expected: str, **allowed: bool) -> dict[str, str]:
-    """Return a query's fields; ``allowed`` says which exist, and whether each is required.
+    """Return the fields of a request's query; ``allowed`` has a field's name and whether it is
+    required.
 
     A refusal tells what is ``expected``.
     """
     query = request.scope["query_string"].decode("latin-1")
     if len(query) > 1000:
-        raise Problem(400, "query longer than 1,000 letters")
+        raise Problem(400, f"the query has {len(query):,} characters; at most 1,000 are accepted")
     options: dict[str, Any] = {"keep_blank_values": True, "strict_parsing": True}
     try:
         fields = parse_qs(query, max_num_fields=9, **options) if query else {}
@@ -429,7 +449,9 @@ def _about(asker: QueueAsker) -> dict[str, Any]:
 
 
 def parse_address(text: str, *, any_interface: bool) -> tuple[str, int]:
-    """Parse host and port of ``127.0.0.1:8080``; only loopback unless allowed."""
+    """Parse a host and port such as ``127.0.0.1:8080``; raise InputError for a host other than
+    loopback unless ``any_interface``.
+    """
     host, colon, port = text.rpartition(":")
     host = host.strip("[]") if host else host
     try:

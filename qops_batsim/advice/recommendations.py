@@ -31,7 +31,7 @@ CANNOT_SAY = "cannot be said"
 
 
 class Setting(msgspec.Struct, frozen=True, kw_only=True):
-    """A recommended setting: name, value and reason."""
+    """A setting that is recommended to a centre: its name, value and reason."""
 
     setting: str
     value: str
@@ -39,7 +39,7 @@ class Setting(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Earliness(msgspec.Struct, frozen=True, kw_only=True):
-    """How early the jobs of a class could be promised to end.
+    """How early jobs of one size class or category could have been promised to end.
 
     Responses and delays (responses minus estimates) are in seconds, by quantile; infinite where too
     many jobs could be promised nothing.
@@ -59,7 +59,9 @@ def earliness(
     by_processors: bool,
     categories: Categories = Categories(),  # noqa: B008 - it is frozen
 ) -> list[Earliness]:
-    """Return how early jobs could be promised to end, by processors or category, then overall."""
+    """Return how early jobs could have been promised to end: for each size class (or category of
+    size and run time), and last for all jobs.
+    """
     groups: dict[str, list[EarliestPromise]] = {}
     labels, sizes = categories.labels(), sizes_of(categories)
     of = {
@@ -77,7 +79,9 @@ def earliness(
 
 
 def advice_earliness(advice: Advice, *, by_processors: bool) -> list[Earliness]:
-    """Return how early an advice's jobs could be promised to end, by class and overall."""
+    """Return how early the chosen scheduler could have promised the jobs to end: by size class or
+    by category, and last for all jobs.
+    """
     categories = advice.choices.prices.categories
     return earliness(advice.promises, by_processors=by_processors, categories=categories)
 
@@ -107,7 +111,7 @@ def hours(seconds: float) -> str:
 
 
 def percent(interval: Interval | None) -> str:
-    """Format a mean in percent with its interval, if it has one."""
+    """Format a percentage with its confidence interval: ``12.3 [10.1, 14.5]``, ``-`` if unknown."""
     if interval is None:
         return "-"
     low, high = interval.ends
@@ -115,7 +119,9 @@ def percent(interval: Interval | None) -> str:
 
 
 def short(interval: Interval | None) -> str:
-    """Format a mean in percent without decimals (one below 10 %)."""
+    """Format a mean in percent for a sentence, such as ``12 % (between 10 and 14 %)``, with one
+    decimal only below 9.5 %.
+    """
     if interval is None:
         return "an unknown part"
 
@@ -139,7 +145,7 @@ def span(seconds: float) -> str:
 
 
 def factor_text(stringency: float) -> str:
-    """Return the requested response time in words: ``0.8 times EASY's response``."""
+    """Return the requested response in words: ``0.8 times EASY's response``."""
     return "EASY's response" if stringency == 0 else f"{1 - stringency:.3g} times EASY's response"
 
 
@@ -158,13 +164,13 @@ def manager_name(contestant: Contestant) -> str:
 
 
 def _in_text(contestant: Contestant) -> str:
-    """Return a scheduler's name for a sentence, without commas of its own."""
+    """Return a scheduler's name for a sentence, in quotation marks if it contains a comma."""
     name = manager_name(contestant)
     return f'"{name}"' if "," in name else name
 
 
 def change_text(first: Interval | None, second: Interval | None) -> str:
-    """Return a change from one share to another in words: ``rise from 20 % to 30 %``."""
+    """Describe in words the change between two percentages: ``rise from 20 % to 30 %``."""
     if first is None or second is None:
         return "are not known"
     if short(first) == short(second):
@@ -175,7 +181,9 @@ def change_text(first: Interval | None, second: Interval | None) -> str:
 
 
 class Offer(msgspec.Struct, frozen=True, kw_only=True):
-    """Deadlines of one strictness, and the shares (%) of jobs and core-hours that can get them."""
+    """Deadlines of one stringency, and the shares (%) of the jobs and of the core-hours to which
+    they could be promised.
+    """
 
     stringency: float
     jobs: Interval
@@ -183,17 +191,21 @@ class Offer(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def mean(self) -> float:
-        """Return the smaller of the share of jobs and the share of core-hours (%)."""
+        """Return the smaller one of two shares (%): of the jobs, and of the core-hours."""
         return min(self.jobs.mean, self.work.mean)
 
     @property
     def least(self) -> float:
-        """Return the smaller lower end of both shares' intervals: what another window may give."""
+        """Return the smaller lower end (%) of two confidence intervals, of the share of jobs and of
+        core-hours: what can be relied on.
+        """
         return min(self.jobs.ends[0], self.work.ends[0])
 
 
 def offers(advice: Advice) -> list[Offer]:
-    """Return, for each tried strictness of deadlines, what could be promised; strictest first."""
+    """Return for each stringency that was simulated to which shares of jobs and core-hours its
+    deadlines could be promised, strictest first.
+    """
     choices, found = advice.choices, []
     for value in sorted({choices.stringency, *choices.stringencies}, reverse=True):
         case = choices.case(stringency=value)
@@ -204,7 +216,8 @@ def offers(advice: Advice) -> list[Offer]:
 
 
 def best_offer(advice: Advice) -> tuple[Offer, str]:
-    """Return the strictest deadlines that could be promised to enough jobs and core-hours.
+    """Return the strictest deadlines that could be promised to the wanted share of jobs and
+    core-hours, or the laxest tried.
 
     Also tells how far that goes: ``sure`` if both intervals lie above the goal, ``mean`` if only
     the means do, and ``none`` for the laxest tried where even these do not.
@@ -221,7 +234,8 @@ def best_offer(advice: Advice) -> tuple[Offer, str]:
 
 
 def best_scheduler(advice: Advice) -> tuple[str, str]:
-    """Return the scheduler that refuses least work among those that promise no fewer deadlines.
+    """Return the name of the scheduler that refuses least core-hours without promising fewer
+    deadlines, and the reason in words.
 
     Another one than the chosen one needs an interval that tells the two apart.
     """
@@ -260,7 +274,9 @@ def best_scheduler(advice: Advice) -> tuple[str, str]:
 
 
 def recommended(advice: Advice) -> list[Setting]:
-    """Return the settings for a centre; a single line if the simulation does not fit the log."""
+    """Return the settings recommended to a centre; if simulated waits do not fit the log, a single
+    one that says so.
+    """
     if not advice.fit.fits:
         why = f"because {misfit_text(advice.fit.misfits[0], advice.fit.scheduler)}"
         return [Setting(setting="All settings", value=CANNOT_SAY, reason=why)]
@@ -275,7 +291,9 @@ def recommended(advice: Advice) -> list[Setting]:
 
 
 def fit_text(fit: ModelFit) -> str:
-    """Return a sentence: which scheduler explains the log's waits best, and how well."""
+    """Return a sentence on which scheduler explains the waits in the log best and how well, empty
+    if only EASY was tried.
+    """
     if not fit.tried or fit.alike is None:
         return ""
     share = f"{100 * fit.alike:.0f} % of waits in the later half of the trace are within a factor "
@@ -289,7 +307,9 @@ def fit_text(fit: ModelFit) -> str:
 
 
 def misfit_text(worst: ClassFit, scheduler: str) -> str:
-    """Return how far simulated waits are from logged ones for a class of processors, in words."""
+    """Return in words how far simulated waits are from those in the log, for the jobs of one size
+    class.
+    """
     at = worst.ratios.index(worst.worst)
     who = "all jobs" if worst.group == "all" else f"the jobs of {worst.group} processors"
     part = ("half", "nine of ten")[at]
@@ -314,7 +334,9 @@ _TOO_LONG = (
 
 
 def warnings(advice: Advice) -> list[str]:
-    """Return the reasons not to recommend anything; none if simulated waits fit the log's."""
+    """Return paragraphs on why nothing can be recommended, with likely causes; none if simulated
+    waits fit those in the log.
+    """
     misfits = advice.fit.misfits
     if not misfits:
         return []
@@ -356,7 +378,9 @@ def _offered(advice: Advice) -> Setting:
 
 
 def trade(advice: Advice) -> str:
-    """Return a sentence on what is gained and lost if deadlines are laxer."""
+    """Return a sentence on how promised deadlines and refused core-hours change if users ask for
+    laxer deadlines.
+    """
     choices, found = advice.choices, offers(advice)
     asked = next(each for each in found if each.stringency == choices.stringency)
     other, _ = best_offer(advice)
@@ -452,7 +476,9 @@ def _load(advice: Advice) -> Setting:
 
 
 def few_text(advice: Advice) -> str:
-    """Return a sentence: how much is promised if few users ask for deadlines, and if all do."""
+    """Return a sentence that compares the share of deadlines promised if few users ask for one with
+    the share if all do.
+    """
     choices = advice.choices
     few, all_of_them = choices.case(share=FEW), choices.chosen
     share, change = advice.mean(few, promised), advice.difference(few, all_of_them, promised)
@@ -490,7 +516,9 @@ def headline(advice: Advice) -> list[str]:
 
 
 def summary(advice: Advice) -> list[str]:
-    """Return the first paragraphs for a manager, after reasons not to rely on them, if any."""
+    """Return the first paragraphs of the advice for a manager, headed by warnings if the simulation
+    does not fit the log.
+    """
     return [*warnings(advice), *headline(advice)]
 
 
@@ -537,7 +565,7 @@ def _advised(advice: Advice) -> str:
 
 
 def limits(advice: Advice) -> list[str]:
-    """Return the limits of the advice in plain words."""
+    """Return sentences on what the advice does not take into account."""
     jobs = len(advice.prepared.workload.jobs)
     seen = sum(window.jobs for window in advice.windows)
     count = len(advice.windows)

@@ -53,7 +53,7 @@ _QOS = 100.0
 
 
 class WaitsCase(msgspec.Struct, frozen=True):
-    """A scheduler with its options, for which the waits of a log's jobs are simulated."""
+    """A scheduler with its options, under which the waits of a log's jobs are simulated."""
 
     scheduler: str
     settings: ChangedOptions = ()
@@ -61,12 +61,14 @@ class WaitsCase(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True)
 class Waits:
-    """Simulates a trace; called with a case, it returns each job's wait (seconds)."""
+    """Callable that simulates a trace under a scheduler and returns each job's wait (seconds)."""
 
     trace: Workload
 
     def __call__(self, case: WaitsCase) -> list[float]:
-        """Return the waits under a scheduler, infinite for a job that never starts."""
+        """Return each job's simulated wait (seconds) under the scheduler of a case, infinite for a
+        job that never starts.
+        """
         module = make_scheduler(case.scheduler, dict(case.settings))
         outcomes, _ = outcomes_of(self.trace, make_cluster(self.trace.processors), module)
         waits = outcomes.start - outcomes.submission
@@ -75,7 +77,8 @@ class Waits:
 
 
 def site_schedulers(trace: Workload, logged: Floats) -> list[Contestant]:
-    """Return the schedulers to try, given what the trace says about its jobs.
+    """Return the schedulers that may explain the waits in a log: EASY, FCFS, conservative
+    backfilling, and Slurm with various priority weights.
 
     The QOS of a job gets a priority by the median wait in the log (seconds, by job), the longer the
     lower.
@@ -116,7 +119,8 @@ def site_fit(
     workers: Workers = 1,
     on_progress: Callable[[int, int], None] | None = None,
 ) -> ModelFit:
-    """Return which of some schedulers explains the waits of a log best, and how well.
+    """Find the one of several schedulers whose simulated waits are nearest to those in a log, and
+    return how well it fits.
 
     By default those of :func:`site_schedulers`. ``logged`` is how long the jobs waited (seconds, by
     job), below 0 where that is not known.
@@ -152,7 +156,9 @@ def site_fit(
 
 
 def _apart(simulated: Floats, logged: Floats) -> Floats:
-    """Return log(simulated wait / logged wait) for each job."""
+    """Return the logarithm of simulated wait / wait in the log, for each job; short waits count as
+    ten minutes.
+    """
     ours, theirs = (np.maximum(each, LEAST_WAIT) for each in (simulated, logged))
     found: Floats = np.log(np.minimum(ours, 1e12)) - np.log(theirs)
     return found

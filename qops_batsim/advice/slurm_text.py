@@ -78,7 +78,9 @@ _NAMED = re.compile(
 
 
 def records_of_text(text: str, source: str) -> list[dict[str, Any]]:
-    """Return the jobs in a text as ``squeue --json`` records. O(text)."""
+    """Convert the text of squeue or of ``scontrol show job`` to records as ``squeue --json`` writes
+    them. O(text).
+    """
     if "error:" in text.partition("\n")[0]:
         raise InputError(f"{source}: Slurm failed ({shown(text.strip())}); {EXPECTED}")
     if text.startswith("No jobs in the system"):
@@ -88,11 +90,13 @@ def records_of_text(text: str, source: str) -> list[dict[str, Any]]:
 
 
 def _of_squeue(text: str, source: str) -> Iterator[tuple[str, dict[str, str]]]:
-    """Yield each job's cells by column, and its line in the text for messages."""
+    """Yield for each job in squeue's text where it stands (file and line, for errors), and its
+    cells by column.
+    """
     head, *lines = text.splitlines() or [""]
     heads = [name.strip() for name in head.split("|")]
     if lacks := [name for name in _NEEDED if name not in heads]:
-        raise InputError(f"{source}: has no columns {', '.join(lacks)} of jobs; {EXPECTED}")
+        raise InputError(f"{source}: lacks the columns {', '.join(lacks)}; {EXPECTED}")
     for number, line in enumerate(lines, 2):
         # A name may hold the separator.
         cells = line.split("|", len(heads) - 1)
@@ -106,7 +110,8 @@ def _of_squeue(text: str, source: str) -> Iterator[tuple[str, dict[str, str]]]:
 
 
 def _of_scontrol(text: str, source: str) -> Iterator[tuple[str, dict[str, str]]]:
-    """Yield each job's fields, named as squeue's columns, and its place for messages.
+    """Yield for each job in scontrol's text where it stands (for errors), and its fields under the
+    names of squeue's columns.
 
     Of a field that is told twice the last counts: a job's name, before the others, may look like
     one, and what comes behind the last of these is free text as well.
@@ -138,12 +143,14 @@ def _of_scontrol(text: str, source: str) -> Iterator[tuple[str, dict[str, str]]]
             "USER": told.get("USERID", "").partition("(")[0],
         }
         if lacks := [name for name in _NEEDED if name not in told]:
-            raise InputError(f"{where} ({shown(whole)}) tells no {', '.join(lacks)}; {EXPECTED}")
+            raise InputError(
+                f"{where} ({shown(whole)}) has no field {', '.join(lacks)}; {EXPECTED}"
+            )
         yield where, told
 
 
 def _record(told: Mapping[str, str], where: str) -> dict[str, Any]:
-    """Return a job's record from its columns."""
+    """Convert a job's cells, by column of squeue, to a record as ``squeue --json`` writes it."""
     found: dict[str, Any] = {
         field: told[name]
         for name, field in _TEXTS.items()
@@ -182,7 +189,7 @@ def _record(told: Mapping[str, str], where: str) -> dict[str, Any]:
 
 
 def _count(text: str, where: str) -> float | None:
-    """Parse a number, or the lower end of a range of numbers."""
+    """Parse a number (``4``, ``2K``) or the lower end of a range; None for Slurm's "none"."""
     if is_none(text):
         return None
     if (parts := _COUNT.fullmatch(text)) is None:
@@ -191,7 +198,7 @@ def _count(text: str, where: str) -> float | None:
 
 
 def _date(text: str, where: str) -> float | None:
-    """Parse a date to seconds since 1970."""
+    """Parse a date to seconds since 1970; return None for "none"."""
     if is_none(text):
         return None
     try:

@@ -38,7 +38,8 @@ from qops_batsim.workload.workload_model import Workload, plain_number
 
 
 class TraceWindow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A window of a trace: a stretch of its jobs by submission; its number is also its seed.
+    """A window of a trace: ``jobs`` jobs in the order of submission after the first ``skip``;
+    ``number`` also seeds random choices.
 
     ``processors`` is the size of the machine then, if it is known to change.
     """
@@ -52,7 +53,8 @@ class TraceWindow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
 def choose_windows(
     jobs: int, windows: int | None = None, size: int | None = None, *, is_part: bool = False
 ) -> list[TraceWindow]:
-    """Return windows of ``size`` jobs, spread evenly over a trace's jobs.
+    """Choose the windows of a trace of ``jobs`` jobs that are simulated: ``windows`` stretches of
+    ``size`` jobs, spread evenly.
 
     By default a trace of fewer than 6,000 jobs is one window, others are three to five, of 5,000
     jobs at most: three are needed for an interval. A partition, one of several, is three of 3,000.
@@ -73,7 +75,8 @@ def choose_windows(
 def sized_windows(
     windows: Sequence[TraceWindow], workload: Workload, sizes: Sequence[tuple[float, int]]
 ) -> list[TraceWindow]:
-    """Return each window with the machine's size at the submission of its middle job.
+    """Return each window with the size that the machine had when the middle job of the window was
+    submitted.
 
     ``sizes`` are processors since some dates. No job of a window is wider than its machine.
     """
@@ -113,8 +116,8 @@ def prepare(workload: Workload) -> Prepared:
     unfit = len(workload.jobs) - len(fit)
     if not fit:
         raise InputError(
-            f"{workload.source}: no job fits the {workload.processors} processors; at least "
-            "one job of that size or less is expected"
+            f"{workload.source}: no job fits the {workload.processors} processors of the "
+            "machine; at least one job of that size or less is expected"
         )
     if unfit:
         workload = derived(workload, fit, None, {"step": "jobs that fit", "left_out": unfit})
@@ -137,7 +140,8 @@ MOST_REFUSALS = 20
 
 
 class AdviceCase(msgspec.Struct, frozen=True, kw_only=True):
-    """One run of a scheduler on a window of a trace.
+    """What one simulation is of: a scheduler, a window of the trace, its load, and how deadlines
+    are set.
 
     ``deadlines_by`` says by which estimates, and by which EASY run, deadlines are set; ``share`` is
     that of the jobs whose users ask for one. With ``promises``, it is noted how early the end of
@@ -156,7 +160,9 @@ class AdviceCase(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class GroupCount(msgspec.Struct, kw_only=True):
-    """Counts of the jobs of a category whose users asked for a deadline, by outcome."""
+    """Counts for one group of jobs: how many deadlines were requested, promised, missed and
+    refused.
+    """
 
     jobs: int = 0
     promised: int = 0
@@ -170,7 +176,7 @@ class GroupCount(msgspec.Struct, kw_only=True):
 
 
 class EarliestPromise(msgspec.Struct, frozen=True, array_like=True):
-    """A job's earliest possible promise, and its run time (s).
+    """How early the end of a job could have been promised, with the job's estimate (seconds).
 
     The category is by that estimate, since no more is known at the submission.
     """
@@ -196,7 +202,9 @@ class RefusedJob(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class AdviceRun(msgspec.Struct, frozen=True, kw_only=True):
-    """A run's result; groups and charges by category, work in processor-seconds."""
+    """Result of one simulation for the advice: counts of deadlines and charges by category, work in
+    processor-seconds.
+    """
 
     metrics: AdmissionMetrics
     work: float
@@ -214,7 +222,7 @@ class AdviceRun(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def counts(self) -> GroupCount:
-        """Return the counts of deadlines summed over all categories."""
+        """Return the counts of deadlines, summed over all categories of jobs."""
         return add_up(self.groups.values())
 
 
@@ -230,7 +238,9 @@ def add_up(groups: Iterable[GroupCount]) -> GroupCount:
 
 @dataclass
 class TraceRuns:
-    """Runs cases on windows of a trace, and keeps the work that several cases share."""
+    """Callable that simulates a case on a window of a trace, and keeps what the next case on the
+    same window and load can use.
+    """
 
     trace: Workload
     windows: Sequence[TraceWindow]
@@ -241,7 +251,7 @@ class TraceRuns:
     )
 
     def __call__(self, case: AdviceCase) -> AdviceRun:
-        """Run a case and return its results."""
+        """Simulate a case on its window and return the results."""
         measured = self._under_easy(case)
         base = measured[case.estimates].workload
         workload = give_deadlines(base, measured[case.deadlines_by], case)
@@ -294,7 +304,7 @@ class TraceRuns:
 
 
 def shared_work(case: AdviceCase) -> tuple[int, float]:
-    """Return a key that is equal for the cases that share a window at the same load."""
+    """Return the window and load of a case: cases with the same key share the run of EASY."""
     return case.window, case.load
 
 
@@ -311,7 +321,9 @@ def run_easy(
     workload: Workload,
     prices: Prices = Prices(),  # noqa: B008 - it is frozen
 ) -> _UnderEasy:
-    """Run EASY on a workload."""
+    """Simulate a workload under EASY, and return the jobs' response times (s) and the mean
+    slowdowns of their categories.
+    """
     module = make_scheduler("easy")
     outcomes, _ = outcomes_of(workload, make_cluster(workload.processors), module)
     seconds = (outcomes.finish - outcomes.submission).tolist()
@@ -322,7 +334,8 @@ def run_easy(
 
 
 def give_deadlines(base: Workload, measured: _UnderEasy, case: AdviceCase) -> Workload:
-    """Return the workload with deadlines from EASY's response times (Islam et al. 2003).
+    """Return the workload with a deadline for each job, set from its response time under EASY
+    (Islam et al. 2003).
 
     They follow from the same jobs as they were ``measured``, perhaps with other estimates. A
     deadline is submission + max(estimate, (1 - S) × response under EASY), as of
@@ -387,18 +400,18 @@ def _refusals(
 
 
 def _field_of_jobs(workload: Workload, field: str) -> list[str]:
-    """Return a field of each job in the trace; ``-`` for jobs without that field."""
+    """Return this field of each job of the trace as text, ``-`` for jobs without it."""
     return [str(job.fields.get(field, "-")) for job in workload.jobs]
 
 
 def refusal_of(module: SchedulerModule, job_id: str) -> Refusal:
-    """Return the reason of a refusal."""
+    """Return why the scheduler refused the job with this id of the trace."""
     reasons = module.qos_log.record(f"w0!{job_id}").reasons
     return reasons[0] if reasons else Refusal(kind=RefusalKind.FREE_TEXT)
 
 
 def reason_of(refusal: Refusal) -> str:
-    """Return the class (:data:`REASONS`) of a refusal."""
+    """Return which one of the :data:`REASONS` a refusal belongs to."""
     return _REASONS.get(refusal.kind, "other")
 
 

@@ -26,7 +26,9 @@ QUANTILES = (0.5, 0.9)
 
 
 class ClassFit(msgspec.Struct, frozen=True, kw_only=True):
-    """Simulated and logged waits of a class of processors: median and 90 % quantile (seconds)."""
+    """Waits of the jobs of one size class, simulated and in the log: median and 90 % quantile
+    (seconds).
+    """
 
     group: str
     jobs: int
@@ -35,18 +37,21 @@ class ClassFit(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def ratios(self) -> tuple[float, ...]:
-        """Return simulated / logged wait at the median and at the 90 % quantile."""
+        """Return simulated wait / wait in the log, at the median and at the 90 % quantile."""
         pairs = zip(self.simulated, self.logged, strict=True)
         return tuple(max(ours, LEAST_WAIT) / max(theirs, LEAST_WAIT) for ours, theirs in pairs)
 
     @property
     def worst(self) -> float:
-        """Return the ratio of simulated to logged wait that is farthest from 1."""
+        """Return that ratio of simulated wait to wait in the log, of the median and of the 90 %
+        quantile, that is farthest from 1.
+        """
         return max(self.ratios, key=lambda ratio: abs(math.log(ratio)))
 
 
 class ModelFit(msgspec.Struct, frozen=True, kw_only=True):
-    """Simulated and logged waits by class of processors; empty if the trace has no waits.
+    """How well a simulation reproduces the waits in a log, by size class of the jobs; without
+    classes if too few waits are known.
 
     ``scheduler`` is that of the simulation, ``tried`` how many were where EASY did not fit, and
     ``alike`` the share of waits in the later half of the trace that are within a factor of two of
@@ -61,18 +66,22 @@ class ModelFit(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_known(self) -> bool:
-        """Return whether any class has enough waits to be compared."""
+        """Whether enough waits are known to compare the simulation with the log."""
         return bool(self.classes)
 
     @property
     def misfits(self) -> list[ClassFit]:
-        """Return the classes whose simulated waits are too far from logged ones, worst first."""
+        """Return the size classes in which simulated waits are below half or above twice those in
+        the log, worst first.
+        """
         found = [each for each in self.classes if not LOW <= each.worst <= HIGH]
         return sorted(found, key=lambda each: -abs(math.log(each.worst)))
 
     @property
     def fits(self) -> bool:
-        """Return whether simulated waits are near enough to logged ones in every class."""
+        """Whether simulated waits are between half and twice those in the log in every size class
+        that is compared.
+        """
         return not self.misfits
 
 
@@ -81,7 +90,8 @@ UNKNOWN_FIT = ModelFit()
 
 
 def sizes_of(categories: Categories) -> dict[str, str]:
-    """Return the classes of processors in words for users, by their names.
+    """Return the size classes of jobs (ranges of processors) as texts for users, by name of the
+    class.
 
     >>> list(sizes_of(Categories()).values())
     ['1', '2 to 8', '9 to 32', '33 or more']
@@ -94,13 +104,13 @@ def sizes_of(categories: Categories) -> dict[str, str]:
 
 
 def size_classes(processors: Integers, categories: Categories) -> Integers:
-    """Return, for each number of processors, the index of its class."""
+    """Return the index of the size class of each job, given the jobs' processors."""
     found: Integers = np.searchsorted(categories.processors, processors, side="left")
     return found
 
 
 def wait_quantiles(waits: Floats) -> tuple[float, float]:
-    """Return the median and 90 % quantile of waits; NaN for none."""
+    """Return the median and the 90 % quantile of waits, both NaN if there are no waits."""
     if not len(waits):
         return math.nan, math.nan
     half, most = np.quantile(waits, QUANTILES, method="inverted_cdf").tolist()
@@ -113,7 +123,7 @@ def model_fit(
     simulated: Mapping[str, Sequence[float]],
     categories: Categories = Categories(),  # noqa: B008 - it is frozen
 ) -> ModelFit:
-    """Compare the jobs' waits in a log with their simulated waits under EASY.
+    """Compare the waits of jobs in a log with their simulated waits under EASY, by size class.
 
     ``simulated`` are waits by category; in ``logged`` a number below 0 is not known.
     """
@@ -127,7 +137,9 @@ def model_fit(
 def fit_of_waits(
     logged: Floats, simulated: Floats, processors: Integers, categories: Categories
 ) -> tuple[ClassFit, ...]:
-    """Compare the jobs' waits in a log with simulated ones (seconds)."""
+    """Compare the waits of jobs in a log with their simulated waits (both in seconds, by job), by
+    size class.
+    """
     places = size_classes(processors, categories)
     waits = [simulated[places == place] for place in range(len(PROCESSOR_CLASSES))]
     return _fits(logged, processors, waits, categories)
@@ -136,7 +148,9 @@ def fit_of_waits(
 def _fits(
     logged: Floats, processors: Integers, simulated: Sequence[Floats], categories: Categories
 ) -> tuple[ClassFit, ...]:
-    """Compare logged with simulated waits, class by class; ``simulated`` are waits by class."""
+    """Compare the waits in a log (seconds, by job) with simulated waits, which are given as one
+    array for each size class.
+    """
     places, found = size_classes(processors, categories), []
     for place, name in enumerate(sizes_of(categories).values()):
         theirs = logged[(places == place) & (logged >= 0)]

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 
 class Waits(StrEnum):
-    """How a plan has to treat a waiting job, given Slurm's reason."""
+    """How a plan has to treat a waiting job, by Slurm's reason: plan it, or leave it out."""
 
     FOR_PROCESSORS = "waits for processors"
     CANNOT_START = "cannot start until something changes"
@@ -17,7 +17,7 @@ class Waits(StrEnum):
 
 
 class Cause(StrEnum):
-    """The cause of a job's wait."""
+    """Kind of Slurm's reason why a job waits."""
 
     PRIORITY = "priority"
     RESOURCES = "resources"
@@ -113,7 +113,7 @@ _MEANINGS = [
 
 
 def meaning_of(reason: str) -> Meaning:
-    """Return a reason's meaning, with or without squeue's additional text.
+    """Return why a job waits and how a plan has to treat it, by Slurm's reason as squeue shows it.
 
     >>> [*map(str, meaning_of("(ReqNodeNotAvail, UnavailableNodes:n1)"))]
     ['nodes', 'cannot start until something changes']
@@ -124,5 +124,7 @@ def meaning_of(reason: str) -> Meaning:
 
 
 def may_start(reason: str) -> bool:
-    """Return whether a job starts once it gets processors, unless Slurm's reason denies it."""
+    """Return whether a job with this reason of Slurm can start once processors are free; reasons
+    that are not known count as such.
+    """
     return meaning_of(reason).waits in (Waits.FOR_PROCESSORS, Waits.UNKNOWN)

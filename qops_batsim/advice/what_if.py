@@ -20,7 +20,8 @@ RISK = 0.05
 
 
 class WhatIf(msgspec.Struct, frozen=True, kw_only=True):
-    """Changes to try on a trace: load factor, more ``processors``, and rules for users.
+    """Changes to a trace whose effect is simulated: load factor, more ``processors``, a longest
+    walltime, better estimates.
 
     A job that may run longer than ``max_walltime`` (seconds) becomes several, each submitted when
     the one before could end at the earliest. ``estimates`` are the users' own, or ``learned`` ones:
@@ -34,7 +35,9 @@ class WhatIf(msgspec.Struct, frozen=True, kw_only=True):
     estimates: str = "users"
 
     def change(self, part: Workload, load: float, seed: int) -> Workload:
-        """Return a window of a trace with the changes; both load factors multiply its load."""
+        """Return a window of a trace with the changes to its jobs and machine; the load is
+        multiplied by ``load`` and by the factor of the changes.
+        """
         if self.max_walltime < math.inf:
             part = _cut(part, self.max_walltime)
         if self.processors:
@@ -44,7 +47,9 @@ class WhatIf(msgspec.Struct, frozen=True, kw_only=True):
         return scale_load(part, load * self.load, seed=seed)
 
     def estimate(self, part: Workload, ends: Mapping[str, float]) -> Workload:
-        """Return a workload with users' or learned estimates; ``ends`` are jobs' under EASY."""
+        """Return a workload with the users' estimates, or with learned ones; ``ends`` are the jobs'
+        ends under EASY (seconds).
+        """
         if self.estimates == "users":
             return part
         choices = EstimateChoices(model="predicted", risk=RISK)
@@ -52,7 +57,7 @@ class WhatIf(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def on_machine(part: Workload, size: int) -> Workload:
-    """Return the workload for a machine of this size, with the jobs that fit."""
+    """Return the workload for a machine of ``size`` processors, without jobs that need more."""
     fit = [job for job in part.jobs if job.processors <= size]
     part = derived(part, fit, None, {"step": "machine", "processors": size})
     part.processors = size
@@ -60,7 +65,8 @@ def on_machine(part: Workload, size: int) -> Workload:
 
 
 def parse_what_if(text: str, cores_per_node: float | None = None) -> WhatIf:
-    """Parse changes such as ``load=1.2,nodes=+64,max-walltime=24h``.
+    """Parse the option ``--what-if``: changes to a trace such as
+    ``load=1.2,nodes=+64,max-walltime=24h``.
 
     >>> parse_what_if("load=1.2,processors=+64,estimates=learned").processors
     64
@@ -105,7 +111,9 @@ def _number(text: str, where: str) -> float:
 
 
 def _cut(part: Workload, longest: float) -> Workload:
-    """Return a workload in which each job longer than ``longest`` is cut into several jobs."""
+    """Return a workload in which a job with an estimate above ``longest`` (seconds) becomes several
+    shorter jobs, one after the other.
+    """
     jobs, profiles = [], {}
     for job, seconds in jobs_until_killed(part):
         if job.estimate <= longest:

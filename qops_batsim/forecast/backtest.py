@@ -60,7 +60,8 @@ HOURS = {0: "below 1 h", 1: "1 to 4 h", 4: "4 to 12 h", 12: "12 to 24 h", 24: "a
 
 
 class PastForecast(NamedTuple):
-    """A forecast for a job that waited at a past moment, and its real start; dates in seconds.
+    """A forecast of when a job would start, made for a past moment at which the job waited, with
+    its real start; dates in seconds.
 
     ``drawn`` are quantiles of simulated starts by :data:`LEVELS`, ``levels`` these as calibrated;
     the others are forecasts without a model of what comes: the plan by limits, the median of recent
@@ -80,7 +81,8 @@ class PastForecast(NamedTuple):
 
 
 class Correction(msgspec.Struct, frozen=True):
-    """By how much to shift each quantile of a class of forecasts (s), by :data:`LEVELS`.
+    """How many seconds each quantile of a forecast start is moved, by :data:`LEVELS`; it is for
+    forecasts with about as long a wait.
 
     The class has medians of at most ``horizon`` seconds from the moment on; None: all longer ones.
     """
@@ -92,7 +94,7 @@ class Correction(msgspec.Struct, frozen=True):
 
 
 class Calibration:
-    """Corrections of forecasts' quantiles, learned from the starts known so far.
+    """Learns from jobs that have started by how much to move the quantiles of forecast starts.
 
     A quantile is moved by a quantile of what starts missed that level by, in forecasts of about as
     long a wait; which one of them, that follows how often starts came before what was told. The
@@ -108,7 +110,7 @@ class Calibration:
         self._count = 0
 
     def await_outcome(self, told: PastForecast, weight: float = 1.0) -> None:
-        """Note a forecast, to learn from it as soon as its job has started.
+        """Remember a forecast, so that the calibration learns from it once its job has started.
 
         With a weight that is its part of the forecasts of a moment, whose jobs start late together.
         """
@@ -117,7 +119,7 @@ class Calibration:
         heappush(self._coming, (told.start, self._count, told, max(moved, told.now), weight))
 
     def come_to(self, now: float) -> None:
-        """Learn from the jobs that have started by a date (seconds)."""
+        """Learn from the remembered forecasts whose jobs have started by ``now`` (seconds)."""
         while self._coming and self._coming[0][0] <= now:
             _, _, told, moved, weight = heappop(self._coming)
             kind, start = horizon_of(told.drawn, told.now), told.start
@@ -129,7 +131,9 @@ class Calibration:
                 self._levels[kind][place] = min(max(follows, 0.0), 1.0)
 
     def corrections(self) -> list[Correction]:
-        """Return the current corrections, one for each class of forecasts."""
+        """Return by how much to move the quantiles of forecasts now, one correction for each class
+        of waits (:data:`HORIZONS`).
+        """
         found = []
         for kind, horizon in enumerate((*HORIZONS, None)):
             moves = [self._move(kind, place) for place in range(len(LEVELS))]
@@ -146,14 +150,18 @@ class Calibration:
 
 
 def horizon_of(drawn: Sequence[float], now: float) -> int:
-    """Return a forecast's class, by how long its job is expected to wait (median)."""
+    """Return the index of the class of waits (:data:`HORIZONS`) to which a forecast belongs by its
+    median; ``drawn`` are quantiles of the start.
+    """
     return int(np.searchsorted(HORIZONS, drawn[MEDIAN] - now))
 
 
 def corrected(
     drawn: Sequence[float], corrections: Sequence[Correction], now: float
 ) -> tuple[float, ...]:
-    """Return quantiles of a start after correction: ascending, none in the past (seconds)."""
+    """Return the quantiles ``drawn`` of a job's start, moved by the correction for their class of
+    waits: ascending, none before ``now`` (seconds).
+    """
     if not corrections:
         return tuple(drawn)
     moves = corrections[horizon_of(drawn, now)].moves
@@ -173,9 +181,10 @@ def backtest(
     span: tuple[float, float] | None = None,
     on_progress: Callable[[int], None] | None = None,
 ) -> tuple[list[PastForecast], list[Correction]]:
-    """Return forecasts at random past moments, each with the start that really followed.
+    """Forecast starts at random past moments; return the forecasts with the real starts, and the
+    corrections learned from them.
 
-    And the corrections by all outcomes, for forecasts to come.
+    The corrections are learned from all of these forecasts, for later ones.
 
     Moments are drawn from the last two thirds of the past, or of these from a ``span`` (seconds);
     those at which nothing waits are drawn again. Forecasts know nothing that was not known at their
@@ -187,8 +196,8 @@ def backtest(
         began, end = max(began, span[0]), min(end, span[1])
         if began >= end:
             raise InputError(
-                "Slurm's estimates are not of the last two thirds of the history's time; a history "
-                "that goes on until after them is expected"
+                "Slurm's estimates are all outside the last two thirds of the history, which the "
+                "back-test is of; a history that goes on until after the estimates is expected"
             )
     dates: list[float] = []
     for _ in range(ATTEMPTS * moments):
@@ -198,12 +207,12 @@ def backtest(
         if np.isfinite(past.starts[moment_of(past, drawn).waiting]).any():
             dates.append(drawn)
     if not dates:
-        why = "nothing ever waits in this history"
+        why = "no job ever waits in this history"
         if np.isnan(past.starts).all():
-            why = "this history tells of no job how long it waited"
+            why = "this history does not tell how long any job waited"
         raise InputError(
-            f"{why}, so no forecast can be compared; with --starts simulated, a scheduler "
-            "starts the jobs of the history"
+            f"{why}, so no forecast can be compared; use --starts simulated, with which "
+            "a simulated scheduler starts the jobs of the history"
         )
     ended = np.argsort(past.ends, kind="stable")
     ended = ended[~np.isnan(past.ends[ended])]
@@ -239,7 +248,8 @@ def backtest(
 
 
 def recent_waits(past: Past, ended: np.ndarray, moment: Moment, row: int) -> tuple[float, float]:
-    """Return a start and a bound forecast from recent waits of jobs of like size (seconds).
+    """Forecast a waiting job's start from recent waits of jobs of its size class alone: return a
+    median and an upper bound (seconds).
 
     The median of those that were no shorter than the wait so far, and a bound that holds for half
     of the waits with a confidence of 95 %, as QBETS gives (Nurmi, Brevik, Wolski, JSSPP 2007).
@@ -261,7 +271,7 @@ def recent_waits(past: Past, ended: np.ndarray, moment: Moment, row: int) -> tup
 
 
 class Coverage(msgspec.Struct, frozen=True, kw_only=True):
-    """How accurate forecasts of a class of jobs were: shares in percent, errors in seconds.
+    """How accurate the forecasts of a group of jobs were: shares in percent, errors in seconds.
 
     Attributes
     ----------
@@ -295,7 +305,9 @@ class Coverage(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def coverage(told: Sequence[PastForecast], group: str = "all") -> Coverage:
-    """Return how accurate some forecasts were; at least one forecast is expected."""
+    """Return how accurate forecasts of starts were; ``told`` are the forecasts, at least one, and
+    ``group`` names their jobs.
+    """
     start, now = (np.array([getattr(each, name) for each in told]) for name in ("start", "now"))
     levels = np.array([each.levels for each in told])
     drawn = np.array([each.drawn for each in told])
@@ -334,7 +346,8 @@ def coverage(told: Sequence[PastForecast], group: str = "all") -> Coverage:
 
 
 def clustered(values: np.ndarray, clusters: np.ndarray) -> tuple[float, float] | None:
-    """Return the 95 % interval of the mean of shares (percent) that depend within clusters.
+    """Return the 95 % confidence interval of a mean of percentages that are correlated within
+    ``clusters`` (the number of each value's cluster).
 
     By linearization of the ratio of sums (Cochran, Sampling Techniques, 1977, section 9A). Where
     all clusters are alike, that has no width; then by Wilson (1927), as of one observation a
@@ -358,7 +371,8 @@ def clustered(values: np.ndarray, clusters: np.ndarray) -> tuple[float, float] |
 def with_expected(
     told: Sequence[PastForecast], past: Past, expected: ExpectedStarts, unix_start: float
 ) -> list[PastForecast]:
-    """Return forecasts together with the starts that Slurm expected at the same moments.
+    """Return the forecasts, to each of which is added the start that Slurm expected for the job at
+    the same moment.
 
     ``unix_start`` is the date of second 0 (seconds since 1970). InputError if that is known of none
     of the jobs.
@@ -369,14 +383,16 @@ def with_expected(
         found.append(each if start is None else each._replace(slurm=start - unix_start))
     if all(math.isnan(each.slurm) for each in found):
         raise InputError(
-            "Slurm's estimates tell of no job that waits at a moment of the back-test; estimates "
-            "of the same machine, with ids as in the history, are expected"
+            "Slurm's estimates name no job that waits at a moment of the back-test; estimates "
+            "of the same machine, with job ids as in the history, are expected"
         )
     return found
 
 
 def coverages(told: Sequence[PastForecast], past: Past) -> list[Coverage]:
-    """Return the accuracy of forecasts: of all, and by partition, size, limit, wait so far."""
+    """Return how accurate forecasts were: of all jobs, then by partition, processors, time limit
+    and wait so far.
+    """
     classes: dict[tuple[int, float, str], list[PastForecast]] = {(0, 0.0, "all"): list(told)}
     for each in told:
         row = each.row
@@ -399,7 +415,9 @@ def coverages(told: Sequence[PastForecast], past: Past) -> list[Coverage]:
 
 
 def class_of(value: float, names: Mapping[int, str], what: str = "") -> tuple[float, str]:
-    """Return the lower limit of the class that a value is in, and the name of the class."""
+    """Return the class that contains a value: its lower limit, and its name after ``what``;
+    ``names`` are by lower limit.
+    """
     begin = max(each for each in names if each <= value)
     return begin, what + names[begin]
 
@@ -407,7 +425,8 @@ def class_of(value: float, names: Mapping[int, str], what: str = "") -> tuple[fl
 def as_simulated(
     past: Past, scheduler: str = "easy", settings: Mapping[str, Any] | None = None
 ) -> Past:
-    """Return a past in which a simulated scheduler starts the jobs; run times stop at limits.
+    """Return a past whose jobs start when a simulated scheduler starts them; run times are cut at
+    the time limits.
 
     Jobs that were cancelled are none of it: they might have started before.
     """
@@ -422,7 +441,7 @@ def as_simulated(
 
 
 def without_cancelled(past: Past) -> Past:
-    """Return a past without jobs that were cancelled while waiting."""
+    """Return a past without the jobs that were cancelled while they waited."""
     kept = np.flatnonzero(np.isnan(past.cancelled))
     if len(kept) == len(past.cancelled):
         return past

@@ -40,7 +40,8 @@ more."""
 
 
 class Moment(NamedTuple):
-    """A queue at a date (seconds): running and waiting jobs, as rows of a past.
+    """A queue at a date (seconds): its running and its waiting jobs, as row numbers in the
+    :class:`Past`.
 
     Waiting jobs stand in the order of submission.
     """
@@ -51,7 +52,7 @@ class Moment(NamedTuple):
 
 
 def moment_of(past: Past, now: float, before: int | None = None) -> Moment:
-    """Return the queue at a date, as a past tells; perhaps only of jobs before a row. O(jobs).
+    """Return the running and waiting jobs at the date ``now``, as a log tells. O(jobs).
 
     Parameters
     ----------
@@ -80,7 +81,7 @@ def moment_of(past: Past, now: float, before: int | None = None) -> Moment:
 
 
 class Arrivals(NamedTuple):
-    """Jobs that arrive while a simulation runs.
+    """Jobs that are submitted while a simulation runs, taken from an earlier week.
 
     Rows of the past, by how much later than those they come, and how long they run (seconds); the
     places of those that are cancelled while they wait, and when (seconds).
@@ -94,7 +95,8 @@ class Arrivals(NamedTuple):
 
 
 class Drawn(NamedTuple):
-    """Random futures of a queue: run times, arrivals and cancellations, one set for each draw.
+    """Random futures of a queue: run times, arrivals and cancellations, one set for each
+    simulation.
 
     How long running jobs still run, then how long waiting ones will (seconds), by draw and job; the
     jobs that come, None where no week of the past is known; and when waiting jobs are cancelled if
@@ -106,7 +108,9 @@ class Drawn(NamedTuple):
     cancelled: np.ndarray
 
     def of_job(self, place: int, running: int, waiting: int) -> Drawn:
-        """Return the futures of the queue with one additional job at its end."""
+        """Return the futures of the queue with only one of the additional jobs, ``place``, at its
+        end; ``running`` and ``waiting`` are numbers of jobs.
+        """
         columns = [*range(running + waiting), running + waiting + place]
         cancelled = self.cancelled[:, [*range(waiting), waiting + place]]
         cancelled[:, -1] = np.inf  # What is asked is when it starts if it is left to wait.
@@ -114,7 +118,7 @@ class Drawn(NamedTuple):
 
 
 class Simulator:
-    """Simulates, under one scheduler, what follows a moment of a machine's queue.
+    """Simulates how a scheduler continues from a moment of a machine's queue.
 
     Parameters
     ----------
@@ -144,7 +148,8 @@ class Simulator:
         arrivals: Arrivals | None = None,
         cancelled: np.ndarray | None = None,
     ) -> np.ndarray:
-        """Return the waiting jobs' starts (seconds): infinite if never, NaN if cancelled before.
+        """Simulate one future; return the waiting jobs' starts (seconds), infinite for one that
+        never starts, NaN for one that is cancelled first.
 
         Parameters
         ----------
@@ -195,7 +200,9 @@ class Simulator:
         return np.where(np.isnan(found), never, found)
 
     def planned(self, moment: Moment) -> np.ndarray:
-        """Return the starts (s) if all jobs ran to their limits and no job arrived."""
+        """Return the waiting jobs' starts (s) if all jobs ran to their limits and no further job
+        arrived.
+        """
         past, now = self.past, moment.now
         left = past.starts[moment.running] + past.limits[moment.running] - now
         return self.starts(
@@ -210,13 +217,17 @@ class Simulator:
         rng: np.random.Generator,
         patience: Patience | None = None,
     ) -> np.ndarray:
-        """Return starts (seconds) of the waiting jobs, by draw and job; NaN where cancelled."""
+        """Draw random futures of a queue and simulate them; return the waiting jobs' starts
+        (seconds) by draw and job, NaN where cancelled.
+        """
         return self.starts_by_draw(moment, self.draw(moment, habits, draws, rng, patience))
 
     def starts_by_draw(
         self, moment: Moment, drawn: Drawn, on_progress: Callable[[int], None] | None = None
     ) -> np.ndarray:
-        """Return starts (seconds) of the waiting jobs, by draw and job; NaN where cancelled."""
+        """Simulate the futures that were drawn; return the waiting jobs' starts (seconds) by draw
+        and job, NaN where cancelled.
+        """
         found = np.empty((len(drawn.arrivals), len(moment.waiting)))
         until = math.inf
         for draw, (run_times, arrivals, cancelled) in enumerate(
@@ -233,7 +244,7 @@ class Simulator:
         return found
 
     def _coming_by(self, arrivals: Arrivals, until: float) -> Arrivals:
-        """Return the jobs that arrive by a date (seconds)."""
+        """Return those of the arrivals that are submitted by the date ``until`` (seconds)."""
         dates = self.past.submissions[arrivals.rows] + arrivals.shift
         count = int(np.searchsorted(dates, until, side="right"))
         gone = arrivals.gone < count
@@ -253,7 +264,7 @@ class Simulator:
         rng: np.random.Generator,
         patience: Patience | None = None,
     ) -> Drawn:
-        """Draw a number of random futures.
+        """Draw ``draws`` random futures of a queue: run times, arriving jobs and cancellations.
 
         What is drawn of the others does not depend on how many jobs wait behind them.
         """
@@ -299,7 +310,9 @@ class Simulator:
         draws: int,
         rng: np.random.Generator,
     ) -> np.ndarray:
-        """Draw the jobs' run times, and what remains of those of running jobs, by draw and job."""
+        """Draw random run times of the jobs, for running jobs the time that is left (seconds); one
+        row for each draw, one column for each job.
+        """
         past, running = self.past, len(moment.running)
         alike = np.unique(past.groups[rows, 0], return_inverse=True)[1]
         of_group, of_job, togethers = rng.spawn(3)
@@ -318,12 +331,15 @@ class Simulator:
 
 
 def _last_wait(starts: np.ndarray, cancelled: np.ndarray, now: float) -> float:
-    """Return when the last job started or was cancelled (seconds), at least ``now``."""
+    """Return the date (seconds) at which the last waiting job started or was cancelled, at least
+    ``now``.
+    """
     return float(np.where(np.isnan(starts), cancelled, starts).max(initial=now))
 
 
 def quantiles(starts: np.ndarray, levels: Sequence[float]) -> np.ndarray:
-    """Return quantiles of drawn starts (s) by level and job; each quantile is one of the draws.
+    """Return quantiles of simulated starts (s), by level and job; each quantile is one of the
+    simulated values.
 
     Of the draws in which the job is not cancelled (NaN); infinite where it always is.
     """

@@ -32,7 +32,7 @@ SOON = 5
 
 
 class Watch:
-    """A queue whose starts are forecast whenever the queue changes.
+    """Forecasts the starts of a queue anew whenever the queue has changed.
 
     Parameters
     ----------
@@ -54,7 +54,9 @@ class Watch:
         self._last: QueueState | None = None
 
     def renewed(self) -> QueueForecast | None:
-        """Return the forecast of the queue if it has changed, else None."""
+        """Read the queue and return a new forecast if the queue has changed since the last one,
+        else None.
+        """
         state = self._read()
         if state is self._last:
             return None
@@ -63,13 +65,14 @@ class Watch:
         return found
 
     def asked(self, job: AskedJob) -> dict[str, Any]:
-        """Return the forecast of a job to be submitted, and the queue's date."""
+        """Return the date of the queue and the forecast of a job that is not submitted yet."""
         state = self._last or self._read()
         return {"now": state.now, "jobs": self._ask(state, [job])}
 
 
 class LatestForecast:
-    """The latest forecast of a queue; a context that ends the forecasting process.
+    """Keeps the latest forecast of a queue, which a second process makes; a context manager, whose
+    exit ends that process.
 
     Parameters
     ----------
@@ -122,7 +125,9 @@ class LatestForecast:
             raise
 
     def _renew(self) -> None:
-        """Check again and again whether the queue has changed, and renew its forecast."""
+        """Look at the queue every few seconds until the end, and keep a new forecast each time that
+        the queue has changed.
+        """
         while not self._ended.is_set():
             try:
                 found, problem = self._pool.submit(_renewed).result(), ""
@@ -143,7 +148,7 @@ class LatestForecast:
             self._ended.wait(self._every)
 
     def of_waiting(self, job: str | None = None, user: str | None = None) -> dict[str, Any]:
-        """Return the forecast of one waiting job, of a user's waiting jobs, or of all.
+        """Return the latest forecast: of one waiting job, of the waiting jobs of a user, or of all.
 
         Also says when it was ``made`` (seconds since 1970), and of which date the queue is
         (``now``); ``problem`` is why there is none of a later one. A :data:`Problem` if there is
@@ -163,7 +168,7 @@ class LatestForecast:
             if not jobs:
                 raise Problem(
                     404,
-                    f"job {shown(job)} is not among those that wait, as of "
+                    f"job {shown(job)} is not among the waiting jobs of the queue of "
                     f"{date_text(forecast.now)}",
                 )
         if user is not None:
@@ -173,12 +178,18 @@ class LatestForecast:
         return {"made": made, **problem, **about}
 
     def of_new(self, asked: Ask, user: str) -> dict[str, Any]:
-        """Return the forecast of a job to be submitted, as soon as the process is free."""
+        """Return the forecast of a job that is not submitted yet; wait until the forecasting
+        process is free.
+        """
         job = AskedJob(processors=asked.processors, limit=asked.time, user=user)
         try:
             return self._pool.submit(_asked, job).result()
         except BrokenProcessPool:
-            raise Problem(503, "no forecasts at present", {"Retry-After": f"{SOON}"}) from None
+            raise Problem(
+                503,
+                "the process that forecasts has ended and is started again; try again later",
+                {"Retry-After": f"{SOON}"},
+            ) from None
 
 
 _watch: Watch | None = None

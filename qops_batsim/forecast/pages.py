@@ -169,14 +169,16 @@ def _bars(
 def _plans(
     axes: Any, jobs: Sequence[StartForecast], places: np.ndarray, end: float, size: int
 ) -> None:
-    """Mark the starts planned by time limits, up to the end of the axis."""
+    """Draw marks at the starts that are planned by time limits, as far as the axis reaches
+    (``end``).
+    """
     planned = np.array([_within(job.planned, np.inf) for job in jobs])
     near, style = planned <= end, {"color": _PLAN, "linewidths": 0, "zorder": 4}
     axes.scatter(planned[near], places[near], size, marker="D", label="planned by limits", **style)
 
 
 def _whole(dated: Sequence[StartForecast], found: QueueForecast, calendar: Calendar) -> PagePicture:
-    """Return the picture of all waiting jobs' starts, as bands of quantiles."""
+    """Return the picture of the forecast starts of all waiting jobs, as bands of quantiles."""
     jobs = sorted(dated, key=_by_median)
     end = _end_of(jobs, found.now)
     early, low, median, high, late = (
@@ -208,7 +210,9 @@ def _over_time(
     end: float,
     calendar: Calendar,
 ) -> PagePicture:
-    """Return a picture with a horizontal axis of dates (seconds since 1970)."""
+    """Return a picture whose horizontal axis shows dates from ``now`` to ``end`` (seconds since
+    1970); ``draw_on`` draws its content.
+    """
     site = Calendar(0, calendar.time_zone)
 
     def draw(directory: Path) -> dict[Path, str]:
@@ -231,7 +235,7 @@ def _by_median(job: StartForecast) -> tuple[float, float]:
 
 
 def _within(date: float | None, end: float) -> float:
-    """Return a date, at most the end of the axis; None means a date after the end."""
+    """Return a date or, if it is later or None, the end of the axis."""
     return end if date is None else min(date, end)
 
 
@@ -243,7 +247,9 @@ def _limit_of(job: QueuedJob) -> float:
 
 
 def _end_of(jobs: Sequence[StartForecast], now: float) -> float:
-    """Return the end of the axis: after all medians, and nine of ten 80 % intervals."""
+    """Return the end of the axis (a date), so that all medians and nine of ten late quantiles of
+    the starts lie before it.
+    """
     known = [job.late for job in jobs if job.late is not None]
     medians = [job.median for job in jobs if job.median is not None]
     last = max(float(np.quantile(known, 0.9)) if known else now, *medians)
@@ -253,7 +259,7 @@ def _end_of(jobs: Sequence[StartForecast], now: float) -> float:
 def _dated_table(
     jobs: Sequence[StartForecast], found: QueueForecast, calendar: Calendar
 ) -> PageTable:
-    """Return the table of waiting jobs with dates of their starts."""
+    """Return the table of waiting jobs with the quantiles of their forecast starts."""
 
     def wait(date: float | None) -> str:
         return "-" if date is None else hours(max(date - found.now, 0.0))
@@ -288,7 +294,9 @@ def _dated_table(
 
 
 def _undated_table(jobs: Sequence[StartForecast]) -> PageTable | None:
-    """Return the table of waiting jobs that cannot start now."""
+    """Return the table of waiting jobs without a date of start, with the reasons; None if there are
+    none.
+    """
     rows = [
         [
             job.id,
@@ -310,7 +318,7 @@ def _undated_table(jobs: Sequence[StartForecast]) -> PageTable | None:
 
 
 def _text(date: float, calendar: Calendar) -> str:
-    """Format a date at the site, to the minute."""
+    """Format a date (seconds since 1970) in the site's time zone, to the minute."""
     return calendar.text(60 * round((date - calendar.unix_start) / 60))[:16]
 
 
@@ -325,7 +333,9 @@ FORECASTS = {
 
 
 def _compared(classes: Sequence[Coverage]) -> dict[str, str]:
-    """Return the known ones of several forecasts."""
+    """Return the names of those kinds of forecasts (:data:`FORECASTS`) whose error is known, by
+    attribute of :class:`Coverage`.
+    """
     return {name: what for name, what in FORECASTS.items() if getattr(classes[0], name) is not None}
 
 
@@ -335,7 +345,9 @@ def _error_of(each: Coverage, name: str) -> float:
 
 
 def coverage_table(classes: Sequence[Coverage], moments: int) -> PageTable:
-    """Return the table of how accurate forecasts were, by class of jobs."""
+    """Return the table of how accurate forecasts of starts were, one row for each class of jobs;
+    ``moments`` is how many moments were tried.
+    """
     compared = _compared(classes)
     rows = [
         [
@@ -391,7 +403,7 @@ def backtest_page(
 
 
 def _summary(every: Coverage, promises: KeptPromises | None) -> list[str]:
-    """Return the results of a back-test in sentences."""
+    """Return the results of a back-test in sentences; ``every`` are those of all jobs."""
     interval = ""
     if every.coverage_80_interval is not None:
         low, high = every.coverage_80_interval
@@ -418,7 +430,8 @@ def _summary(every: Coverage, promises: KeptPromises | None) -> list[str]:
 
 
 def shares_before(told: Sequence[PastForecast]) -> list[tuple[float, float]]:
-    """Return how often jobs started before each quantile, uncalibrated and calibrated.
+    """Return for each level how many jobs (%) started before that quantile of their forecast: as
+    simulated, and as calibrated.
 
     In percent; in the order of the levels.
     """
@@ -429,7 +442,9 @@ def shares_before(told: Sequence[PastForecast]) -> list[tuple[float, float]]:
 
 
 def _calibration(told: Sequence[PastForecast]) -> PagePicture:
-    """Return the picture of how often jobs started before each quantile of their forecast."""
+    """Return the picture that compares each quantile's level with the share of jobs that started
+    before the quantile.
+    """
     title = "Starts by the dates that were told"
     chances, shares = 100.0 * np.array(LEVELS), np.array(shares_before(told))
 
@@ -453,7 +468,9 @@ def _calibration(told: Sequence[PastForecast]) -> PagePicture:
 
 
 def _levels_table(told: Sequence[PastForecast]) -> PageTable:
-    """Return the numbers of the calibration picture as a table."""
+    """Return the table of each quantile's level and the share of jobs that started before the
+    quantile.
+    """
     rows = [
         [f"{100 * level:.0f}", f"{drawn:.1f}", f"{calibrated:.1f}"]
         for level, (drawn, calibrated) in zip(LEVELS, shares_before(told), strict=True)
@@ -463,7 +480,7 @@ def _levels_table(told: Sequence[PastForecast]) -> PageTable:
 
 
 def _errors(classes: Sequence[Coverage]) -> PagePicture:
-    """Return the picture of median errors by class of jobs."""
+    """Return the picture of the median errors of the forecasts, by class of jobs."""
     title = "Median errors of forecasts of a start"
 
     def draw(directory: Path) -> dict[Path, str]:

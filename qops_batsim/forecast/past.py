@@ -77,18 +77,20 @@ class Past(NamedTuple):
 
     @property
     def ends(self) -> np.ndarray:
-        """Return the ends of jobs (seconds), NaN if unknown."""
+        """Return the jobs' ends (seconds), NaN where the start is not known."""
         ends: np.ndarray = self.starts + self.run_times
         return ends
 
     @property
     def waited_until(self) -> np.ndarray:
-        """Return when each job started, or was cancelled while waiting (s); NaN if unknown."""
+        """Return the date until which each job waited: of its start or cancellation (seconds), NaN
+        if unknown.
+        """
         return np.where(np.isnan(self.cancelled), self.starts, self.cancelled)
 
 
 def past_of(trace: Conversion) -> Past:
-    """Return the past of the machine whose log this is.
+    """Return the jobs of a machine's log in the form from which forecasts learn.
 
     A job without a limit counts as allowed to run as long as the longest limit; where no job has
     one, as long as the longest job ran: its own run time nobody knew. InputError if no job is left
@@ -98,7 +100,10 @@ def past_of(trace: Conversion) -> Past:
     widths = np.asarray(trace.workload.columns.processors, np.int64)
     run_times, asked = records["run_time"].astype(float), records["requested_time"].astype(float)
     if not ((run_times > 0) & (widths <= size)).any():
-        raise InputError(f"{trace.workload.source}: no job ran, so there is no past to learn from")
+        raise InputError(
+            f"{trace.workload.source}: no job that fits the machine has run; a log of jobs that "
+            "ran is expected"
+        )
     longest = (asked if (asked > 0).any() else run_times).max()
     waits = records["wait_time"].astype(float)
     starts = np.where(waits >= 0, records["submit_time"] + waits, np.nan)
@@ -131,13 +136,15 @@ def past_of(trace: Conversion) -> Past:
 
 
 def _names(records: Records, texts: Mapping[str, Words]) -> np.ndarray:
-    """Return an array with the user, application and partition of each record."""
+    """Return the user, application and partition of each record: one row for each record."""
     columns = [np.array(names_of(records, texts, field, "-1"), object) for field in FIELDS]
     return np.column_stack(columns)
 
 
 def _cancelled_jobs(records: Records, names: np.ndarray, limits: np.ndarray) -> list[Job]:
-    """Return the jobs cancelled while waiting, as a scheduler saw them."""
+    """Return the jobs that were cancelled while they waited, with the fields that a scheduler could
+    see.
+    """
     columns = (records[name].tolist() for name in ("submit_time", "requested_processors"))
     return [
         Job(f"cancelled-{place}", date, width, "", limit, None, {"user": user, "queue": queue})
@@ -148,7 +155,8 @@ def _cancelled_jobs(records: Records, names: np.ndarray, limits: np.ndarray) -> 
 
 
 def groups_of(names: np.ndarray, limits: np.ndarray, known: Past | None = None) -> np.ndarray:
-    """Return, for each job, the numbers of the groups that it is in: see :class:`Past`.
+    """Return the numbers of the groups of similar jobs (same user, application, limit, ...) that
+    each job belongs to: see :class:`Past`.
 
     Those of a past that is known already keep their numbers.
     """
@@ -164,7 +172,9 @@ def groups_of(names: np.ndarray, limits: np.ndarray, known: Past | None = None) 
 
 
 def _columns(names: np.ndarray, limits: np.ndarray) -> list[tuple[np.ndarray, ...]]:
-    """Return, for each kind of group, the columns whose values its jobs have in common."""
+    """Return, for each kind of group from the narrowest on, the columns (user, application, ...) in
+    which all its jobs agree.
+    """
     user, application, partition = names.T
     return [(user, application, limits), (user, application), (user,), (partition,)]
 
@@ -176,7 +186,8 @@ def _rows(columns: Sequence[np.ndarray]) -> Iterator[tuple[object, ...]]:
 def numbered(
     *columns: np.ndarray, known: Mapping[tuple[object, ...], int] = MappingProxyType({})
 ) -> np.ndarray:
-    """Number the rows of columns; rows that are equal in all columns share a number. O(rows).
+    """Give each row of the columns a number; rows that are equal in all columns get the same one.
+    O(rows).
 
     Rows that are known have their numbers, others greater ones.
     """
@@ -187,7 +198,8 @@ def numbered(
 
 
 class Habits:
-    """How much of their time limits jobs of each group used, among the jobs ended so far.
+    """Which shares of their time limits similar jobs have used, learned from the jobs that have
+    ended so far.
 
     Parameters
     ----------
@@ -209,7 +221,9 @@ class Habits:
             self._before.append((past.groups[order, level], self._shares[order]))
 
     def learn(self, rows: Iterable[int]) -> None:
-        """Learn from jobs that have ended, in the order of their ends."""
+        """Learn from jobs that have ended; ``rows`` are their row numbers in the past, in the order
+        of their ends.
+        """
         for row in rows:
             share = float(self._shares[row])
             for known, group in zip(self._used, self._groups[row].tolist(), strict=True):
@@ -218,7 +232,9 @@ class Habits:
                 known[group].append(share)
 
     def _latest(self, level: int, group: int) -> list[float]:
-        """Return the shares of their limits that the latest jobs of a group used, by end."""
+        """Return which shares of their limits the last ended jobs of a group used, in the order of
+        their ends.
+        """
         later = list(self._used[level].get(group, ()))
         groups, shares = self._before[level]
         first, last = np.searchsorted(groups, group), np.searchsorted(groups, group, side="right")
@@ -226,7 +242,7 @@ class Habits:
         return [*shares[first:last].tolist(), *later]
 
     def shares(self, groups: Sequence[int], beyond: float = 0.0) -> np.ndarray:
-        """Return which shares of their limits similar jobs used, in ascending order.
+        """Return which shares of their limits jobs like this one used, in ascending order.
 
         Where the narrowest group has few jobs, those of wider groups follow; a job counts in each
         of its groups, and the most similar ones several times.
@@ -257,7 +273,7 @@ WIDER = 2.0
 
 
 class Patience:
-    """How often waiting jobs are cancelled, by group and by wait so far.
+    """How often users cancel waiting jobs, by group of jobs and by how long a job has waited.
 
     A rate of a group (cancellations by hour of wait) is shrunk to that of the wider group as if it
     had :data:`WIDER` more of its cancellations: user, partition, all.
@@ -278,7 +294,9 @@ class Patience:
         self.cancels = bool(np.isfinite(past.cancelled).any())
 
     def learn(self, rows: np.ndarray) -> None:
-        """Learn from jobs that have started, or were cancelled while waiting."""
+        """Learn from jobs that have started or were cancelled while they waited; ``rows`` are their
+        row numbers in the past.
+        """
         past = self._past
         if not self.cancels or not len(rows):
             return
@@ -294,7 +312,8 @@ class Patience:
     def draw(
         self, rows: np.ndarray, waited: np.ndarray, draws: int, rng: np.random.Generator
     ) -> np.ndarray:
-        """Draw how much longer jobs wait before they are cancelled (s), by draw and job.
+        """Draw at random how many seconds from now each waiting job is cancelled: one row for each
+        draw, one column for each job.
 
         Infinite if never; ``waited`` is for how long they have waited (seconds).
         """
@@ -314,7 +333,9 @@ class Patience:
         return left
 
     def _rates(self, rows: np.ndarray) -> np.ndarray:
-        """Return how often jobs are cancelled (1/h), by job and class of wait."""
+        """Return how often waiting jobs are cancelled (per hour of wait), by job and by class of
+        wait so far.
+        """
         counts, hours = self._counts[-1][0], self._hours[-1][0]
         rates = np.broadcast_to(counts / np.maximum(hours, 1.0), (len(rows), len(counts)))
         for place in range(len(self._counts) - 2, -1, -1):

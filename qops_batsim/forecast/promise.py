@@ -57,7 +57,8 @@ def likely_ends(
     user: str = "",
     prices: Prices = Prices(),  # noqa: B008 - it is frozen
 ) -> list[LikelyEnd]:
-    """Return likely ends of jobs, with a deadline scheduler's answers to the same jobs.
+    """Forecast when new jobs will end under the machine's own scheduler; ``answers`` are a deadline
+    scheduler's quotes for the same jobs.
 
     Slowdowns that charges follow from are those of the history. See
     :func:`~qops_batsim.forecast.queue_forecast.forecast_queue`.
@@ -98,7 +99,8 @@ def _slowdowns(past: Past, prices: Prices) -> SlowdownTable:
 
 
 class KeptPromises(msgspec.Struct, frozen=True, kw_only=True):
-    """How many ends promised at 95 % to waiting jobs were kept; shares in percent.
+    """How many ends that were to be kept with a chance of 95 % were kept in a back-test; shares in
+    percent.
 
     Attributes
     ----------
@@ -123,7 +125,9 @@ class KeptPromises(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def kept_promises(told: Sequence[PastForecast], past: Past) -> KeptPromises | None:
-    """Return how many ends promised at 95 % would have been kept; None without any promise."""
+    """Return how many ends would have been kept if each forecast had promised its job an end with a
+    chance of 95 %; None without forecasts of that.
+    """
     told = [each for each in told if each.levels[_PLACE] < math.inf]
     if not told:
         return None

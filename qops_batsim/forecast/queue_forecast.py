@@ -73,7 +73,7 @@ class StartForecast(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class QueueForecast(msgspec.Struct, frozen=True, kw_only=True):
-    """The forecast of a queue at a date, and how it was made."""
+    """The forecast of the starts of all waiting jobs of a queue at a date, and how it was made."""
 
     source: str
     now: float
@@ -89,7 +89,9 @@ class QueueForecast(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class AskedJob(msgspec.Struct, frozen=True, kw_only=True):
-    """A job to be submitted: how many processors, and its time limit (seconds)."""
+    """A job that is not submitted yet and whose start is to be forecast: processors and time limit
+    (seconds).
+    """
 
     processors: int
     limit: float
@@ -99,7 +101,8 @@ class AskedJob(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ForecastBasis(NamedTuple):
-    """What forecasts of a machine's queue rest on.
+    """What the forecast of a machine's queue is made from: history, scheduler, random seed and
+    corrections.
 
     Attributes
     ----------
@@ -166,7 +169,9 @@ def forecast_queue(
 
 
 def _strangers(state: QueueState, past: Past) -> dict[str, int]:
-    """Count the queue's jobs of users that the history lacks: is it of another machine?"""
+    """Count the jobs of the queue whose users do not occur in the history, under the words in which
+    the forecast reports them; empty if there are none.
+    """
     known = {*past.names[: past.history, FIELDS.index("user")].tolist()}
     count = sum(job.user not in known for job in state.jobs if job.user)
     what = "of users whom the history does not know: run times are those of all users"
@@ -174,7 +179,9 @@ def _strangers(state: QueueState, past: Past) -> dict[str, int]:
 
 
 def queue_at(past: Past, moment: Moment) -> QueueState:
-    """Return the queue at a past moment, in seconds of the past; ids are rows of the past."""
+    """Return the queue at a past moment, in seconds of the past's clock; a job's id is its row
+    number in the past.
+    """
     rows = np.concatenate([moment.running, moment.waiting])
     jobs = [
         QueuedJob(
@@ -190,7 +197,8 @@ def queue_at(past: Past, moment: Moment) -> QueueState:
 
 
 def line_of(state: QueueState) -> tuple[list[QueuedJob], list[QueuedJob]]:
-    """Return the waiting jobs that can start, in the order of the line, and those that cannot.
+    """Return the waiting jobs of a queue that can start, in the order of their priority, and the
+    waiting jobs that cannot.
 
     Of an array, no more tasks can start than may run at once, with those that run.
     """
@@ -211,7 +219,7 @@ def line_of(state: QueueState) -> tuple[list[QueuedJob], list[QueuedJob]]:
 
 
 def _together(tasks: Sequence[QueuedJob]) -> QueuedJob:
-    """Return array tasks that wait for each other as one job, as squeue lists them."""
+    """Return waiting tasks of one array as a single job, named as squeue does: ``4711_[3-9]``."""
     spans: list[list[int]] = []
     for number in sorted(int(task.id.rpartition("_")[2]) for task in tasks):
         if spans and spans[-1][-1] == number - 1:
@@ -244,7 +252,8 @@ def _without_date(job: QueuedJob) -> StartForecast:
 def forecast_asked(
     state: QueueState, basis: ForecastBasis, asked: Sequence[AskedJob], *, draws: int = 50
 ) -> list[StartForecast]:
-    """Forecast the starts of jobs submitted now, each as if no other were submitted.
+    """Forecast the starts of jobs if they were submitted now, each as if it were the only one
+    submitted.
 
     Each is simulated by itself, as the last of the queue; run times of the others and what comes
     are drawn once for all of them. See :func:`forecast_queue`. InputError for a job that is wider
@@ -254,7 +263,7 @@ def forecast_asked(
 
 
 class SimulatedStart(NamedTuple):
-    """Simulated starts of a job to be submitted, in seconds of the history.
+    """Simulated starts of a job that is not submitted yet, in seconds of the history's clock.
 
     Its starts and run times, by draw; quantiles of the starts by :data:`LEVELS`, calibrated; and
     what is told of it.
@@ -269,7 +278,9 @@ class SimulatedStart(NamedTuple):
 def starts_of_asked(
     state: QueueState, basis: ForecastBasis, asked: Sequence[AskedJob], draws: int
 ) -> Iterator[SimulatedStart]:
-    """Yield the simulated starts of each job to be submitted: see :func:`forecast_asked`."""
+    """Simulate the starts of jobs if they were submitted now, and yield the result of each: see
+    :func:`forecast_asked`.
+    """
     for job in asked:
         most = state.processors
         accepted = f"a whole number from 1 to {most}, the size of the machine, is accepted"
@@ -302,7 +313,8 @@ def _short(seconds: float) -> str:
 
 
 def variants(asked: AskedJob, size: int) -> list[AskedJob]:
-    """Return a job with from half to twice the processors, and a quarter to twice the limit.
+    """Return variants of a job to compare: half, all and twice its processors, each with a quarter,
+    half, all and twice its time limit.
 
     Of a machine of that many processors, by processors and limit.
 
@@ -317,13 +329,15 @@ def variants(asked: AskedJob, size: int) -> list[AskedJob]:
 
 
 def anonymous(found: QueueForecast, aliases: Aliases) -> QueueForecast:
-    """Return a forecast in which numbers replace the users."""
+    """Return a forecast in which numbers replace user names."""
     change = msgspec.structs.replace
     return change(found, jobs=[change(job, user=aliases[job.user]) for job in found.jobs])
 
 
 class _Model:
-    """The jobs of a simulation (history, queue, jobs to be submitted) and how to forecast them."""
+    """The history, the queue and the jobs to be submitted, as one simulation, and the forecasts
+    from it.
+    """
 
     def __init__(self, state: QueueState, basis: ForecastBasis, asked: Sequence[AskedJob]) -> None:
         past, calendar, settings = basis.past, basis.calendar, basis.settings
@@ -334,8 +348,9 @@ class _Model:
         now, ends = self.moment.now, past.ends
         if not (ends <= now).any():
             raise InputError(
-                "the history does not tell when any of its jobs ended, so nothing can be learned "
-                "from it; one that tells dates of start (of SWF: waits) is expected"
+                "the history has no job that is known to have ended before the queue's date, so "
+                "nothing can be learned from it; a log with dates of start (in SWF: wait times) is "
+                "expected"
             )
         ended = np.argsort(ends, kind="stable")
         self.habits = Habits(everything, ended[ends[ended] <= now])
@@ -346,19 +361,23 @@ class _Model:
         self._seed = basis.seed
 
     def draw(self, draws: int) -> Drawn:
-        """Draw random futures of the queue."""
+        """Draw ``draws`` random futures of the queue: run times, arrivals and cancellations."""
         rng = np.random.default_rng(self._seed)
         return self.simulator.draw(self.moment, self.habits, draws, rng, self._patience)
 
     def levels(self, starts: np.ndarray) -> tuple[float, ...]:
-        """Return the calibrated quantiles of a job's starts (s), by :data:`LEVELS`."""
+        """Return the quantiles (s) of a job's start by :data:`LEVELS`, corrected as a back-test has
+        learned.
+        """
         drawn = quantiles(starts, LEVELS).tolist()
         return corrected(drawn, self._corrections, self.moment.now)
 
     def told(
         self, job: QueuedJob, starts: np.ndarray, planned: float, *, is_first: bool
     ) -> StartForecast:
-        """Return the forecast of a job from its simulated starts (seconds)."""
+        """Return the forecast of a job from its simulated starts and its start in the plan by time
+        limits (seconds).
+        """
         now = self.moment.now
         dates = [self._date(level) for level in self.levels(starts)]
         (first, last), (second, third) = INTERVALS
@@ -391,24 +410,26 @@ class _Model:
 
 
 class _Backtest(msgspec.Struct):
-    """The part of a back-test's JSON that is read."""
+    """The fields that are read from the JSON of a back-test."""
 
     scheduler: str
     corrections: Annotated[list[Correction], msgspec.Meta(min_length=_CLASSES, max_length=_CLASSES)]
 
 
 def read_corrections(path: Path, scheduler: str) -> list[Correction]:
-    """Read corrections from `queue backtest --json`; they must be of the same scheduler."""
+    """Read the corrections of forecasts that `queue backtest --json` wrote; raise InputError if
+    they are of another scheduler.
+    """
     try:
         found = msgspec.json.decode(read_bytes(path, what="a back-test"), type=_Backtest)
     except msgspec.DecodeError as error:
         raise InputError(
-            f"{path}: {error}; what `queue backtest --json` prints is expected"
+            f"{path}: {error}; the output of `queue backtest --json` is expected"
         ) from None
     if found.scheduler != scheduler:
         raise InputError(
-            f"{path}: scheduler is {shown(found.scheduler)}; a back-test of {shown(scheduler)}, "
-            "which decides here, is expected"
+            f"{path}: the back-test is of scheduler {shown(found.scheduler)}; one of "
+            f"{shown(scheduler)}, the scheduler of this forecast, is expected"
         )
     return found.corrections
 
@@ -416,7 +437,8 @@ def read_corrections(path: Path, scheduler: str) -> list[Correction]:
 def told_priorities(
     state: QueueState, settings: Mapping[str, Any]
 ) -> tuple[dict[str, float], Mapping[str, Any]]:
-    """Return the known priorities of waiting jobs, without age, and settings for all others.
+    """Return the waiting jobs' priorities by id, without the part for age, and Slurm options by
+    which all other jobs get the priority of a usual job.
 
     A queue has the sum of all factors of a job; the simulation adds age to the rest of it. Of other
     jobs, as those that arrive later, shares, QOS and partition are unknown: they get what the
@@ -448,15 +470,16 @@ def _with_queue(
     asked: Sequence[AskedJob],
     bases: Mapping[str, float],
 ) -> tuple[Past, Moment]:
-    """Return a past that ends with the queue's jobs, and the queue as rows of that past.
+    """Append the queue's jobs, then the new jobs ``asked``, to the history; return the result, and
+    the queue as row numbers in it.
 
     Jobs that are asked about are the last of those that wait; the bases of priorities are by id.
     """
     now = state.now - calendar.unix_start
     if now < past.submissions[past.history - 1]:
         raise InputError(
-            f"{state.source}: its date is {now:.0f} s by the clock of the history, before "
-            "the last job of the history; a queue of the same machine, after its history, "
+            f"{state.source}: the queue's date is {now:.0f} s on the clock of the history, before "
+            "the last submission there; a queue of the same machine, after its history, "
             "is expected"
         )
     running = [job for job in state.jobs if job.start is not None]
@@ -490,7 +513,9 @@ def _with_queue(
 
 
 def _submitted(asked: AskedJob, now: float, name: str = "asked") -> QueuedJob:
-    """Return a job to be submitted as a job of the queue, at a date (seconds since 1970)."""
+    """Return the new job as a waiting job of the queue that is submitted at ``now`` (seconds since
+    1970).
+    """
     return QueuedJob(
         id=name,
         processors=asked.processors,
@@ -503,6 +528,8 @@ def _submitted(asked: AskedJob, now: float, name: str = "asked") -> QueuedJob:
 
 
 def _fields(job: QueuedJob, bases: Mapping[str, float]) -> dict[str, object]:
-    """Return the fields of a job that a scheduler may read."""
+    """Return the job's fields that a scheduler may read: user, queue and, if it is in ``bases``,
+    priority.
+    """
     told = {"base_priority": bases[job.id]} if job.id in bases else {}
     return {"user": job.user, "queue": job.partition, **told}

@@ -63,8 +63,8 @@ def test_a_line_that_was_cut_off_is_left_out(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("lines", "message"),
     [
-        ((), "tells of no job"),
-        (("{}",), "line 1: .*what `live record` writes is expected"),
+        ((), "names no job"),
+        (("{}",), "line 1: .*a line that `live record` wrote is expected"),
         (('{"date":9,"starts":{"7":"soon"}}',), "line 1: "),
         (('{"date":9,"starts":{}}', '{"date":8,"starts":{}}'), "line 2: date is 8, before"),
     ],

@@ -138,5 +138,7 @@ def test_a_log_without_a_plan_is_explained_but_cannot_be_asked() -> None:
     assert (story.outcome, story.reason) == ("refused", "no processor is free")
     assert (story.earliest, story.cheapest) == (None, None)
     assert [each.job for each in story.in_the_way] == ["w0!A"]
-    with pytest.raises(InputError, match="scheduler 'hand.py:ByHand' has no plan that can be ask"):
+    with pytest.raises(
+        InputError, match="scheduler 'hand.py:ByHand' keeps no plan of starts, so it cannot be ask"
+    ):
         quote(done, 2, processors=1, run_time=3, prices=FREE)

@@ -167,7 +167,7 @@ HEADER = (
         (3, '{"event": "withdrawn", "date": 0, "job": "w0!A"}', "at 0 s an event of job"),
         (3, '{"event": "danced", "date": 1}', "line 4: Invalid value 'danced'"),
         (3, '{"event": "ended", "job": "w0!A"}', "line 4: .*missing required field `date`"),
-        (4, '{"event": "ended", "job": "w0!A", "date": -5}', "line 5: date -5 after"),
+        (4, '{"event": "ended", "job": "w0!A", "date": -5}', "line 5: date is -5 s, before"),
     ],
 )
 def test_damaged_lines(line: int, text: str, message: str, tmp_path) -> None:
@@ -194,7 +194,7 @@ def test_a_decision_may_be_dated_a_microsecond_before_what_it_answers(tmp_path) 
 
 
 @pytest.mark.parametrize(
-    ("version", "more"), [(9, ""), (2, "; run it again, version 2 was of rows")]
+    ("version", "more"), [(9, ""), (2, "; repeat the run, an older release wrote this log")]
 )
 def test_a_log_of_another_version(version: int, more: str, tmp_path) -> None:
     prefix = run_files("qops", workload_of(1, JOBS), tmp_path)
@@ -203,7 +203,7 @@ def test_a_log_of_another_version(version: int, more: str, tmp_path) -> None:
     first, *rest = path.read_text().splitlines()
     header = {**json.loads(first), "version": version}
     path.write_text("\n".join([json.dumps(header), *rest]))
-    told = f"line 1: .* version {version}; .* version 1, an event a line, is expected{more}$"
+    told = f"line 1: .* version {version}; .* version 1, is expected{more}$"
     with pytest.raises(InputError, match=told):
         read_history(prefix)
 

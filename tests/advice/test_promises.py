@@ -68,5 +68,7 @@ def test_a_drawn_case() -> None:
 
 def test_a_scheduler_without_promises_is_refused() -> None:
     for scheduler in ("conservative", "easy", "aroma"):
-        with pytest.raises(InputError, match=f"'{scheduler}' promises nothing; one that admits"):
+        with pytest.raises(
+            InputError, match=f"'{scheduler}' promises nothing; a scheduler that admits"
+        ):
             watched_scheduler(scheduler, {}, EarliestPromises())

@@ -285,7 +285,7 @@ def test_jobs_of_squeue_are_chosen_by_partition_account_and_reservation() -> Non
     assert ids(partition=("gpu",)) == ["1", "2"]
     assert ids(account=("b",), reservation=("all",)) == ["4"]
     assert ids(reservation=("course",)) == ["4"]
-    with pytest.raises(InputError, match="not the output of squeue"):
+    with pytest.raises(InputError, match="not the output of Slurm"):
         read_queue(b'{"jobs": []}', "q", processors=8, now=9.0, selection={"partition": ("a",)})
 
 
@@ -370,7 +370,7 @@ def test_what_is_no_queue_is_refused(data: object, message: str) -> None:
 
 def test_queues_that_cannot_be() -> None:
     running = {"id": 1, "processors": 5, "estimate": 9, "start": NOW}
-    with pytest.raises(InputError, match="'1': is given twice"):
+    with pytest.raises(InputError, match="'1': is listed twice"):
         ours(running, running)
     with pytest.raises(InputError, match="use 10 processors, more than the 8 of"):
         ours(running, {**running, "id": 2})
@@ -410,7 +410,7 @@ def test_odd_bytes_are_refused(content: bytes) -> None:
 
 
 def test_deep_and_large_queues_are_refused() -> None:
-    with pytest.raises(InputError, match="is no JSON"):
+    with pytest.raises(InputError, match="is not valid JSON"):
         read_queue(b'{"jobs": ' + b"[" * 100_000, "q")
     array = record(new_number, ["PENDING"], job_id=1, array_job_id=1, array_task_string="1-999999")
     with pytest.raises(InputError, match="ranges as .* of up to 100,000 tasks are expected"):

@@ -312,5 +312,5 @@ def test_a_fixed_start_that_maintenance_moves_is_refused(tmp_path) -> None:
     engine = EngineOptions(external_events=windows)
     history = read_history(run_files("qops", workload, tmp_path, engine=engine))
     assert quote(history, 2.0, processors=1, run_time=1).earliest is not None
-    with pytest.raises(InputError, match="job w0!A was promised a start at 20 s, and maintenance"):
+    with pytest.raises(InputError, match="job w0!A was promised a start at 20 s, but maintenance"):
         quote(history, 6.0, processors=1, run_time=1)

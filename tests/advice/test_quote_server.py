@@ -106,7 +106,7 @@ def test_quotes(ask: Ask) -> None:
         ("GET", "/quote?processors=4&time=-1", None, 400, "time is"),
         ("GET", "/quote?processors=9&time=60", None, 400, "a whole number from 1 to 8"),
         ("GET", "/quote?processors=%D9%A4&time=60", None, 400, "a whole number is expected"),
-        ("GET", "/quote?" + "a" * 2000, None, 400, "longer than 1,000"),
+        ("GET", "/quote?" + "a" * 2000, None, 400, "at most 1,000 are accepted"),
         ("GET", "/etc/passwd", None, 404, "is not known"),
         ("GET", "/quote?processors=1.5&time=1", None, 400, "a whole number is expected"),
         ("GET", f"/quote?processors={2**70}&time=1", None, 400, "a whole number is expected"),
@@ -128,7 +128,10 @@ def test_requests_that_are_refused(
 
 def test_pages_of_other_sites_are_not_answered(ask: Ask) -> None:
     status, answer = ask("GET", "/state", Origin="https://example.org")
-    assert (status, answer["error"]) == (403, "requests of web pages are not answered")
+    assert (status, answer["error"]) == (
+        403,
+        "requests from web pages (with a header Origin) are not answered",
+    )
     for host in ("example.org", "example.org:8080", "127.0.0.1.example.org", "[::1", ""):
         status, answer = ask("GET", "/state", Host=host)
         assert status == 421
@@ -225,7 +228,9 @@ def test_few_wait_in_line(asker: Callable[[], QueueAsker], monkeypatch: pytest.M
             answers = [pool.submit(ask, "GET", query) for _ in range(4)]
             # One is asked, one waits in line, and two are refused before the first goes on.
             refused = [each.result() for each in islice(as_completed(answers, 120), 2)]
-            assert refused == [(503, {"error": "too many requests"})] * 2
+            assert (
+                refused == [(503, {"error": "too many requests are waiting; try again later"})] * 2
+            )
             slow.go_on.set()
             statuses = sorted(each.result()[0] for each in answers)
     assert statuses == [200, 200, 503, 503]
@@ -275,7 +280,7 @@ def test_a_file_is_read_again_when_it_changes(tmp_path: Path) -> None:
         path.write_text("{")
         status, answer = ask("GET", "/quote?processors=4&time=60")
         assert status == 503
-        assert "queue.json: is no JSON" in answer["error"]
+        assert "queue.json: is not valid JSON" in answer["error"]
         path.unlink()
         assert "queue.json" in ask("GET", "/state")[1]["error"]
         path.write_text(json.dumps({**QUEUE, "processors": 9}))

@@ -127,9 +127,9 @@ DEFAULT = "             JOBID PARTITION     NAME     USER ST       TIME  NODES N
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        ("", "has no columns JOBID, STATE, CPUS, TIME_LIMIT, START_TIME of jobs"),
-        (DEFAULT, "has no columns JOBID, STATE"),
-        (SQUEUE.replace("TIME_LIMIT", "TIME"), "has no columns TIME_LIMIT of jobs"),
+        ("", "lacks the columns JOBID, STATE, CPUS, TIME_LIMIT, START_TIME;"),
+        (DEFAULT, "lacks the columns JOBID, STATE"),
+        (SQUEUE.replace("TIME_LIMIT", "TIME"), "lacks the columns TIME_LIMIT;"),
         (HEAD + "1|RUNNING|4\n", "line 2 is '1|RUNNING|4'; 18 columns"),
         (SQUEUE.replace("7|PENDING|2", "7|PENDING|two"), "line 4: CPUS is 'two'; a number"),
         (SQUEUE.replace("|1780003600|", "|soon|"), "line 4: START_TIME is 'soon'; a date as"),
@@ -138,7 +138,7 @@ DEFAULT = "             JOBID PARTITION     NAME     USER ST       TIME  NODES N
         (SQUEUE.replace("7|PENDING", "7|LOST"), "job_state is 'LOST'; a state of Slurm"),
         (SQUEUE.replace("|8|1|5:00", "|64|1|5:00"), "use 65 processors, more than the 32 of"),
         (SQUEUE.replace("1779999950", "1780999950"), "runs since 1780999950, after the queue's"),
-        (SCONTROL.replace("NumCPUs=8", ""), r"job 1 \('1'\) tells no CPUS"),
+        (SCONTROL.replace("NumCPUs=8", ""), r"job 1 \('1'\) has no field CPUS"),
         ("JobId=1\n   JobState=RUNNING\n", "job 1 is '1.*text of `scontrol show job`"),
         ("slurm_load_jobs error: Unable to contact slurm controller\n", "Slurm failed .*Unable"),
     ],

@@ -225,7 +225,7 @@ def test_a_backtest_tells_at_how_many_moments_jobs_waited(cli, tmp_path: Path) -
 @pytest.mark.parametrize(
     ("change", "told"),
     [
-        (("--calibration", "{queue}"), "what `queue backtest --json` prints is expected"),
+        (("--calibration", "{queue}"), "the output of `queue backtest --json` is expected"),
         (("--by-scheduler", "esay"), "esay"),
         (("--processors", "4"), "the running jobs use 6 processors, more than the 4"),
     ],
@@ -248,7 +248,7 @@ def test_a_history_without_starts_teaches_nothing(cli, queue: Path, tmp_path: Pa
     (tmp_path / "bare.swf").write_text(f"{head}1 0 -1 500 8 -1 -1 8 1000 -1 1 1 1 1 1 1 -1 -1\n")
     done = cli("queue", "starts", queue, "--history", tmp_path / "bare.swf", "--now", str(NOW))
     assert done.exit_code == 2
-    assert "does not tell when any of its jobs ended" in " ".join(done.err.split())
+    assert "has no job that is known to have ended" in " ".join(done.err.split())
 
 
 def test_a_queue_is_of_a_later_date_than_its_history(cli, log: Path, tmp_path: Path) -> None:
@@ -256,7 +256,7 @@ def test_a_queue_is_of_a_later_date_than_its_history(cli, log: Path, tmp_path: P
     queue.write_text(json.dumps({"processors": 8, "now": UNIX + 60, "jobs": []}))
     done = cli("queue", "starts", queue, "--history", log, "--now", str(UNIX + 60))
     assert done.exit_code == 2
-    assert "before the last job of the history" in " ".join(done.err.split())
+    assert "before the last submission there" in " ".join(done.err.split())
 
 
 def test_a_calibration_is_of_the_scheduler_that_decides(cli, queue, log, tmp_path: Path) -> None:
@@ -266,7 +266,7 @@ def test_a_calibration_is_of_the_scheduler_that_decides(cli, queue, log, tmp_pat
     asked = ("queue", "starts", queue, "--history", log, "--now", str(NOW))
     done = cli(*asked, "--calibration", kept)
     assert done.exit_code == 2
-    assert "scheduler is 'slurm'; a back-test of 'easy'" in " ".join(done.err.split())
+    assert "the back-test is of scheduler 'slurm'; one of 'easy'" in " ".join(done.err.split())
 
 
 def test_a_job_that_is_not_submitted_is_the_last_of_the_queue(cli, queue: Path, log: Path) -> None:

@@ -143,7 +143,7 @@ LISTS = {
 @pytest.mark.parametrize(
     ("nodes", "chosen", "told"),
     [
-        (None, ("short",), "runs in partition 'long', perhaps on nodes that are quoted"),
+        (None, ("short",), "runs in partition 'long', perhaps on nodes of the selected"),
         ("same", ("short",), "partitions long, short share nodes"),
         ("some", ("short",), "partitions long, short share nodes"),
         ("some", ("short", "long"), "are not one pool (long: 5 nodes, short: 8 nodes)"),

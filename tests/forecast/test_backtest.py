@@ -137,10 +137,10 @@ def test_a_backtest_is_of_jobs_that_waited_and_is_repeated_by_its_seed() -> None
 def test_a_history_without_waits_cannot_be_compared() -> None:
     rows = [(100.0 * n, 100.0 * n, 50.0, 60.0, 1) for n in range(20)]
     jobs = past(4, rows)
-    with pytest.raises(InputError, match="nothing ever waits"):
+    with pytest.raises(InputError, match="no job ever waits"):
         backtest(jobs, Simulator(jobs), moments=10, draws=10)
     unknown = jobs._replace(starts=np.full(20, np.nan))
-    with pytest.raises(InputError, match="tells of no job how long it waited"):
+    with pytest.raises(InputError, match="does not tell how long any job waited"):
         backtest(unknown, Simulator(unknown), moments=10, draws=10)
 
 
@@ -216,7 +216,7 @@ def test_what_slurm_expected_is_compared_where_it_is_known(tmp_path: Path) -> No
     # Moments can be of that time only.
     within, _ = backtest(jobs, Simulator(jobs), moments=10, draws=10, seed=5, span=(first, last))
     assert all(first <= each.now <= last for each in within)
-    with pytest.raises(InputError, match="a history that goes on until after them"):
+    with pytest.raises(InputError, match="a history that goes on until after the estimates"):
         backtest(jobs, Simulator(jobs), moments=10, draws=10, span=(9e9, 9.1e9))
-    with pytest.raises(InputError, match="tell of no job that waits"):
+    with pytest.raises(InputError, match="name no job that waits"):
         with_expected(every, jobs, expected, UNIX + 1e9)

@@ -75,7 +75,7 @@ def test_answers_are_of_all_of_a_job_and_of_a_user(latest: LatestForecast) -> No
     assert [job.id for job in latest.of_waiting(job="8_2")["jobs"]] == ["8_2"]
     assert [job.id for job in latest.of_waiting(user="bob")["jobs"]] == ["7"]
     assert latest.of_waiting(user="eve")["jobs"] == []
-    with pytest.raises(Problem, match="job '9' is not among those that wait") as refused:
+    with pytest.raises(Problem, match="job '9' is not among the waiting jobs") as refused:
         latest.of_waiting(job="9")
     assert refused.value.status_code == 404
     told = latest.of_new(Ask(processors=4, time=120.0), "ann")
