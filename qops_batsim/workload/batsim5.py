@@ -165,7 +165,7 @@ def _job(job: Job) -> dict[str, Any]:
 
 
 def _used(workload: Workload) -> list[str]:
-    """Return the names of profiles used by jobs or by used composed profiles, in order."""
+    """Return the names of profiles that jobs use, directly or in composed ones, in order."""
     todo = list(dict.fromkeys(job.profile for job in workload.jobs))
     used = set(todo)
     while todo:
@@ -222,7 +222,7 @@ def _losses(profiles: Mapping[str, Profile]) -> Iterator[str]:
 
 
 def aborts_of_batsim5(workload: Workload) -> dict[str, tuple[str, list[str]]]:
-    """Return what would make Batsim 5 abort: names of jobs or profiles, by the rule they break.
+    """Return what would make Batsim 5 abort: for each broken rule, the names of jobs or profiles.
 
     What :func:`format_batsim5` writes has no walltime of -1.
     """

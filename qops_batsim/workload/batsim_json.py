@@ -243,7 +243,9 @@ _ALWAYS = ("id", "subtime", "res", "profile", "walltime")
 
 
 def _count_names(values: Mapping[str, list[Any]], asked: Mapping[str, Sequence[Any]]) -> int:
-    """Return the number of field names in the jobs, if none is repeated, unknown or empty."""
+    """Return how many field names the text of the jobs has if no name is repeated, unknown or
+    empty.
+    """
     count = sum(len(column) - column.count(None) for column in values.values())
     return count + sum(map(len, asked.values()))
 

@@ -291,7 +291,7 @@ def _workload(log: Log, records: Records, processors: int, origin: float) -> Wor
 
 
 def _extras(log: Log, records: Records) -> list[list[str]]:
-    """Return further facts about jobs that the log has, by field, as text; "" if unknown."""
+    """Return the job fields that only some logs have (user, queue ...) as texts; "" if unknown."""
     extras = []
     for name in _NUMBERED_FIELDS if log.ids is None else ():
         column = records[name].tolist()
@@ -379,7 +379,7 @@ class Bounds(TypedDict, total=False):
 
 
 class LogWindow(msgspec.Struct, frozen=True, kw_only=True):
-    """A window of a log: from the first second to before the last, since its start.
+    """A window of a log: submissions from second ``begin`` to before ``end``, since its start.
 
     ``month`` is the calendar month that it was given as, ``calendar`` the wall clock that
     dates were read with.
@@ -633,7 +633,9 @@ def _choose_width(records: Records, field: str) -> None:
 
 
 def _set(field: str, value: int | str) -> Callable[[Records, Mask], None]:
-    """Return a repair that sets a field of wrong records to a number or another field."""
+    """Return a repair that sets a field of the wrong records to a number, or to another field's
+    value.
+    """
 
     def change(records: Records, wrong: Mask) -> None:
         records[field][wrong] = records[value][wrong] if isinstance(value, str) else value

@@ -129,7 +129,7 @@ def without_deadlines(workload: Workload) -> Workload:
 
 
 def users_with_deadline(workload: Workload, share: float, seed: int) -> frozenset[str]:
-    """Draw the ids of a share of the jobs (the number rounded to the nearest).
+    """Draw the share of jobs whose users set a deadline; return their ids.
 
     Each job has a random number of its own, made from seed and id; the least are taken.
     """
@@ -175,7 +175,7 @@ def early_deadlines_warning(workload: Workload, remedy: str = "") -> str:
 
 
 def recorded(choices: Any) -> dict[str, Any]:
-    """Return the options that matter, for the provenance; whole numbers have no fraction."""
+    """Return the options that had an effect, for a workload's provenance, as plain JSON values."""
     step: dict[str, Any] = _plain(msgspec.to_builtins(choices))
     if choices.artificial == "none" or choices.share == 1:
         del step["relaxation"]

@@ -60,7 +60,7 @@ def exact_estimates(workload: Workload) -> Workload:
 
 
 class ProfileTable:
-    """Builder of a new workload's profiles (``new``, by first use) from those of an old one."""
+    """Builds the delay profiles of a workload that is derived from another one."""
 
     def __init__(self, old: Mapping[str, Profile]) -> None:
         self._old = old
@@ -121,7 +121,7 @@ def with_deadline(job: Job, deadline: float | None, of_user: bool, *, workload: 
 
 
 class _Changed:
-    """The fields of a changed job, computed on demand."""
+    """Reads the fields of a changed job when they are first needed."""
 
     __slots__ = ("_job", "_qos")
 

@@ -461,7 +461,8 @@ def predictions(jobs: Sequence[Job], run_times: Sequence[float], ends: Sequence[
 
 
 def learned(jobs: Sequence[Job], ratios: Floats, ends: Sequence[float], risk: float) -> Floats:
-    """Return each prediction's learned margin; infinite while too few jobs are known. O(jobs²).
+    """Return the margin learned for each job's prediction; infinite while too few jobs have ended.
+    O(jobs²).
 
     ``ratios`` are run time over prediction. Were all of a kind, in any order, then the next one
     exceeded the k-th least of n with probability 1 - k / (n + 1) at most: so k is the least for

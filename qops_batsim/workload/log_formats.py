@@ -51,7 +51,7 @@ def published_tables() -> dict[str, dict[str, Any]]:
 
 
 def dialect_of(words: Sequence[str]) -> Mapping[str, Any]:
-    """Return the published log whose columns beyond SWF's 18 these words can be, {} if none."""
+    """Return the published log whose columns beyond SWF's 18 fit a line's words, else {}."""
     for each in published_logs().values():
         forms = each.get("beyond", ())
         if len(forms) == len(words) and all(map(re.fullmatch, forms, words)):
@@ -60,7 +60,7 @@ def dialect_of(words: Sequence[str]) -> Mapping[str, Any]:
 
 
 def profile_of(names: Iterable[str]) -> str | None:
-    """Return the name of a published log whose columns all are among these, or None."""
+    """Return the name of the published log whose columns are all among ``names``, or None."""
     found = set(names)
     known = published_tables().items()
     return next((name for name, each in known if found >= {*each["columns"].values()}), None)
@@ -87,7 +87,8 @@ def mark_of(header: str) -> str:
 
 
 def log_format(content: bytes) -> str:
-    """Return ``sacct``, ``json`` (of sacct), ``pbs``, ``batsim``, ``csv`` or ``swf``.
+    """Tell the format of a log: ``sacct``, ``json`` (of sacct), ``pbs``, ``batsim``, ``csv`` or
+    ``swf``.
 
     ``csv`` is any table in Parquet, and one with the columns of a published log; ``swf`` all else.
     """

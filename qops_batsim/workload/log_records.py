@@ -108,7 +108,7 @@ class RepairCount(msgspec.Struct, frozen=True, kw_only=True):
     def of_lines(
         cls, rule: str, description: str, lines: Sequence[int], choice: str = "drop"
     ) -> RepairCount:
-        """Return the count for lines that each stand for one job."""
+        """Make the count of a repair from its lines, each of which is one job."""
         return cls(rule=rule, description=description, choice=choice, jobs=len(lines), lines=lines)
 
 

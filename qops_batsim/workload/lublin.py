@@ -140,7 +140,9 @@ class ArrivalModel(msgspec.Struct, frozen=True, kw_only=True):
         return np.roll(shares / shares.mean(), FIRST_BUCKET - 1)
 
     def gaps(self, position: Floats) -> Floats:
-        """Draw gaps between arrivals at the mean rate (s) from a uniform random number a job."""
+        """Return gaps between arrivals (seconds) at the mean rate, from one uniform number for each
+        job.
+        """
         table = gamma_table(self.gap_shape, self.gap_scale)
         return np.exp(table.quantile(position * table.cdf(math.log(self.longest_gap))))
 
@@ -155,7 +157,9 @@ class ArrivalModel(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LublinModel(msgspec.Struct, frozen=True, kw_only=True):
-    """The three parts of the model, for a machine of ``processors``."""
+    """Lublin and Feitelson's model of sizes, run times and arrivals, for a machine of
+    ``processors``.
+    """
 
     processors: int
     sizes: SizeModel
@@ -206,7 +210,7 @@ def sample_submissions(
 
 
 def _period_factor(arrivals: ArrivalModel, first: float, last: float, period: float) -> float:
-    """Return the factor on all times that makes first to last submission last ``period``."""
+    """Return the factor on all submission times with which they span ``period`` seconds."""
 
     def clock_period(factor: float) -> float:
         ends = arrivals.to_clock(np.array([first, last]) * factor)

@@ -72,7 +72,8 @@ class NeedMix(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
 
 class FactorClass(NamedTuple):
-    """A class of jobs by length, and its lognormal factor: how long users are willing to wait.
+    """Jobs up to a length, and the lognormal factor of the time that their users are willing to
+    wait.
 
     It holds the jobs of at most ``up_to`` seconds that no earlier class holds; None: all others.
     The factor multiplies a job's own time. It has this ``median``; ``spread`` is the standard
@@ -212,7 +213,7 @@ def _deadline_by_need(
 def needed_by(
     choices: NeedChoices, calendar: Calendar | None, job_id: str, date: float, seconds: float
 ) -> float | None:
-    """Return the deadline by need of a single job (seconds), when the others are unknown.
+    """Return the deadline by need of one job (seconds), without knowing the other jobs.
 
     None if its user sets no deadline. Seed and id decide, as where all jobs are known, but for
     shares, which are exact only there.
@@ -234,7 +235,7 @@ def _recorded(choices: NeedChoices) -> dict[str, object]:
 
 
 def _needs(by_users: frozenset[str], choices: NeedChoices) -> dict[str, str]:
-    """Draw the need of each job with a user's deadline, with exact shares."""
+    """Draw the need (factor, hours, slack) of each job with a user's deadline, in exact shares."""
     ordered = sorted(by_users, key=lambda job_id: (_uniform(choices.seed, "need", job_id), job_id))
     to_hours = round(choices.mix.factor * len(ordered))
     to_slack = round((choices.mix.factor + choices.mix.hours) * len(ordered))

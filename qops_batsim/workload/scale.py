@@ -124,7 +124,7 @@ def _with_duplicates(
 
 
 def _sample(jobs: list[Job], seed: int) -> Iterator[tuple[Job, int, float]]:
-    """Yield jobs to duplicate without end: (job, number of the duplicate, submission).
+    """Yield, without end, the next job to duplicate: (job, number of the duplicate, submission).
 
     What comes first does not depend on how much is taken, so loads nest.
     """

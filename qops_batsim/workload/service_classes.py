@@ -247,7 +247,7 @@ def _class_of(queue: str, where: str) -> str:
 
 
 def _tasks(job: Job, choices: ClassChoices, workload: Workload) -> list[Job]:
-    """Return a job, or its tasks: 15 becomes 15t1, 15t2, …"""
+    """Split a job into tasks that start apart (15 becomes 15t1, 15t2, …), or return it whole."""
     if choices.tasks == TOGETHER:
         return [job]
     qos = {"application": job.id}

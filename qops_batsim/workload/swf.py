@@ -270,7 +270,7 @@ def _refuse(content: bytes, source: str, number: int, problem: str) -> NoReturn:
 
 
 def _width(rows: Sequence[str]) -> tuple[int, Mapping[str, Any]]:
-    """Return the number of columns (18, or as many as the first record has) and the dialect."""
+    """Return the number of columns (18, or those of the first record), and the log's dialect."""
     for row in rows:
         words = row.split() if len(row) <= _LONGEST_ROW else []
         if len(words) >= len(FIELDS) and all(

@@ -215,7 +215,7 @@ def read_partitions(
 def _sizes(
     trace: Conversion, steps: Sequence[tuple[float, int]], told: int
 ) -> list[tuple[float, int]]:
-    """Return a partition's number of processors from each date at which its nodes changed.
+    """Return (date, processors) of each change of a partition's size.
 
     Its size is that of the nodes that are ``told``, if any are, else of the most that were there at
     once; each is taken to have an equal part. One in a hundred may be a node that is seldom used.
@@ -305,7 +305,7 @@ def _log(rows: Rows, choices: Choices, kind: str, stored: Stored, source: str) -
 def _rows(
     stored: Stored, source: str, choices: Choices, kind: str, form: CsvForm | None = None
 ) -> Rows:
-    """Return the rows of jobs in a log; report an unfinished last line."""
+    """Read the rows of jobs in accounting; an unfinished last line is left out and reported."""
     rows = _rows_in(stored, source, choices, kind, form)
     content = stored.content
     if kind != "json" and not content.startswith(PARQUET) and not content.endswith(b"\n"):

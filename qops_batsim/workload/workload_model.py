@@ -91,7 +91,7 @@ class Workload(msgspec.Struct):
         return "<br>".join(map(escape, self._facts()))
 
     def _facts(self) -> list[str]:
-        """Return the facts shown in the short description."""
+        """Return the facts of the workload's short description (``repr``)."""
         count = len(self.jobs)
         facts = [f"{count:,} job{'' if count == 1 else 's'} on {self.processors:,} processors"]
         if count:
@@ -231,7 +231,9 @@ class JobColumns(NamedTuple):
 
     @property
     def are_usable(self) -> bool:
-        """Whether all jobs have values that a file may hold, apart from their requests. O(jobs)."""
+        """Whether all jobs have values that a workload file may hold; ``qos`` is not checked.
+        O(jobs).
+        """
         import numpy as np
 
         times, limits = self.submission_times, self.walltimes
@@ -253,7 +255,9 @@ class JobColumns(NamedTuple):
         return self.asked("checkpoint")
 
     def asked(self, name: str) -> np.ndarray:
-        """Return the numbers requested in a field of ``qos`` (float64), else infinity. O(jobs)."""
+        """Return each job's number in a field of ``qos`` (float64), infinite where missing.
+        O(jobs).
+        """
         import numpy as np
 
         found = np.full(len(self.ids), math.inf)

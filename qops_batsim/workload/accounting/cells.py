@@ -55,7 +55,7 @@ _INNER = "\x1f"
 
 
 def is_none(text: str) -> bool:
-    """Return whether a text means "no value".
+    """Return whether a cell's text means that it has no value (``None assigned``, ``(null)`` ...).
 
     >>> [is_none(text) for text in ("None assigned", " (null)", "NaT", "ada")]
     [True, True, True, False]
@@ -153,14 +153,18 @@ class Dates:
     missing: Booleans
 
     def not_before(self, others: Floats) -> Dates:
-        """Return the dates; ambiguous ones take the second meaning if the first is too early."""
+        """Return the dates, none before ``others``: a local date that a change of the clock repeats
+        is taken as the later one if the earlier is too early.
+        """
         wrong = (self.later > 0) & (self.values < others)
         values = np.where(wrong, self.values + self.later, self.values)
         return Dates(values, self.later, self.missing)
 
 
 def _in_zone(local: Floats, zone: ZoneInfo) -> tuple[Floats, Floats, Booleans]:
-    """Return UTC seconds, by how much second meanings are later, and which dates do not exist."""
+    """Convert local dates to UTC seconds; also return by how much the second meaning of repeated
+    dates is later, and which dates a change of the clock skips.
+    """
     # Clocks are changed at whole quarters of an hour.
     quarters, which = np.unique(local // _QUARTER, return_inverse=True)
     first, second = _offsets(quarters * _QUARTER, zone)[:, which]
@@ -168,7 +172,9 @@ def _in_zone(local: Floats, zone: ZoneInfo) -> tuple[Floats, Floats, Booleans]:
 
 
 def _offsets(local: Floats, zone: ZoneInfo) -> Floats:
-    """Return the UTC offsets of local dates in their first and second meaning, shape (2, dates)."""
+    """Return the UTC offsets of local dates, shape (2, dates): as the first and as the second of
+    two moments with that clock time.
+    """
     begin = datetime(1970, 1, 1)
     offsets = np.zeros((2, len(local)))
     for place, seconds in enumerate(local.tolist()):
@@ -364,7 +370,8 @@ def _split(
     forms: Mapping[str, str],
     refuse: _Refuse,
 ) -> tuple[_Cells, list[int]]:
-    """Return the cells of the rows of a table without quotes, and which lines were joined.
+    """Split a table without quotes into cells; return also which lines were joined to the row
+    before.
 
     Where columns are in ``texts``, lines that are no rows may be parts of these.
     """
@@ -447,7 +454,9 @@ class _BrokenRows:
         ]
 
     def repaired_rows(self, odd: Booleans) -> tuple[dict[int, str], list[int]]:
-        """Return the repaired rows by first line, and the further lines that each row took up."""
+        """Return the repaired rows by their first line, and the numbers of the lines joined to
+        them.
+        """
         found: dict[int, str] = {}
         joined: list[int] = []
         last = done = 0
@@ -472,7 +481,9 @@ class _BrokenRows:
         return {place: row for place, row in found.items() if row}, joined
 
     def _may_be_cut(self, line: str, last: int, done: int) -> bool:
-        """Return whether a line may be the first cell of a row that a line break has cut."""
+        """Return whether a line may be the beginning of a row that a line break has cut in its
+        first cell.
+        """
         if self.most == 1 or not _CUT.fullmatch(line):
             return self.most == 1 and self.first.fullmatch(line) is not None
         numbers = [re.match("[0-9]*", each) for each in (line, self.rows[last])]

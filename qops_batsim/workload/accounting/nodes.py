@@ -63,7 +63,7 @@ class NodeSizes(dict[str, dict[str, int]]):
         return {name: dict.fromkeys(nodes, (0.0, 1.0)) for name, nodes in self._nodes.items()}
 
     def refuse_cut(self, partitions: Iterable[str], *, alike: bool = False) -> None:
-        """Refuse a choice of only some partitions of a pool: jobs of the others use the same nodes.
+        """Raise an InputError if only some of the partitions that share nodes are chosen.
 
         Asked for ``alike``, refuse those as well that have not all the same nodes, since no plan
         keeps their jobs apart.

@@ -220,7 +220,7 @@ def _slots(text: str) -> int:
 
 
 def _chunks(text: str, each: str, default: int = 1) -> list[tuple[int, int]]:
-    """Return (count, size) of each part of a request such as ``2:ppn=8+1:ncpus=4``."""
+    """Return (count, size) of each part of a resource request such as ``2:ppn=8+1:ncpus=4``."""
     found = []
     for part in filter(None, text.split("+")):
         count = re.match(r"(\d{1,6})(?::|$)", part)

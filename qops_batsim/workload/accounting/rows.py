@@ -332,7 +332,7 @@ class Rows:
             self.take(~gone)
 
     def _beside(self, partitions: Sequence[str]) -> str:
-        """Return in words which other partitions had jobs on the same nodes; "" if none had."""
+        """Return a text on other partitions that had jobs on the same nodes; "" if none had."""
         pools = [set(each) for each in pools_of(node_spans(self))]
         beside = {name for each in pools if each & {*partitions} for name in each - {*partitions}}
         return f", though on the same nodes ({', '.join(sorted(beside))})" if beside else ""
@@ -536,7 +536,7 @@ def _select(rows: Rows, choices: Choices) -> Rows:
 
 
 def _expand(rows: Rows) -> None:
-    """Give each waiting task of an array a row of its own."""
+    """Split each row of waiting array tasks into one row for each task."""
     copies = np.ones(len(rows.ids), np.int64)
     for place, tasks in rows.tasks.items():
         copies[place] = len(tasks or ())
@@ -632,7 +632,9 @@ def settle(rows: Rows, choices: Choices) -> None:
 
 
 def _join(rows: Rows, stretches: list[int]) -> float:
-    """Merge a resized job's stretches into the last one; return the processor-seconds added."""
+    """Merge the rows of a resized job into the last one; return the processor-seconds that this
+    adds.
+    """
     last = stretches[-1]
     rows.run_times[last] = rows.own_times[stretches].sum()
     rows.suspended[last] = rows.suspended[stretches].sum()
@@ -675,7 +677,8 @@ def _merge(rows: Rows) -> None:
 
 
 def binding_sizes(rows: Rows, rates: Mapping[str, tuple[int, int]]) -> tuple[Floats, str]:
-    """Return each job's size in cores by its binding resource, and the rule in words.
+    """Return each job's size in cores, at least those that belong to its GPUs, and the rule as
+    text.
 
     A job of 1 core and 8 GPUs on nodes of 64 cores and 8 GPUs takes a node: 64 cores. The cores
     that belong to a GPU are those of its partition over its GPUs: both by partition.
@@ -698,7 +701,7 @@ def binding_sizes(rows: Rows, rates: Mapping[str, tuple[int, int]]) -> tuple[Flo
 def _cores_and_gpus(
     rows: Rows, run_times: Floats, nodes: NodeSizes | None
 ) -> dict[str, tuple[int, int]]:
-    """Return cores and GPUs of each partition with GPUs: its own, or the most in use.
+    """Return (cores, GPUs) of each partition with GPUs: of its nodes, else the most in use at once.
 
     As ``nodes`` have them, else the most of both in use at once.
     """

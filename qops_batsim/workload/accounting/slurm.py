@@ -149,7 +149,7 @@ _OTHERS = {"memory": r"\bmem=", "licenses": r"\blicense/", "burst buffers": r"\b
 
 
 def _not_counted(table: TextTable, by: str) -> dict[str, Booleans]:
-    """Return, by name of each resource that is not counted, which jobs requested or had it."""
+    """Return, for each resource that job sizes do not count, which jobs requested or had it."""
     looked = _OTHERS if by in ("gpus", "binding") else {**_OTHERS, "GPUs": r"\bgres/gpu"}
     columns = [table.column(name) for name in ("AllocTRES", "ReqTRES") if name in table]
     found = {}
@@ -362,7 +362,7 @@ _TOLD = (
 
 
 def _cells_of(job: Mapping[str, Any], words: Callable[[str], str]) -> list[str]:
-    """Return a JSON job's cells, one for each column of :data:`_TOLD`."""
+    """Return the cells of a job in sacct's JSON, one for each column of :data:`_TOLD`."""
     job_id, time = slurm_job_id(job), job.get("time")
     if job_id == "0" or not re.fullmatch(_ID, job_id):
         raise InputError(f"job_id is {shown(job_id)}; {_JOBS_EXPECTED} is expected")
