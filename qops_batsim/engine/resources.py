@@ -103,13 +103,13 @@ class Machine:
             found = self._storages[0]
         if found is None:
             raise InputError(
-                f"storage {shown(label)} was mapped to no host; in storage_mapping, one of the "
-                f"{len(self._storages)} storage hosts is expected"
+                f"storage {shown(label)} was mapped to no host; a storage host is expected in "
+                f"storage_mapping (the platform has {len(self._storages)})"
             )
         if found not in self._storages:
             raise InputError(
                 f"storage {shown(label)} was mapped to host {found}, which is no storage host; "
-                f"one of the {len(self._storages)} storage hosts is expected"
+                "a storage host of the platform is expected"
             )
         return found
 

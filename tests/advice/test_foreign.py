@@ -112,7 +112,7 @@ def test_a_scheduler_in_a_file_is_asked() -> None:
         assert answer.granted is not None
         assert (answer.granted.deadline, answer.granted.start) == (14, 8)
     Path("mine.py").write_text(ON_TIME + "\n")
-    with pytest.raises(InputError, match="scheduler 'mine.py:OnTime' has changed since"):
+    with pytest.raises(InputError, match="scheduler 'mine.py:OnTime': its file has changed since"):
         quote(done.prefix, 5, processors=1, run_time=2, prices=FREE)
     assert quote(done, 5, processors=1, run_time=2, prices=FREE).admitted
 
