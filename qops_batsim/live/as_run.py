@@ -37,9 +37,10 @@ from qops_batsim.workload.workload_model import Workload, delay_profile
 
 
 def export_run(journal: Journal, prefix: Path, *, code: AllowedCode = ()) -> list[Path]:
-    """Write the files of a run with all ended or refused jobs.
+    """Write a run's files, named PREFIX_…, for the ended and refused jobs of a live journal.
 
-    Its scheduler decides once more; one that lies in a file has to be allowed by ``code``.
+    The scheduler decides once more, to fill the decision log. If it is defined in a file,
+    ``code`` must allow that file to run. Returns the paths written.
     """
     about = journal.begun
     module = make_scheduler(scheduler_of_data(about.scheduler, code), about.options)
@@ -90,7 +91,7 @@ def export_run(journal: Journal, prefix: Path, *, code: AllowedCode = ()) -> lis
 
 
 def _events(journal: Journal) -> tuple[list[ExternalEvent], dict[str, float]]:
-    """Return when hosts were away, and when users cancelled jobs, by id (seconds)."""
+    """Return when nodes left and returned, and by run, when waiting jobs were withdrawn (s)."""
     events, cancelled = [], {}
     for _, told, _ in journal.messages():
         for each in told.events:
@@ -111,13 +112,13 @@ def has_run(entry: Entry) -> bool:
 
 
 def _dates(entry: Entry) -> tuple[float, float]:
-    """Return start and end of a run (seconds since 1970)."""
+    """Return a run's start and end (seconds since 1970), the best known dates if one is missing."""
     start = entry.start or entry.ordered or entry.known
     return start, max(entry.end or start, start)
 
 
 def _ended(journal: Journal, entries: Sequence[Entry]) -> EndedJobs:
-    """Return the ended jobs in the columns of an engine's output."""
+    """Return the ended and refused jobs in the columns that the embedded engine writes to files."""
     about = journal.begun
     places = {name: place for place, name in enumerate(about.nodes)}
     dates = [_dates(each) if has_run(each) else (np.nan, np.nan) for each in entries]
@@ -147,7 +148,7 @@ def _ended(journal: Journal, entries: Sequence[Entry]) -> EndedJobs:
 
 
 def _run_time(entry: Entry) -> float:
-    """Return how long a job's run took (seconds); its time limit if it never ran."""
+    """Return how long a job's run took (seconds), or the job's time limit if it never ran."""
     if not has_run(entry):
         return entry.limit or SHORTEST
     start, end = _dates(entry)
@@ -157,9 +158,10 @@ def _run_time(entry: Entry) -> float:
 def ended_workload(
     journal: Journal, entries: Sequence[Entry], judged: Container[str] = ()
 ) -> Workload:
-    """Return the jobs as a workload with their actual run times.
+    """Return the ended jobs as a workload with the run times that they really had.
 
-    Those that are judged have the deadline that was asked for, also where it was given up.
+    Runs named in ``judged`` get the deadline that their user asked for, even if it was given
+    up.
     """
     about = journal.begun
     runs = [

@@ -68,33 +68,35 @@ PROFILE = "unknown"
 
 
 class Book:
-    """Jobs as the scheduler knows them, with their last observed states.
+    """Tracks the jobs of a live scheduler: turns what changed between two polls into events.
 
     Parameters
     ----------
     about
-        What the journal is of.
+        The settings of the journal.
     entries
-        The runs that are not gone.
+        The journal's runs that are not gone.
     count_runs
-        Returns how many runs of a job were known before.
+        Returns how many runs of a job the journal has.
     keeps_refused
-        Whether a refused job waits on without a deadline.
+        Whether a refused job goes on waiting, without a deadline.
     takes_best_effort
-        Whether jobs without deadline are decided about; else they are somebody else's.
+        Whether the scheduler decides about jobs without a deadline; else Slurm does.
     tells_others
-        Whether the module can be told of running jobs; else their nodes are away until they end.
+        Whether the scheduler can be told of running jobs that others started; else their nodes
+        are away until these jobs end.
 
     Attributes
     ----------
     changed
-        Runs that differ from what is written, by id; whoever writes them clears it.
+        Runs that differ from those in the journal, by id; cleared once they are written there.
     orders
-        What is to be done: kind, run and detail; likewise.
+        New orders, as (kind, run, detail); cleared once they are written.
     alarms
-        What an operator should know; likewise.
+        Texts that an operator should read; cleared once they are written.
     behind
-        Tasks that wait for others of their array at this poll, and how many of it may run at once.
+        Array tasks that wait for other tasks of their array, with the number of tasks that may
+        run at once.
     """
 
     def __init__(
@@ -125,7 +127,7 @@ class Book:
         self.behind: dict[str, int] = {}
 
     def recall(self, events: Sequence[Event], decisions: Sequence[Decision]) -> None:
-        """Restore from an earlier message which hosts are away and which calls were requested."""
+        """Restore, from one recorded message, which hosts are away and which calls are due."""
         for event in events:
             if isinstance(event, Notify) and event.type in (MACHINES_AWAY, MACHINES_BACK):
                 hosts = HostSet.parse(str(event.fields["resources"]))
@@ -136,17 +138,17 @@ class Book:
         self._ask_calls(decisions)
 
     def standing(self, module: msgspec.Raw) -> LiveStanding:
-        """Return a snapshot: what the next process must know apart from the open runs."""
+        """Return a snapshot for the next process: encoded scheduler, hosts away, calls due."""
         away, gone = str(self._away), str(self._gone)
         return LiveStanding(module=module, away=away, gone=gone, calls=self._calls)
 
     def go_on(self, standing: LiveStanding) -> None:
-        """Continue from a snapshot."""
+        """Restore the hosts that are away and the calls that are due from a snapshot."""
         self._away, self._gone = HostSet.parse(standing.away), HostSet.parse(standing.gone)
         self._calls = list(standing.calls)
 
     def waiting(self) -> list[Entry]:
-        """Return the runs that wait for a start decision."""
+        """Return the jobs that wait for the scheduler to start them."""
         return [each for each in self.jobs.values() if each.phase == "waiting"]
 
     # What is seen
@@ -159,9 +161,10 @@ class Book:
         *,
         may_refuse: bool = True,
     ) -> list[Event]:
-        """Return the events since the last poll (``now`` in seconds since 1970).
+        """Return what changed since the last poll, as events for the scheduler.
 
-        While nobody may be refused, new requests for a deadline wait, held, and are not told yet.
+        ``now`` is in seconds since 1970. Unless ``may_refuse``, new jobs with a deadline
+        are held, and the scheduler hears of them at a later poll.
         """
         self._may_refuse = may_refuse
         seen = {job.id: job for job in jobs}
@@ -190,7 +193,7 @@ class Book:
         return events
 
     def _meet(self, job: SeenJob, now: float, siblings: int = 0) -> Iterator[Event]:
-        """Add a job that is new to the book, given how many tasks of its array the book has."""
+        """Add a job seen for the first time; ``siblings`` counts the known tasks of its array."""
         asks = self.deadline_of(job) is not None
         is_behind = job.is_ready and 0 < job.throttle <= siblings
         if job.phase is JobPhase.RUNNING:
@@ -209,7 +212,10 @@ class Book:
             yield from self._submit(self.new_entry(job, now), job)
 
     def _joined(self, entry: Entry, now: float) -> Iterator[Event]:
-        """Yield that a job started by somebody else runs, on nodes that no other job has."""
+        """Add a running job that others started; yield the event that names its nodes.
+
+        Nodes that another running job has are not named.
+        """
         hosts = self._hosts_of(entry.hosts) - self._away
         for each in self.jobs.values():
             if each.phase in ("starting", "running"):
@@ -227,7 +233,7 @@ class Book:
         yield Notify.of(JOB_RUNS, **told)
 
     def new_entry(self, job: SeenJob, now: float, **further: object) -> Entry:
-        """Create the entry of a job first seen now."""
+        """Create the journal entry of a job's next run; ``further`` sets other fields of it."""
         number = self._count_runs(job.id)
         name = f"{WORKLOAD}!{job.id}"
         deadline = self.deadline_of(job)
@@ -251,7 +257,9 @@ class Book:
         )
 
     def deadline_of(self, job: SeenJob) -> float | None:
-        """Return a job's deadline (seconds since 1970); -1 if its user's text is no date."""
+        """Return the deadline a job asks for (s since 1970), or -1 if its comment has no valid
+        date.
+        """
         text = job.asks.get("deadline")
         if text is None:
             return job.manager_deadline
@@ -269,7 +277,10 @@ class Book:
             self.orders.append(("hold", entry, ""))
         try:
             if entry.deadline == -1.0:
-                raise InputError(f"deadline={job.asks['deadline']} is no date")
+                raise InputError(
+                    f"deadline={job.asks['deadline']} in the comment is no date; a date as "
+                    "2026-12-01T08:00, or seconds since 1970, is expected"
+                )
             told = JobSubmitted(entry.run, self.job_of(entry))
         except InputError as error:  # What one user writes must not end what all others rely on.
             entry.deadline = entry.asked = entry.tolerance = None
@@ -279,20 +290,20 @@ class Book:
             return
         yield from self._unless_too_wide(entry, told)
 
-    def _unless_too_wide(self, entry: Entry, told: Event) -> Iterator[Event]:
-        """Yield a submission, unless the job has no deadline and is too wide for the machine.
+    def _unless_too_wide(self, entry: Entry, submission: Event) -> Iterator[Event]:
+        """Yield a job's submission, unless it has no deadline and wants more nodes than exist.
 
-        That waits, as in Slurm: a scheduler would refuse it.
+        Such a job waits, as in Slurm: a scheduler would refuse it.
         """
         size = len(self._about.nodes)
         if entry.deadline is not None or entry.nodes <= size:
-            yield told
+            yield submission
             return
         wide = Refusal(kind=RefusalKind.TOO_WIDE, processors=entry.nodes, machine_size=size)
         entry.reason, entry.is_untold = sentence(wide), True
 
     def job_of(self, entry: Entry) -> Job:
-        """Return a run as a job for the scheduler (seconds since the origin)."""
+        """Return a run as the job that the scheduler is told of (dates in s since second 0)."""
         fields: dict[str, object] = {
             "id": entry.run,
             "subtime": self._seconds(entry.submitted),
@@ -320,7 +331,9 @@ class Book:
         source: str,
         made_of: Mapping[str, object] = MappingProxyType({}),
     ) -> Workload:
-        """Return runs as a workload, given each run's job id there and run time (seconds)."""
+        """Make a workload of runs, each given as (entry, job id in the workload, run time in
+        seconds).
+        """
         jobs, profiles = [], {}
         for entry, job_id, run_time in runs:
             name, profile = delay_profile(max(run_time, SHORTEST))
@@ -334,7 +347,7 @@ class Book:
         return round(date - self._about.origin, 6)
 
     def _follow(self, entry: Entry, job: SeenJob | None, now: float) -> Iterator[Event]:
-        """Yield the events of a run."""
+        """Compare a known run with its job in the last poll; yield what happened, as events."""
         if not entry.is_ours:
             changed = job is not None and (job.limit, [*job.hosts]) != (entry.limit, entry.hosts)
             if job is None or job.phase is not JobPhase.RUNNING or changed:
@@ -405,7 +418,7 @@ class Book:
             yield Notify.of(JOB_CANCELLED, job_id=entry.run)
 
     def _started_elsewhere(self, entry: Entry, job: SeenJob, now: float) -> Iterator[Event]:
-        """Treat a job that this program has not started as somebody else's."""
+        """Withdraw a waiting or refused job that somebody else has started, and plan around it."""
         self.alarms.append(f"job {entry.job} was started by somebody else; it is planned around")
         if entry.phase == "waiting":
             yield from self._withdrawn(entry, None, now)
@@ -414,7 +427,7 @@ class Book:
         yield from self._meet(job, now)
 
     def _end(self, entry: Entry, job: SeenJob | None, now: float, outcome: str) -> Iterator[Event]:
-        """Yield that a run has left its hosts."""
+        """Close a run that has left its hosts, and yield its end."""
         entry.is_withdrawn = job is not None and job.is_cancelled and not entry.is_victim
         self._close(entry, job, now, outcome)
         yield JobCompleted(entry.run, entry.outcome, 0, self._hosts_of(entry.hosts))
@@ -422,7 +435,7 @@ class Book:
             yield JobKilled([entry.run])
 
     def _requeued(self, entry: Entry, job: SeenJob, now: float) -> Iterator[Event]:
-        """Yield the end of a run that was requeued, and what follows for its job."""
+        """Yield the end of a requeued job's run, then the submission of its next run."""
         yield from self._end(entry, None, now, COMPLETED_KILLED)
         again = self._again(entry, job, now)
         if entry.is_victim:
@@ -435,12 +448,12 @@ class Book:
             yield from self._submit(again, job)
 
     def _again(self, entry: Entry, job: SeenJob, now: float) -> Entry:
-        """Return the next run of a requeued job, which keeps the job's promise."""
+        """Return the entry of a requeued job's next run, which keeps the job's promise."""
         kept = {"promise": entry.promise, "asked": entry.asked, "deadline": entry.deadline}
         return replace(self.new_entry(job, now), **kept)
 
     def _close(self, entry: Entry, job: SeenJob | None, now: float, outcome: str = "") -> None:
-        """Remove a run from the book."""
+        """Mark a run as gone, with its end and final state, and stop tracking it."""
         entry.phase = "gone"
         entry.outcome = outcome or (job.outcome if job is not None else "COMPLETED_SUCCESSFULLY")
         if job is not None and job.start is not None and entry.outcome != REJECTED:
@@ -457,7 +470,9 @@ class Book:
         self.jobs[entry.job] = self._runs[entry.run] = self.changed[entry.run] = entry
 
     def _hosts(self, nodes: Mapping[str, NodeState]) -> Iterator[Event]:
-        """Yield which hosts have left or returned, counting nodes that others use as away."""
+        """Yield which hosts have left or returned; nodes of jobs not told to the scheduler are
+        away.
+        """
         away = self._hosts_of([name for name, state in nodes.items() if state is NodeState.AWAY])
         there = self._hosts_of([name for name, state in nodes.items() if state is NodeState.THERE])
         self._gone = (self._gone | away) - there
@@ -480,7 +495,7 @@ class Book:
     # What is decided
 
     def carry_out(self, decisions: Sequence[Decision], now: float) -> list[Event]:
-        """Turn decisions into orders; return events to report to the scheduler at once."""
+        """Turn decisions into orders to Slurm; return events to tell the scheduler at once."""
         again: list[Event] = []
         for each in decisions:
             if isinstance(each, ExecuteJob):
@@ -505,7 +520,10 @@ class Book:
         return again
 
     def _rejected(self, entry: Entry, now: float) -> Iterator[Event]:
-        """Refuse a job, or let it wait without a deadline if it had a promise before."""
+        """Refuse a rejected job, or let it wait without a deadline if refused jobs are kept.
+
+        A job that once had a promise waits as well.
+        """
         entry.answer, entry.answered = "refused", now
         waits = self._keeps_refused or entry.promise is not None
         if entry.deadline is None or not waits:
@@ -539,7 +557,7 @@ class Book:
 
 
 def _seconds_in(text: str, zone: ZoneInfo) -> float:
-    """Parse a user's date (a number or ISO format) to seconds since 1970."""
+    """Parse a user's date (a number, or ISO format, by default in ``zone``) to s since 1970."""
     try:
         return float(text)
     except ValueError:
@@ -548,7 +566,7 @@ def _seconds_in(text: str, zone: ZoneInfo) -> float:
 
 
 def _number_in(text: str | None) -> float | None:
-    """Parse a user's number: None if empty, NaN if it is something else."""
+    """Parse a number that a user wrote; None without a text, NaN if it is no number."""
     try:
         return None if text is None else float(text)
     except ValueError:

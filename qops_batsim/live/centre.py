@@ -55,42 +55,44 @@ MOST_REFUSED = 5
 
 
 OTHER_VERSION = (
-    "the version of the package that made the journal is expected, or a new journal "
-    "(live release-all first)"
+    "use the version of qops-batsim that made the journal, or begin a new journal "
+    "(`live release-all` first)"
 )
 
 
 class _Rehearsed(Exception):
-    """Raised to end a step that only shows what it would do."""
+    """Raised to undo what a dry run has written to the journal."""
 
 
 class LiveCentre:
-    """Lets a scheduler decide for a resource manager, with a journal.
+    """Runs a scheduler on a real machine: polls Slurm, asks the scheduler, and sends its orders.
 
     Parameters
     ----------
     manager
-        What is decided for; in the mode ``shadow`` a
+        The resource manager whose jobs are decided about; in the mode ``shadow`` a
         :class:`~qops_batsim.live.shadow.ShadowManager`.
     journal
-        Opened for writing.
+        The journal, opened for writing.
     about
-        What a new journal is begun with, but for nodes and origin; None for one that has begun.
+        Settings for a new journal (nodes and origin are filled in); None for one that has begun.
     forget_after
-        Number of messages after which the scheduler restarts from its snapshot, if it can: what has
-        ended is forgotten, and a later process begins there.
+        Number of messages after which the scheduler restarts from its snapshot, if it can: ended
+        jobs are forgotten, and a later process begins at the snapshot.
     resend
         Time without effect after which an order is sent again (seconds).
+    keeps_refused, takes_best_effort
+        See :class:`~qops_batsim.live.book.Book`.
     clock, uptime
         Return seconds since 1970, and since the machine was started: see
         :class:`~qops_batsim.live.clock.CentreClock`.
     on_line
-        Called with what an operator might want to read.
+        Called with each line that an operator might want to read.
 
     Attributes
     ----------
     module
-        The decision module.
+        The scheduler, as a decision module.
     """
 
     def __init__(
@@ -142,15 +144,18 @@ class LiveCentre:
             self.replayed = replay(self._driver, journal, self._book, after=self._standing_at)
 
     def _begin(self, about: About | None) -> SimulationBegins:
-        """Begin a journal: record the nodes and the date of second 0."""
+        """Write the nodes and the date of second 0 to a new journal; return the first event."""
         if about is None:
             raise InputError(
-                f"{self._journal.path}: is a new journal; the name of the scheduler that "
-                "decides is expected"
+                f"{self._journal.path}: the journal is new, and no scheduler is named for it; "
+                "the name of a scheduler is expected"
             )
         nodes = sorted(self._manager.nodes(), key=natural_key)
         if not nodes:
-            raise InputError(f"no nodes in {about.partition or 'any partition'}; some are expected")
+            raise InputError(
+                f"Slurm lists no nodes in {about.partition or 'any partition'}; a partition that "
+                "`sinfo` lists is expected (--partition)"
+            )
         waiting = [
             job.submitted
             for job in self._manager.jobs()
@@ -161,38 +166,38 @@ class LiveCentre:
             self._journal.begin(replace(about, origin=origin, nodes=nodes))
         return simulation_begins(nodes)
 
-    def _go_on(self, told: msgspec.Raw) -> None:
-        """Restore a fresh scheduler from a snapshot."""
+    def _go_on(self, snapshot: msgspec.Raw) -> None:
+        """Replace the scheduler by a fresh one that is restored from an encoded snapshot."""
         module = make_scheduler(self.about.scheduler, self.about.options)
         self.module, self._driver = module, ModuleDriver(module, any_engine=True)
         self._driver.decisions_on(0.0, [simulation_begins(self.about.nodes)])
         try:
-            module.go_on(msgspec.msgpack.decode(told, type=Standing))
+            module.go_on(msgspec.msgpack.decode(snapshot, type=Standing))
         except (msgspec.MsgspecError, InputError) as error:
-            why = f"the standing of its scheduler cannot be read ({error})"
+            why = f"the snapshot of its scheduler cannot be read ({error})"
             raise InputError(f"{self._journal.path}: {why}; {OTHER_VERSION}") from None
 
     def _forget(self) -> None:
-        """Start afresh from the scheduler's snapshot, if that is due and possible now."""
+        """Store a snapshot and restart the scheduler from it, after enough messages."""
         number = self._journal.last_message[0]
         if number - self._standing_at < self._forget_after:
             return
         module = self.module
         standing = module.standing()
         if standing is not None:
-            told = msgspec.Raw(msgspec.msgpack.encode(standing))
-            self._journal.keep_standing(self._book.standing(told))
+            snapshot = msgspec.Raw(msgspec.msgpack.encode(standing))
+            self._journal.keep_standing(self._book.standing(snapshot))
             self._standing_at = number
-            self._go_on(told)
+            self._go_on(snapshot)
 
     # One step
 
     def step(self) -> None:
-        """Poll once, decide, and send the orders."""
+        """Poll the resource manager once, ask the scheduler, and send the orders that follow."""
         try:
             jobs, nodes = self._manager.jobs(), self._manager.nodes()
             if not nodes:  # As of a partition that is gone, whose jobs are not told either.
-                raise Unreachable("Slurm tells of no node; at least one node is expected")
+                raise Unreachable("Slurm lists no nodes; at least one node is expected")
         except Unreachable as error:
             self._note_outage(error)
             return
@@ -209,7 +214,7 @@ class LiveCentre:
         self._tell(now)
 
     def rehearse(self) -> None:
-        """Return what a step would send, leaving the journal unchanged."""
+        """Report the orders that a step would send; leave the journal and the jobs unchanged."""
         journal = self._journal
         with suppress(_Rehearsed), journal.transaction():
             jobs, nodes = self._manager.jobs(), self._manager.nodes()
@@ -219,7 +224,7 @@ class LiveCentre:
             raise _Rehearsed
 
     def _take(self, jobs: Sequence[SeenJob], nodes: Mapping[str, NodeState], now: float) -> None:
-        """Record what was observed and decided."""
+        """Tell the scheduler what a poll has brought, and write all of it to the journal."""
         looked = self._manager.real if isinstance(self._manager, ShadowManager) else jobs
         self._see(looked, now)
         events = self._book.observe(jobs, nodes, now, may_refuse=not self._doubt)
@@ -229,7 +234,7 @@ class LiveCentre:
         self._write(now)
 
     def _look(self) -> float:
-        """Return the date; report when the machine's calendar becomes doubtful or trusted again."""
+        """Return the date; raise an alarm when the machine's calendar jumps or is trusted again."""
         now = self._clock.look()
         if self._clock.believed != self._journal.believed:
             self._journal.keep_believed(self._clock.believed)
@@ -251,7 +256,7 @@ class LiveCentre:
             self._on_line(f"no news: {error}")
 
     def _see(self, jobs: Sequence[SeenJob], now: float) -> None:
-        """Record changes of the jobs."""
+        """Write jobs whose state has changed to the journal; raise an alarm for unreadable ones."""
         for job in jobs:
             if self._seen.get(job.id) == job:
                 continue
@@ -262,7 +267,7 @@ class LiveCentre:
         self._seen = {job.id: job for job in jobs}
 
     def _ask(self, now: float, events: list[Event]) -> list[Event]:
-        """Ask the scheduler for decisions; return events to report to it at once."""
+        """Tell the scheduler of events and write its decisions; return events to tell next."""
         decisions = self._driver.decisions_on(now, events)
         self._journal.add_message(now, events, decisions)
         again = self._book.carry_out(decisions, now + self.about.origin)
@@ -270,7 +275,7 @@ class LiveCentre:
         return again
 
     def _note_answers(self, now: float) -> None:
-        """Record promises, planned starts and refusals."""
+        """Copy the scheduler's promises, planned starts and refusals to the jobs' entries."""
         log, book = self.module.qos_log, self._book
         planned = self.module.planned_starts()
         origin = self.about.origin
@@ -296,7 +301,7 @@ class LiveCentre:
                 book.changed[entry.run] = entry
 
     def _write(self, now: float) -> None:
-        """Write the changes of the book."""
+        """Write changed jobs, new orders and alarms to the journal."""
         book, journal = self._book, self._journal
         journal.write_entries(book.changed.values())
         for kind, entry, detail in book.orders:
@@ -308,7 +313,7 @@ class LiveCentre:
         book.alarms.clear()
 
     def _confirm(self, seen: Mapping[str, SeenJob], now: float) -> None:
-        """Close the orders whose effect was observed, or that can have none any more."""
+        """Close the orders whose effect a poll shows, or that can no longer have any effect."""
         found = self._journal.orders(only_open=True)
         for order in found:
             state = state_of(order, seen.get(order.job))
@@ -321,11 +326,11 @@ class LiveCentre:
         self._journal.update_orders([each for each in found if each.confirmed is not None])
 
     def open_orders(self) -> list[Order]:
-        """Return the open orders."""
+        """Return the orders to the resource manager whose effect was not seen yet."""
         return self._journal.orders(only_open=True)
 
     def _send(self, now: float) -> None:
-        """Send new orders; send orders again that have had no effect for some time."""
+        """Send new orders, and those again that have had no effect for some time."""
         found, uptime = self.open_orders(), self._clock.uptime()
         sent = {order.number: self._sent.get(order.number, -math.inf) for order in found}
         due = [order for order in found if uptime - sent[order.number] >= self._resend]
@@ -351,7 +356,7 @@ class LiveCentre:
                 return
 
     def _carry_out(self, order: Order) -> None:
-        """Send the command of an order about one job."""
+        """Send the order to start, requeue or refuse one job to the resource manager."""
         if order.kind == "start":
             self._manager.start(order.job, order.detail.split(","))
         elif order.kind == "requeue":
@@ -360,7 +365,7 @@ class LiveCentre:
             self._manager.refuse(order.job, self._refusal_text(self._book.jobs[order.job]))
 
     def _try(self, orders: list[Order], send: Callable[[], None]) -> bool:
-        """Send a command; return whether it makes sense to send more commands now."""
+        """Send orders by calling ``send``; return False if the resource manager does not answer."""
         try:
             send()
         except (CommandFailed, Unreachable) as error:
@@ -375,11 +380,11 @@ class LiveCentre:
     # What users are told
 
     def date_text(self, seconds: float) -> str:
-        """Format a date (seconds since the origin) for the centre's users."""
+        """Format a date (seconds since second 0 of the journal) in the centre's time zone."""
         return centre_date(self.about, self.about.origin + seconds)
 
     def _tell(self, now: float) -> None:
-        """Show users their promises and plans, the longest waiting first."""
+        """Show users the changed promises and planned starts of their jobs, oldest jobs first."""
         texts: dict[str, str] = {}
         for entry in self._book.waiting():
             text = self._status_text(entry)
@@ -416,7 +421,7 @@ class LiveCentre:
         return f"{promised}, planned start {centre_date(self.about, entry.planned)}"
 
     def _refusal_text(self, entry: Entry) -> str:
-        """Return why a job is refused, and what could be promised instead."""
+        """Return what a refused job's user is told: the reason and a possible deadline."""
         text = f"refused: {entry.reason or 'no reason was given'}"
         earliest = self._earliest(entry)
         if earliest is not None:
@@ -424,7 +429,7 @@ class LiveCentre:
         return text
 
     def _earliest(self, entry: Entry) -> float | None:
-        """Return the earliest end that a refused job could be promised (seconds since 1970)."""
+        """Return the earliest end that a refused job could be promised (s since 1970), if any."""
         if entry.limit is None or entry.nodes > len(self.about.nodes) or entry.asked is None:
             return None
         try:
@@ -438,9 +443,10 @@ class LiveCentre:
 def replay(
     driver: ModuleDriver, journal: Journal, book: Book | None = None, *, after: int = 0
 ) -> int:
-    """Replay the journal's messages after a given number to a scheduler; return their count.
+    """Tell a fresh scheduler the recorded messages numbered above ``after``; return how many.
 
-    InputError if it does not answer as it did: then it is another version of the scheduler.
+    An InputError tells that the scheduler answers otherwise than recorded, as another version
+    may. ``book``, if given, is brought to the same state.
     """
     count = 0
     for number, told, answered in journal.messages(after):
@@ -449,8 +455,8 @@ def replay(
         decisions = driver.decisions_on(told.now, events)
         if decisions != before:
             raise InputError(
-                f"{journal.path}: message {number}: the scheduler now decides otherwise "
-                f"than when this message was written; {OTHER_VERSION}"
+                f"{journal.path}: message {number}: the scheduler now gives other decisions than "
+                f"the journal records; {OTHER_VERSION}"
             )
         if book is not None:
             book.recall(events, decisions)
@@ -459,18 +465,18 @@ def replay(
 
 
 def deciding_module(scheduler: str, options: Mapping[str, Any]) -> SchedulerModule:
-    """Return a scheduler that can decide live; InputError if cancellations would end it."""
+    """Make a scheduler for live use; InputError if it cannot handle jobs that users cancel."""
     module = make_scheduler(scheduler, options)
     if not module.hears_of_cancellations:
         raise InputError(
-            f"scheduler {scheduler!r} cannot decide live: it does not know how to take a job out "
-            "of its queue that a user cancels; one that overrides cancelled is expected"
+            f"scheduler {scheduler!r} cannot decide live, as it cannot take a job that its user "
+            "cancels out of its queue; a scheduler with a method `cancelled` is expected"
         )
     return module
 
 
 def simulation_begins(nodes: Sequence[str]) -> SimulationBegins:
-    """Return the first event of a session on these nodes."""
+    """Return the event with which a scheduler's session begins: it names the nodes."""
     return SimulationBegins(
         nb_resources=len(nodes),
         nb_compute_resources=len(nodes),
@@ -480,9 +486,10 @@ def simulation_begins(nodes: Sequence[str]) -> SimulationBegins:
 
 
 def state_of(order: Order, job: SeenJob | None) -> str:
-    """Return an order's state (as sent, confirmed or void), given the job as observed.
+    """Return an order's new state (sent, confirmed or void), given its job as last observed.
 
-    An order is about one run of a job: once that was requeued, it has had its effect or never will.
+    ``job`` is None if it is no longer listed. An order is about one run: once the job was
+    requeued, the order has had its effect or never will.
     """
     over = job is None or job.phase is JobPhase.ENDED or job.restarts > order.restarts
     match order.kind:
@@ -503,7 +510,7 @@ def state_of(order: Order, job: SeenJob | None) -> str:
 
 
 def queue_of(about: About, entries: Sequence[Entry], now: float) -> QueueState:
-    """Return the queue that a journal records, for quotes (dates in seconds since 1970)."""
+    """Return the journal's running and waiting jobs as a queue that quotes can be computed for."""
     jobs = []
     for each in entries:
         if each.phase in ("refused", "gone") or each.is_untold:
@@ -540,10 +547,10 @@ def centre_date(about: About, date: float) -> str:
 
 
 def hand_back(journal: Journal | None, manager: ResourceManager, now: float) -> list[str]:
-    """Release every job held for this program; return their ids.
+    """Release every job that is held for live decisions to Slurm; return the jobs' ids.
 
-    These bear the mark of the filter or of this program, or stand in the journal as held. Where
-    the journal cannot be read, the marks tell.
+    These jobs bear the mark of the submission filter or of this program, or the journal says
+    that they are held. If the journal cannot be read, the marks alone decide.
     """
     known: set[str] = set()
     with suppress(InputError, sqlite3.Error):
@@ -556,7 +563,10 @@ def hand_back(journal: Journal | None, manager: ResourceManager, now: float) -> 
         manager.release(ours)
     except CommandFailed as error:  # Some have ended in between.
         if left := [each for each in _held_for_us(manager, known) if each in ours]:
-            raise CommandFailed(f"jobs {','.join(left)} are still held: {error}") from None
+            raise CommandFailed(
+                f"jobs {','.join(left)} are still held ({error}); repeat `live release-all`, or "
+                "run `scontrol release` on them"
+            ) from None
     return ours
 
 

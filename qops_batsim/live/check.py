@@ -17,7 +17,7 @@ SWEEP = 30.0
 
 
 class Finding(msgspec.Struct, frozen=True, kw_only=True):
-    """A checked setting: whether it is as it should be, and what follows if not."""
+    """What was found about one setting of Slurm: whether it suits live decisions, and why."""
 
     about: str
     is_fine: bool
@@ -25,7 +25,7 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Checked(msgspec.Struct, frozen=True, kw_only=True):
-    """All findings, with the least margin and grace (seconds) that this Slurm needs."""
+    """All findings about a Slurm, and the least ``margin`` and ``grace`` (seconds) that suit it."""
 
     findings: list[Finding]
     margin: float
@@ -33,12 +33,16 @@ class Checked(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_fine(self) -> bool:
-        """Whether nothing prevents live decisions."""
+        """Whether every setting suits live decisions."""
         return all(each.is_fine for each in self.findings)
 
 
 def check_slurm(partition: str | None, poll: float, run: Run = run_command) -> Checked:
-    """Check Slurm's settings without changing anything."""
+    """Check whether Slurm's settings suit live decisions; change nothing.
+
+    ``poll`` is the time between two looks at Slurm (seconds); without a ``partition``, all
+    count.
+    """
     config = read_config(run)
     scheduling = config.get("schedulerparameters", "")
     kill_wait, over = _number(config, "killwait", 30), 60 * _number(config, "overtimelimit", 0)
@@ -93,7 +97,7 @@ def _parameter(parameters: str, name: str, default: float) -> float:
 
 
 def _rights(config: Mapping[str, str]) -> Finding:
-    """Return whether this user may hold jobs so that their users cannot release them."""
+    """Check that the user of this process may hold jobs of others (root or SlurmUser)."""
     user = _user()
     slurm_user = config.get("slurmuser", "").partition("(")[0]
     rights = user in ("root", slurm_user)
@@ -116,7 +120,7 @@ def _user() -> str:
 
 
 def unfiltered(config: Mapping[str, str]) -> str:
-    """Return which jobs never get an answer where no filter is set up, "" if one is."""
+    """Return a warning if no submission filter holds new jobs, else ""."""
     filters = {config.get(name, "") for name in ("clifilterplugins", "jobsubmitplugins")}
     if filters - {"", "(null)"}:
         return ""
@@ -146,7 +150,7 @@ def _lost_nodes(config: Mapping[str, str]) -> Finding:
 
 
 def _shared_nodes(partition: str | None, run: Run) -> Finding:
-    """Check that jobs share no nodes with each other or with jobs of other partitions."""
+    """Check that each job has its nodes for itself, also against other partitions."""
     rows: list[list[str]] = []
     for name in [None] if partition is None else partition.split(","):
         of = [] if name is None else ["-p", name]

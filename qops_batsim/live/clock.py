@@ -21,7 +21,7 @@ SETTLED = 600.0
 
 
 class CentreClock:
-    """A clock (s since 1970) that never goes back and jumps only if the calendar stays changed.
+    """Clock (s since 1970) that never goes back, and follows a set calendar only if it stays set.
 
     Parameters
     ----------
@@ -56,11 +56,14 @@ class CentreClock:
 
     @property
     def believed(self) -> str:
-        """The trusted calendar, to a tenth of a second, for the next process."""
+        """The trusted calendar (boot id and offset to 0.1 s), for the next process."""
         return f"{self._boot} {self._began:.1f}"
 
     def go_on(self, last: float, believed: str) -> None:
-        """Continue after an earlier process's last date, with its calendar on this machine."""
+        """Continue from an earlier process's last date; trust its calendar if not rebooted since.
+
+        ``believed`` is what :attr:`believed` of that process said.
+        """
         self.now = last
         boot, _, began = believed.partition(" ")
         with suppress(ValueError):

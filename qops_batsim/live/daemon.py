@@ -25,9 +25,9 @@ JOURNAL_FAILED = 74
 
 
 def effect_time(poll: float) -> float:
-    """Return how long an order's effect may take to be observed (s), given the poll time.
+    """Return how many seconds pass at most until an order's effect is seen, by the poll time.
 
-    So much later a start may count, which is the default grace, and an order is sent again.
+    This is the default grace of a scheduler, and the time after which an order is sent again.
     """
     return 4.0 + 2 * poll
 
@@ -41,7 +41,7 @@ def about_journal(
     margin: float,
     poll: float,
 ) -> About:
-    """Return the settings with which a journal begins, or must have begun."""
+    """Return the settings for a new journal, or to compare with those of an existing one."""
     given = parse_settings(settings)
     options: dict[str, object] = to_builtins(deciding_module(scheduler, given).options)
     if "grace" in options and "grace" not in given:
@@ -67,7 +67,7 @@ def _time_zone() -> str:
 
 
 def settings_when_told(poll: float, on_line: Callable[[str], None]) -> dict[str, str]:
-    """Return Slurm's settings as soon as Slurm answers: it may start after this process."""
+    """Wait until Slurm answers, then return its settings: it may start after this process."""
     told = ""
     while True:
         try:
@@ -81,10 +81,10 @@ def settings_when_told(poll: float, on_line: Callable[[str], None]) -> dict[str,
 
 @contextmanager
 def sole_decider(config: Mapping[str, str], partition: str | None) -> Iterator[None]:
-    """Lock the partitions, or all (None), against other deciding processes.
+    """Lock a partition, or all (None), so that no other process decides for it meanwhile.
 
-    The locks lie where only root and SlurmUser write, if slurmctld runs on this machine. ``config``
-    are Slurm's settings.
+    The locks are files where only root and SlurmUser write, if slurmctld runs on this machine.
+    ``config`` holds Slurm's settings.
     """
     places = (config.get("statesavelocation", ""), tempfile.gettempdir())
     place = next(each for each in places if os.access(each, os.W_OK | os.X_OK))
@@ -106,7 +106,7 @@ def sole_decider(config: Mapping[str, str], partition: str | None) -> Iterator[N
 
 
 def follow(centre: LiveCentre, poll: float) -> None:
-    """Poll until a signal comes, and report to systemd that this process is alive."""
+    """Poll Slurm and decide every ``poll`` seconds, until a signal comes; keep systemd informed."""
     _notify("READY=1")
     due = time.monotonic()
     while True:
@@ -118,7 +118,7 @@ def follow(centre: LiveCentre, poll: float) -> None:
 
 
 def _notify(text: str) -> None:
-    """Send systemd a state, if it asked for it."""
+    """Send a state such as ``READY=1`` to systemd, if systemd has asked for it."""
     address = os.environ.get("NOTIFY_SOCKET")
     if address:
         with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as connection:

@@ -12,9 +12,10 @@ from qops_batsim.live.journal import Entry
 
 
 class Tally(msgspec.Struct, frozen=True, kw_only=True):
-    """Numbers of jobs with requested deadlines that were not withdrawn.
+    """Numbers of jobs with deadlines: promised, kept, broken, refused, in time.
 
-    ``in_time`` are those that ended by the deadline that was asked for, whatever was promised.
+    Jobs that their users withdrew are not counted. ``in_time`` are those that ended by the
+    deadline asked for, whatever was promised.
     """
 
     asked: int
@@ -26,9 +27,9 @@ class Tally(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Fate(msgspec.Struct):
-    """Outcome of a job with a deadline (seconds since 1970); its last run counts.
+    """What became of a job's deadline: answer, promise and end (seconds since 1970).
 
-    ``run`` is the one whose end decides: that which goes on with the promise, or was refused.
+    ``run`` is the run whose end decides: the one that keeps the promise, or that was refused.
     """
 
     asked: float
@@ -40,7 +41,7 @@ class Fate(msgspec.Struct):
 
 
 def tally(fates: Iterable[Fate], grace: float = 0.0) -> Tally:
-    """Count the outcomes of jobs; lateness up to the grace (seconds) is in time."""
+    """Count what became of deadlines; an end that is late by up to ``grace`` seconds is in time."""
     listed = list(fates)
     promised = [(each, each.promise) for each in listed if each.promise is not None]
     kept = sum(_is_by(each, date, grace) for each, date in promised)
@@ -59,10 +60,10 @@ def _is_by(fate: Fate, date: float, grace: float) -> bool:
 
 
 def decided_fates(entries: Sequence[Entry]) -> dict[str, Fate]:
-    """Return each deadline job's outcome: its first answer and its last end.
+    """Return what became of each job's deadline: its first answer and its last run's end.
 
-    A promise goes on with the next run of its job. Who cancels or changes a job gives up what was
-    promised to it, so that this is neither kept nor broken.
+    A promise passes to the next run of its job. A user who cancels or changes a job gives up
+    its promise, which then is neither kept nor broken.
     """
     fates: dict[str, Fate] = {}
     for each in entries:
@@ -84,7 +85,7 @@ def decided_fates(entries: Sequence[Entry]) -> dict[str, Fate]:
 
 
 def counts(entries: Sequence[Entry], grace: float = 0.0) -> Mapping[str, int]:
-    """Count waiting, running and promised jobs, and the outcomes of promises."""
+    """Count the journal's waiting, running, promised and refused jobs, and kept promises."""
     told = tally(decided_fates(entries).values(), grace)
     return {
         "waiting": sum(each.phase == "waiting" for each in entries),

@@ -63,13 +63,13 @@ DECIDED, SENT, CONFIRMED, VOID = "decided", "sent", "confirmed", "void"
 
 
 class Entry(msgspec.Struct, kw_only=True):
-    """A job as the scheduler knows it: a run with an id of its own.
+    """One run of a job, as the journal keeps it; a requeued or changed job gets a new run.
 
-    Dates in seconds since 1970. ``run`` is the id in the protocol; ``phase`` is ``waiting``,
-    ``starting`` (a start is decided and not seen yet), ``running``, ``refused`` or ``gone``.
-    ``promise`` is what was promised, ``answer`` ``promised``, ``refused`` or ``""``, as long as
-    nothing was asked for; ``answered`` is when. ``is_ours`` is false for a job that the
-    resource manager has started by itself.
+    Dates are in seconds since 1970. ``run`` is the id that the scheduler knows; ``phase`` is
+    ``waiting``, ``starting`` (the start is decided, but not seen yet), ``running``, ``refused``
+    or ``gone``. ``promise`` is the promised deadline, ``answer`` is ``promised``, ``refused``
+    or, if no deadline was asked for, ``""``; ``answered`` is the date of the answer.
+    ``is_ours`` is false for a job that the resource manager has started by itself.
     """
 
     run: str
@@ -112,10 +112,10 @@ class Entry(msgspec.Struct, kw_only=True):
 
 
 class Order(msgspec.Struct, kw_only=True):
-    """A pending action on a job: ``hold``, ``start``, ``refuse``, ``requeue`` or ``release``.
+    """An action on a job, until its effect is seen: ``hold``, ``start``, ``refuse`` or ``requeue``.
 
-    ``restarts`` is how often the job had been requeued when this was decided: of another run of it
-    nothing is meant.
+    ``restarts`` is how often the job had been requeued when the order was decided: the order is
+    not about later runs.
     """
 
     number: int
@@ -133,7 +133,7 @@ class Order(msgspec.Struct, kw_only=True):
 
 
 class LiveStanding(msgspec.Struct, kw_only=True):
-    """Snapshot of the scheduler (encoded) and the book: hosts away, hosts lost, calls."""
+    """Snapshot of a live session: the encoded scheduler, hosts away and lost, and calls due."""
 
     module: msgspec.Raw
     away: str
@@ -142,7 +142,7 @@ class LiveStanding(msgspec.Struct, kw_only=True):
 
 
 class About(msgspec.Struct, kw_only=True, frozen=True):
-    """The settings of a journal; ``origin`` is the date of second 0 (since 1970)."""
+    """Settings of a live journal; ``origin`` is the date of its second 0 (s since 1970)."""
 
     format: int = FORMAT
     mode: str
@@ -156,39 +156,41 @@ class About(msgspec.Struct, kw_only=True, frozen=True):
 
     @property
     def grace(self) -> float:
-        """The allowed lateness of promises (seconds)."""
+        """How much later than promised a job may end without a broken promise (seconds)."""
         return float(self.options.get("grace", 0.0))
 
     def check_same(self, asked: About, path: Path) -> None:
-        """Refuse to continue a journal with other settings than it began with."""
+        """Raise an InputError if the settings asked for differ from those of the journal."""
         for name in ("mode", "scheduler", "options", "partition", "margin"):
             wanted, before = getattr(asked, name), getattr(self, name)
             if wanted != before:
                 raise InputError(
-                    f"{path}: was begun with {name} {before!r}, not {wanted!r}; the same, or a new "
-                    "journal, is expected"
+                    f"{path}: the journal was begun with {name} {before!r}, and {wanted!r} is "
+                    f"given; the same {name}, or a new journal, is expected"
                 )
 
 
 class JournalFailure(InputError):
-    """A journal that cannot be read or written: damaged, or on a full disk."""
+    """Raised if a journal cannot be read or written: it is damaged, or its disk is full."""
 
 
 class InUse(InputError):
-    """Another process writes the journal, or decides for the partition."""
+    """Raised if another process writes the journal, or decides for the same partition."""
 
 
 class Journal:
-    """A journal file, open for reading, or for writing by this process only.
+    """A live journal (SQLite file), opened for reading, or for writing by this process only.
 
-    Inside ``with Journal(…)``, what the file or its disk refuses is a :class:`JournalFailure`.
+    Inside ``with Journal(…)``, errors of the file or its disk are raised as
+    :class:`JournalFailure`.
     """
 
     def __init__(self, path: str | Path, *, writes: bool = False) -> None:
         self.path = Path(path)
         if not writes and not is_journal(self.path):
             raise InputError(
-                f"{path}: is no journal; a file that `qops-batsim live` made is expected"
+                f"{path}: is no live journal; a file that `qops-batsim live decide` made is "
+                "expected"
             )
         busy = f"{path}: another process decides with this journal"
         self._lock = locked(f"{path}.lock", busy) if writes else None
@@ -198,7 +200,7 @@ class Journal:
                     # SQLite takes so short a file for a new one.
                     is_cut = self.path.exists() and self.path.stat().st_size < _LEAST_PAGE
                     if is_cut and os.fstat(self._lock).st_size:
-                        raise sqlite3.DatabaseError("is empty, although it was a journal before")
+                        raise sqlite3.DatabaseError("it is empty, although it was used before")
                     _close_to_others(self.path)
                 self._open(writes)
                 found = "SELECT value FROM about WHERE name='about'"
@@ -208,7 +210,10 @@ class Journal:
             self.close()
             raise
         if self.about is not None and self.about.format != FORMAT:
-            raise InputError(f"{path}: of format {self.about.format}; {FORMAT} is expected")
+            raise InputError(
+                f"{path}: the journal has format {self.about.format}; format {FORMAT} is expected "
+                "(another version of qops-batsim made it)"
+            )
         if self.about is not None:
             grace = self.about.options.get("grace", 0.0)
             require(is_number(grace), f"{path}: grace", grace, "a number of seconds is expected")
@@ -234,7 +239,8 @@ class Journal:
             yield
         except sqlite3.Error as error:
             raise JournalFailure(
-                f"{self.path}: {error}; a journal that is whole, and room on its disk, are expected"
+                f"{self.path}: the journal cannot be read or written ({error}); an undamaged file "
+                "and free space on its disk are expected"
             ) from None
 
     def close(self) -> None:
@@ -256,7 +262,7 @@ class Journal:
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
-        """Write everything in this block to disk at its end, or nothing."""
+        """Write everything of this block to disk at its end, or nothing if the block fails."""
         with self.failures():
             self._db.execute("BEGIN IMMEDIATE")
             try:
@@ -268,7 +274,7 @@ class Journal:
                 raise
 
     def begin(self, about: About) -> None:
-        """Write the journal's settings."""
+        """Write the settings to a new journal."""
         text = msgspec.json.encode(about).decode()
         self._db.execute("INSERT INTO about VALUES ('about', ?)", (text,))
         self.about = about
@@ -277,35 +283,41 @@ class Journal:
 
     @property
     def begun(self) -> About:
-        """The settings with which the journal began; InputError if it has none yet."""
+        """The settings with which the journal began; InputError if they are not written yet."""
         if self.about is None:
-            raise InputError(f"{self.path}: is empty; a journal that has begun is expected")
+            raise InputError(
+                f"{self.path}: the journal is empty; one with which `live decide` has begun is "
+                "expected"
+            )
         return self.about
 
     @property
     def believed(self) -> str:
-        """The calendar that the last process trusted; empty if there was none."""
+        """The calendar that the last process trusted, as :class:`CentreClock` tells it, or ""."""
         row = self._db.execute("SELECT value FROM about WHERE name='clock'").fetchone()
         return "" if row is None else str(row[0])
 
     def keep_believed(self, believed: str) -> None:
-        """Write the trusted calendar."""
+        """Store the calendar that this process trusts."""
         self._db.execute("REPLACE INTO about VALUES ('clock', ?)", (believed,))
 
     def _decoded(self, text: str | bytes, kind: type[Content]) -> Content:
-        """Decode stored data; InputError if somebody else changed it."""
+        """Decode a stored record of type ``kind``; JournalFailure if it is no such record."""
         try:
             if isinstance(text, bytes):
                 return msgspec.msgpack.decode(text, type=kind)
             return msgspec.json.decode(text, type=kind)
         except (msgspec.MsgspecError, TypeError) as error:
             what = kind.__name__.lower()
-            raise JournalFailure(f"{self.path}: {what}: {error}; a journal is expected") from None
+            raise JournalFailure(
+                f"{self.path}: a record ({what}) cannot be read ({error}); an undamaged journal is "
+                "expected"
+            ) from None
 
     # Messages
 
     def add_message(self, now: float, events: list[Event], decisions: list[Decision]) -> None:
-        """Add a message at a date (seconds since the origin), and the answer."""
+        """Append what the scheduler was told at ``now`` (s since second 0), and its decisions."""
         told, answered = (
             encode_message(Message(now, [Stamped(now, each) for each in bodies])).decode()
             for bodies in (events, decisions)
@@ -315,24 +327,27 @@ class Journal:
         )
 
     def messages(self, after: int = 0) -> Iterator[tuple[int, Message[Event], Message[Decision]]]:
-        """Yield the messages after a number (default: all) in order, with their numbers."""
+        """Yield (number, events, decisions) of each message that is numbered above ``after``."""
         found = "SELECT number, events, decisions FROM messages WHERE number > ? ORDER BY number"
         rows = self._db.execute(found, (after,))
         for number, events, decisions in rows:
             try:
                 told, answered = decode_events(events), decode_decisions(decisions)
             except InputError as error:
-                raise JournalFailure(f"{self.path}: message {number}: {error}") from None
+                raise JournalFailure(
+                    f"{self.path}: message {number} cannot be read ({error}); an undamaged journal "
+                    "is expected"
+                ) from None
             yield number, told, answered
 
     @property
     def last_message(self) -> tuple[int, float]:
-        """Number and date (seconds since the origin) of the last message; zeros if none."""
+        """Number and date (seconds since second 0) of the last message; zeros if there is none."""
         found = "SELECT number, date FROM messages ORDER BY number DESC LIMIT 1"
         return self._db.execute(found).fetchone() or (0, 0.0)
 
     def has_news(self, now: float) -> None:
-        """Record that the resource manager answered (date in seconds since 1970)."""
+        """Record that the resource manager answered at ``now`` (seconds since 1970)."""
         if self._lock is not None:
             os.utime(self._lock, (now, now))
 
@@ -343,20 +358,20 @@ class Journal:
         return (lock if lock.exists() else self.path).stat().st_mtime
 
     def keep_standing(self, standing: LiveStanding) -> None:
-        """Store the snapshot after the last message, replacing any other."""
+        """Store a snapshot of the scheduler, taken after the last message; drop the one before."""
         text = msgspec.msgpack.encode(standing)
         self._db.execute("DELETE FROM standings")
         self._db.execute("INSERT INTO standings VALUES (?, ?)", (self.last_message[0], text))
 
     def last_standing(self) -> tuple[int, LiveStanding | None]:
-        """Return the last stored snapshot, and after which message it was taken."""
+        """Return the number of the message before the stored snapshot, and the snapshot."""
         row = self._db.execute("SELECT number, standing FROM standings").fetchone()
         return (0, None) if row is None else (row[0], self._decoded(row[1], LiveStanding))
 
     # What is known of jobs
 
     def write_entries(self, entries: Iterable[Entry]) -> None:
-        """Write the current runs; earlier runs stay in the journal."""
+        """Write these runs, new or changed; other runs stay as they are."""
         rows = [
             (each.run, each.job, msgspec.json.encode(each).decode(), each.phase != "gone")
             for each in entries
@@ -368,12 +383,12 @@ class Journal:
         )
 
     def count_runs(self, job: str) -> int:
-        """Return how many runs of a job are known."""
+        """Return how many runs of a job the journal has."""
         found = self._db.execute("SELECT COUNT(*) FROM runs WHERE job=?", (job,)).fetchone()
         return int(found[0])
 
     def entries(self, *, only_open: bool = False) -> list[Entry]:
-        """Return runs in the order in which they were first written."""
+        """Return the runs in the order first written; ``only_open``: those that are not gone."""
         where = "WHERE is_open" if only_open else ""
         rows = self._db.execute(f"SELECT entry FROM runs {where} ORDER BY rowid")
         found = [self._decoded(text, Entry) for (text,) in rows]
@@ -381,13 +396,13 @@ class Journal:
         for each in found:
             if not nodes.issuperset([*each.hosts, *each.taken]):
                 raise InputError(
-                    f"{self.path}: {shown(each.run)} has hosts {shown(each.hosts)}; nodes of "
-                    "the journal are expected"
+                    f"{self.path}: run {shown(each.run)} has hosts {shown(each.hosts)}; only nodes "
+                    "with which the journal was begun are expected"
                 )
         return found
 
     def see(self, job: SeenJob, now: float) -> None:
-        """Write a job's last observed state (date in seconds since 1970)."""
+        """Write a job's last observed state; the first ``now`` (s since 1970) stays."""
         text = msgspec.json.encode(job).decode()
         self._db.execute(
             "INSERT INTO seen VALUES (?, ?, ?, ?) ON CONFLICT DO UPDATE SET told=excluded.told",
@@ -395,14 +410,14 @@ class Journal:
         )
 
     def seen(self) -> list[tuple[SeenJob, float]]:
-        """Return each run's last observed state, and when it was first observed."""
+        """Return each job's last observed state, and when it was first observed (s since 1970)."""
         rows = self._db.execute("SELECT told, since FROM seen ORDER BY submitted, job")
         return [(self._decoded(text, SeenJob), since) for text, since in rows]
 
     # Orders
 
     def add_order(self, kind: str, entry: Entry, now: float, detail: str = "") -> None:
-        """Add an order."""
+        """Add an order of a kind, decided at ``now``; ``detail`` lists the nodes of a start."""
         self._db.execute(
             "INSERT INTO orders (kind, job, run, restarts, detail, state, decided) "
             "VALUES (?, ?, ?, ?, ?, ?, ?)",
@@ -410,31 +425,31 @@ class Journal:
         )
 
     def orders(self, *, only_open: bool = False) -> list[Order]:
-        """Return the orders by decision."""
+        """Return the orders, oldest first; ``only_open``: those whose effect was not seen yet."""
         where = "WHERE state IN ('decided', 'sent')" if only_open else ""
         names = Order.__struct_fields__
         rows = self._db.execute(f"SELECT {', '.join(names)} FROM orders {where} ORDER BY number")
         return [Order(**dict(zip(names, row, strict=True))) for row in rows]
 
     def update_orders(self, orders: list[Order]) -> None:
-        """Write the states of orders."""
+        """Write the changed states of orders, with their dates, attempts and problems."""
         self._db.executemany(
             "UPDATE orders SET state=?, sent=?, confirmed=?, times=?, problem=? WHERE number=?",
             [(o.state, o.sent, o.confirmed, o.times, o.problem, o.number) for o in orders],
         )
 
     def note(self, now: float, kind: str, text: str) -> None:
-        """Log a command (``sent``), an ``outage``, a ``node`` or an ``alarm``."""
+        """Log a command (kind ``sent``), an ``outage`` or an ``alarm``."""
         self._db.execute("INSERT INTO log VALUES (?, ?, ?)", (now, kind, text))
 
     def notes(self, kind: str | None = None, last: int = -1) -> list[tuple[float, str, str]]:
-        """Return logged notes, oldest first, of one kind or all, or only the last ones."""
+        """Return the log as (date, kind, text), oldest first; ``last``: its last lines only."""
         where, values = ("WHERE kind=?", [kind]) if kind else ("", [])
         found = f"SELECT date, kind, text FROM log {where} ORDER BY rowid DESC LIMIT ?"
         return self._db.execute(found, [*values, last]).fetchall()[::-1]
 
     def count_notes(self) -> Mapping[str, int]:
-        """Return the number of notes by kind."""
+        """Return how many lines of each kind are in the log."""
         return dict(self._db.execute("SELECT kind, COUNT(*) FROM log GROUP BY kind"))
 
 
@@ -445,33 +460,35 @@ def is_journal(path: str | os.PathLike[str]) -> bool:
             return stream.read(len(_MAGIC)) == _MAGIC
     except PermissionError:  # As of a journal, which is its owner's alone.
         raise InputError(
-            f"{path}: this user may not read it; its owner or root is expected"
+            f"{path}: this user may not read the file; run the command as its owner or as root"
         ) from None
     except OSError:
         return False
 
 
 def locked(path: str | Path, busy: str, *, shared: bool = False) -> int:
-    """Return an open lock, which ends with this process.
+    """Lock a file until this process ends or closes it; return the open file descriptor.
 
-    ``busy`` is the text of the :class:`InUse` while another process has it, unless both share it.
+    ``busy`` is the message of the :class:`InUse` if another process holds the lock, unless both
+    share it.
     """
     try:
         lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     except OSError as error:
         raise InputError(
-            f"{path}: {error.strerror}; a file that can be written is expected"
+            f"{path}: cannot be opened ({error.strerror}); a file that this user may write is "
+            "expected"
         ) from None
     try:
         fcntl.flock(lock, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
     except OSError:
         os.close(lock)
-        raise InUse(f"{busy}; one process at a time is expected") from None
+        raise InUse(f"{busy}; end that process first") from None
     return lock
 
 
 def _close_to_others(path: Path) -> None:
-    """Make a new journal readable by its owner only, an old one by owner and group.
+    """Make a new journal readable by its owner only, an old one by owner and group at most.
 
     Comments of users stand in it. SQLite gives the files next to it the same mode.
     """

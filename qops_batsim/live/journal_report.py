@@ -21,7 +21,7 @@ from qops_batsim.workload.workload_model import Workload
 
 
 class LiveReport(msgspec.Struct, frozen=True, kw_only=True):
-    """A report on a journal; durations are in seconds.
+    """How the deadlines in a live journal fared, live and simulated; durations are in seconds.
 
     Attributes
     ----------
@@ -50,7 +50,7 @@ def report(
     settings: Mapping[str, Any] | None = None,
     run_times: Mapping[str, float] | None = None,
 ) -> LiveReport:
-    """Return the report on a journal.
+    """Report how a journal's deadlines fared, and how a simulation of the same jobs does.
 
     Parameters
     ----------
@@ -86,7 +86,7 @@ def report(
 
 
 def _managed(about: About, seen: Sequence[SeenJob]) -> dict[str, Fate]:
-    """Return how jobs with deadlines fared under the resource manager's own decisions."""
+    """Return how each job's deadline fared under the resource manager's own decisions."""
     book = Book(about)
     fates: dict[str, Fate] = {}
     for job in seen:
@@ -106,9 +106,9 @@ def seen_workload(
     run_times: Mapping[str, float],
     source: str,
 ) -> Workload:
-    """Return the submitted jobs with their run times, as far as known.
+    """Return the submitted jobs as a workload, with the run times that are known.
 
-    Else a job is taken to run until its limit.
+    A job whose run time is not known is taken to run until its limit.
     """
     book = Book(about)
     first: dict[str, SeenJob] = {}
@@ -130,7 +130,7 @@ def seen_workload(
 
 
 def embedded_fates(workload: Workload, module: SchedulerModule) -> dict[str, Fate]:
-    """Return how jobs with deadlines fare under a scheduler on the embedded engine."""
+    """Simulate a workload with a scheduler; return how each job's deadline fared."""
     if not workload.jobs:
         return {}
     simulation = simulate(module, workload, allow_smaller_machine=True)

@@ -17,7 +17,7 @@ from qops_batsim.jobs import COMPLETED_SUCCESSFULLY
 
 
 class Unreachable(QopsError):
-    """The resource manager does not answer; this does not mean that its jobs are gone."""
+    """Raised if the resource manager does not answer; its jobs may well go on."""
 
 
 class JobPhase(StrEnum):
@@ -101,9 +101,9 @@ class SeenJob(msgspec.Struct, frozen=True, kw_only=True):
 class ResourceManager(Protocol):
     """The operations of a resource manager that live decisions need.
 
-    ``jobs`` and ``nodes`` raise :class:`Unreachable` where nothing is known. The others change
-    something; each can be said twice without another effect than once, and raises a
-    :class:`CommandFailed` if it was refused.
+    ``jobs`` and ``nodes`` raise :class:`Unreachable` if the resource manager does not answer. The
+    other methods change something; calling one twice has the same effect as once, and a rejected
+    command raises :class:`CommandFailed`.
     """
 
     def jobs(self) -> list[SeenJob]:
@@ -125,22 +125,22 @@ class ResourceManager(Protocol):
         """Cancel a waiting job and tell its user why."""
 
     def requeue(self, job_id: str) -> None:
-        """End a job's run; the job waits again, held."""
+        """End a job's run and put the job back into the queue, held."""
 
     def tell(self, texts: Mapping[str, str]) -> None:
         """Show a text to the user of each job."""
 
 
 class CommandFailed(QopsError):
-    """The resource manager rejected a command."""
+    """Raised if the resource manager rejects a command."""
 
 
 def array_of(job_id: str) -> str:
-    """Return the array id of a task (``12_3``), or the job's own id."""
+    """Return the array's id of an array task (12 of ``12_3``), else the job's own id."""
     return job_id.partition("_")[0]
 
 
 def natural_key(name: str) -> list[tuple[int, str]]:
-    """Return a sort key that compares numbers in names by value: n2 before n10."""
+    """Return a sort key by which numbers in names are compared by value: n2 before n10."""
     parts = re.findall(r"\d+|\D+", name)
     return [(int(part), "") if part.isdigit() else (-1, part) for part in parts]

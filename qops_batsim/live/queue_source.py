@@ -31,16 +31,17 @@ LIVE_SECONDS = 5.0
 
 @dataclass
 class QueueSource:
-    """A queue's file and how to read it; it is read again when it changes.
+    """Source of a machine's queue (file, journal or Slurm), read again whenever it changes.
 
-    Without a ``path`` the queue is that of the Slurm that runs here, asked for at most every
-    :data:`LIVE_SECONDS`; so are its nodes, unless the ``machine``'s processors or ``nodes`` are
-    given.
+    Without a ``path`` the queue is that of the Slurm that runs here, asked at most every
+    :data:`LIVE_SECONDS`; its nodes are asked for as well, unless ``machine`` (number of
+    processors) or ``nodes`` are given.
 
-    A queue older than ``max_age`` (seconds), or dated as far ahead of the clock of this machine, is
-    refused, but where its date is given by ``now``. ``priorities`` of jobs, by id, go before those
-    that it tells. Given the ``nodes`` of partitions, the machine is those of the partitions
-    selected, which must be all that share them. Askers alone need the scheduler, which promises.
+    A queue older than ``max_age`` (seconds), or dated as far ahead of this machine's clock, is
+    refused, unless ``now`` gives its date. ``priorities`` of jobs, by id, replace those in the
+    queue. With ``nodes``, the machine consists of the nodes of the selected partitions, which
+    no other partition may share. ``scheduler``, ``settings`` and ``may_wait`` are for
+    :meth:`asker` only.
     """
 
     path: Path | None
@@ -74,7 +75,7 @@ class QueueSource:
     def read(
         self, content: bytes, source: str = "the queue", written_at: float | None = None
     ) -> QueueState:
-        """Return the queue in a text, which by default is as of now."""
+        """Parse a text with a queue; ``written_at`` is its date (default: now) if it tells none."""
         date = time.time() if written_at is None else written_at
         state = read_queue(
             content,
@@ -93,13 +94,15 @@ class QueueSource:
         return state
 
     def check_age(self, source: str, date: float) -> None:
-        """Refuse a queue whose date (seconds since 1970) is too old or in the future."""
+        """Raise an InputError if a queue's date (s since 1970) is too old or in the future."""
         age = 0.0 if self.now is not None else time.time() - date
         if abs(age) > self.max_age:
             old = "old" if age > 0 else "ahead of this machine's clock"
             raise InputError(
-                f"{source}: is of {date_text(date)}, {timedelta(seconds=abs(round(age)))} {old}; "
-                f"at most {timedelta(seconds=self.max_age)} is accepted (--max-age), or --now DATE"
+                f"{source}: the queue is of {date_text(date)}, which is "
+                f"{timedelta(seconds=abs(round(age)))} {old}; at most "
+                f"{timedelta(seconds=self.max_age)} is accepted (--max-age), unless --now tells "
+                "the date of the queue"
             )
 
     def state(self) -> QueueState:
@@ -115,14 +118,14 @@ class QueueSource:
         return self._state
 
     def asker(self) -> QueueAsker:
-        """Return the asker of the current queue, cached while the queue is unchanged."""
+        """Return what computes quotes for the current queue, cached until the queue changes."""
         state = self.state()
         if self._asker is None or self._asker.state is not state:
             self._asker = QueueAsker(state, self.scheduler, self.settings, may_wait=self.may_wait)
         return self._asker
 
     def _changed(self) -> QueueState | None:
-        """Return the file's queue, None if it is unchanged."""
+        """Return the queue if it has changed since the last call, else None."""
         if self.path is None:
             if time.monotonic() < self._fresh_until:
                 return None
@@ -138,7 +141,7 @@ class QueueSource:
             found = self.path.stat()
         except OSError as error:
             raise InputError(
-                f"{self.path}: {error.strerror}; a file that holds a queue is expected"
+                f"{self.path}: cannot be read ({error.strerror}); a file with a queue is expected"
             ) from None
         # A pipe can be opened once.
         is_file = S_ISREG(found.st_mode)
@@ -153,7 +156,7 @@ class QueueSource:
         return state
 
     def _of_journal(self, path: Path) -> QueueState | None:
-        """Return a live journal's queue as of now; None if the file is none."""
+        """Return a live journal's queue as of now; None if the file is no live journal."""
         if not is_journal(path):
             return None
         from qops_batsim.live.centre import queue_of
@@ -165,15 +168,16 @@ class QueueSource:
 
 
 def live_config(run: Run = run_command) -> SlurmConfig:
-    """Return the settings of the Slurm that runs here, and its priorities."""
+    """Return the settings and job priorities of the Slurm that runs on this machine."""
     return read_slurm_config(_answer(lambda: read_priorities(run)), "scontrol show config")
 
 
 def _answer(ask: Callable[[], str]) -> str:
-    """Return Slurm's output; InputError if it does not answer."""
+    """Return what ``ask`` gets from Slurm; InputError if Slurm does not answer."""
     try:
         return ask()
     except (CommandFailed, Unreachable) as error:
         raise InputError(
-            f"{error}; a Slurm that answers, or a file of its queue, is expected"
+            f"Slurm does not answer ({error}); a running Slurm, or a file with its queue, is "
+            "expected"
         ) from None

@@ -16,14 +16,14 @@ from qops_batsim.live.slurm_manager import Slurm
 
 
 class Recorder:
-    """File of Slurm's expected starts, continued where it ended; a context that closes it.
+    """Appends the start dates that Slurm expects to a file; use it in a ``with`` block.
 
     Parameters
     ----------
     path
-        The file, for one process at a time.
+        The file; only one process at a time may write it.
     slurm
-        Is asked, and nothing else.
+        The Slurm that is asked; nothing is changed there.
     """
 
     def __init__(self, path: Path, slurm: Slurm) -> None:
@@ -39,12 +39,14 @@ class Recorder:
         self._file.close()
 
     def _drop_cut_line(self) -> None:
-        """Go to the end of the file; drop a last line that an earlier process left unfinished."""
+        """Go to the file's end; drop a last line that an earlier process did not finish."""
         content = self._file.read()
         self._file.truncate(self._file.seek(content.rfind(b"\n") + 1))
 
     def look(self, date: float) -> int:
-        """Write what has changed at a date (s since 1970); return the number of waiting jobs."""
+        """Append the expected starts that changed by ``date`` (s since 1970); return how many jobs
+        wait.
+        """
         found = self._slurm.expected_starts()
         nothing = object()
         starts = {
@@ -58,7 +60,7 @@ class Recorder:
 
 
 def record(recorder: Recorder, poll: float, on_line: Callable[[str], None]) -> None:
-    """Record every ``poll`` seconds until a signal comes; an outage is reported once."""
+    """Record expected starts every ``poll`` seconds until a signal comes; report outages once."""
     problem = ""
     while True:
         try:

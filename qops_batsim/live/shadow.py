@@ -20,7 +20,7 @@ from qops_batsim.live.manager import JobPhase, NodeState, ResourceManager, SeenJ
 
 
 class _Shadow(msgspec.Struct):
-    """A job in the shadow and its actions; dates in seconds since 1970."""
+    """State of a job as if decisions were carried out; dates in seconds since 1970."""
 
     is_held: bool = False
     restarts: int = 0
@@ -32,14 +32,16 @@ class _Shadow(msgspec.Struct):
 
 
 class ShadowManager:
-    """A resource manager that observes another one and changes nothing there.
+    """Pretends to carry out decisions: observes a resource manager and changes nothing there.
 
     Parameters
     ----------
-    begun
-        When the shadow began (seconds since 1970); None: with the first look.
+    manager
+        The resource manager to observe.
+    about
+        Settings of the journal of an earlier shadow; None: the shadow begins with the first look.
     entries, seen
-        What the journal has of a shadow that goes on.
+        Runs and observed jobs of the journal, if an earlier shadow is continued.
 
     Attributes
     ----------
@@ -73,7 +75,7 @@ class ShadowManager:
             )
 
     def jobs(self) -> list[SeenJob]:
-        """Return the jobs in their shadow states."""
+        """Return the jobs as they would be if the decisions had been carried out."""
         real = {job.id: job for job in self._manager.jobs()}
         if not self._has_begun:
             self._has_begun = True
@@ -86,7 +88,7 @@ class ShadowManager:
         return [job for each in list(self._known.values()) for job in self._seen(each, real)]
 
     def _seen(self, job: SeenJob, real: Mapping[str, SeenJob]) -> Iterator[SeenJob]:
-        """Yield a job in its shadow state; forget it when it is no longer needed."""
+        """Yield a job as it would be by the decisions; drop it once it is over and gone."""
         shadow = self._shadows.setdefault(job.id, _Shadow())
         if shadow.is_over and job.id not in real:
             del self._known[job.id], self._shadows[job.id]
@@ -106,45 +108,45 @@ class ShadowManager:
         else:
             yield self._running(told, job, shadow.start)
 
-    def _running(self, told: SeenJob, job: SeenJob, start: float) -> SeenJob:
-        """Return a job that runs or ran in the shadow from a date on."""
+    def _running(self, shadowed: SeenJob, job: SeenJob, start: float) -> SeenJob:
+        """Return a job that the decisions started at ``start``, running or already ended."""
         end, outcome = None, job.outcome
         if job.end is not None and job.start is not None:
             end = start + job.end - job.start
         elif job.limit is not None:
             end, outcome = start + job.limit, COMPLETED_WALLTIME_REACHED
         if end is None or end > self.clock():
-            return replace(told, phase=JobPhase.RUNNING, start=start, end=None)
+            return replace(shadowed, phase=JobPhase.RUNNING, start=start, end=None)
         self._shadows[job.id].is_over = True
-        return replace(told, phase=JobPhase.ENDED, start=start, end=end, outcome=outcome)
+        return replace(shadowed, phase=JobPhase.ENDED, start=start, end=end, outcome=outcome)
 
     def nodes(self) -> dict[str, NodeState]:
-        """Return the nodes unchanged."""
+        """Return the nodes as they really are."""
         return self._manager.nodes()
 
     def hold(self, job_ids: Sequence[str]) -> None:
-        """Hold jobs in the shadow."""
+        """Note that jobs would be held; the real jobs stay as they are."""
         for job_id in job_ids:
             self._shadows[job_id].is_held = True
 
     def start(self, job_id: str, hosts: Sequence[str]) -> None:
-        """Start a job in the shadow."""
+        """Note that a job would start now on these nodes; the real job stays as it is."""
         shadow = self._shadows[job_id]
         if shadow.start is None:
             shadow.start, shadow.hosts = self.clock(), tuple(hosts)
 
     def release(self, job_ids: Sequence[str]) -> None:
-        """Do nothing: nothing is held."""
+        """Do nothing: no job is really held."""
 
     def refuse(self, job_id: str, why: str) -> None:
-        """Cancel a job in the shadow."""
+        """Note that a waiting job would be cancelled; the real job stays as it is."""
         self._shadows[job_id].is_over = True
 
     def requeue(self, job_id: str) -> None:
-        """Put a job back into the queue in the shadow."""
+        """Note that a job would be requeued; the real job stays as it is."""
         shadow = self._shadows[job_id]
         if shadow.start is not None:
             shadow.start, shadow.restarts = None, shadow.restarts + 1
 
     def tell(self, texts: Mapping[str, str]) -> None:
-        """Do nothing: users are not told."""
+        """Do nothing: users are not told what would have been decided."""

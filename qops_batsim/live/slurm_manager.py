@@ -111,8 +111,8 @@ It raises what :func:`run_command` does.
 def run_command(command: Sequence[str], form: str = "") -> str:
     """Run a Slurm command and return its output, dates in seconds since 1970.
 
-    ``form`` is a format of squeue. It goes by the environment, since all users of a machine can
-    read the arguments of its processes. Filters that stand in the environment are left out.
+    ``form`` is squeue's output format. It is passed in the environment, since all users of a
+    machine can read the arguments of its processes. Filters set in the environment are dropped.
     """
     environment = {
         name: value
@@ -133,7 +133,9 @@ def run_command(command: Sequence[str], form: str = "") -> str:
             check=False,
         )
     except FileNotFoundError:
-        raise InputError(f"{command[0]}: not installed; Slurm's commands are expected") from None
+        raise InputError(
+            f"{command[0]} is not installed; a machine with Slurm's commands is expected"
+        ) from None
     except subprocess.TimeoutExpired:
         raise Unreachable(f"{command[0]} has not answered within {PATIENCE:g} s") from None
     except OSError as error:
@@ -149,7 +151,7 @@ def run_command(command: Sequence[str], form: str = "") -> str:
 
 
 class Slurm:
-    """A partition of Slurm, or all of it.
+    """Observes and commands the jobs of a Slurm, or of one of its partitions.
 
     Parameters
     ----------
@@ -167,10 +169,10 @@ class Slurm:
         self._throttles: dict[str, int] = {}
 
     def jobs(self) -> list[SeenJob]:
-        """Return the jobs, array tasks one by one.
+        """Return the jobs that Slurm lists, each task of an array as a job of its own.
 
-        Each cell ends with a word that is drawn for this call, so that no text of a user ends one.
-        A row that does not fit is told of as a job without news.
+        Each cell ends with a word that is drawn for this call, so that no text of a user
+        ends a cell. A row that cannot be read becomes a job that names the problem.
         """
         end = f"<{secrets.token_hex(16)}>"
         form = ",".join(f"{name}:0{end}" for name in _COLUMNS)
@@ -178,7 +180,7 @@ class Slurm:
         *cells, last = said.split(end)
         if last.strip() or len(cells) % len(_COLUMNS):
             raise Unreachable(
-                f"squeue says {shown(last or said)}; rows of {len(_COLUMNS)} columns are expected"
+                f"squeue prints {shown(last or said)}; rows of {len(_COLUMNS)} columns are expected"
             )
         rows = [
             dict(zip(_COLUMNS, map(str.strip, cells[first:]), strict=False))
@@ -191,7 +193,7 @@ class Slurm:
         return [limited(job, self._throttles) for job in jobs]
 
     def expected_starts(self) -> dict[str, float | None]:
-        """Return when Slurm expects each waiting job to start (seconds since 1970), if it does."""
+        """Return when Slurm expects each waiting job to start (s since 1970), None if unknown."""
         said = self._ask(
             ["squeue", "-h", "-a", "-r", "-t", "PENDING", *self._of],
             "JobArrayID:0 ,StartTime:0 ",
@@ -200,15 +202,18 @@ class Slurm:
         found: dict[str, float | None] = {}
         for row in rows:
             if len(row) != 2 or not (row[1] in _NONE or row[1].isdecimal()):
-                raise Unreachable(f"squeue says {shown(said)}; ids and dates are expected")
+                raise Unreachable(
+                    f"squeue prints {shown(said)}; rows with a job's id and its expected start "
+                    "are expected"
+                )
             found[row[0]] = None if row[1] in _NONE else float(row[1])
         return found
 
     def _ask_throttles(self, jobs: Sequence[SeenJob]) -> None:
         """Read how many tasks of each array may run at once (``sbatch --array=1-9%2``).
 
-        squeue does not tell it of tasks that are held one by one. Asked about are new arrays, else
-        the one that was asked about longest ago.
+        squeue does not tell this limit of tasks that are held one by one. Each call asks about
+        new arrays, or, without any, about the array whose limit was read longest ago.
         """
         tasks = {
             array_of(each.id): each.id
@@ -226,23 +231,24 @@ class Slurm:
         self._throttles = known
 
     def nodes(self) -> dict[str, NodeState]:
-        """Return the nodes."""
+        """Return the state of each node that sinfo lists."""
         said = self._ask(["sinfo", "-h", "-N", *self._of, "-o", "%N|%T"])
         pairs = (line.strip().partition("|") for line in said.splitlines())
         return {name: node_state(state) for name, _, state in pairs if state}
 
     def _ask(self, command: Sequence[str], form: str = "") -> str:
-        """Return the output of a command; raise Unreachable if it fails."""
+        """Run a command that only reads; return its output, or raise Unreachable if it fails."""
         try:
             return self._run(command, form)
         except CommandFailed as error:
             raise Unreachable(str(error)) from None
 
     def hold(self, job_ids: Sequence[str]) -> None:
-        """Hold jobs as administrator, and set their Slurm deadlines (which stay) to a far date.
+        """Hold jobs as administrator, and move their Slurm deadlines to a far date.
 
-        Slurm would cancel a job whose whole limit does not fit before its own deadline any more.
-        With the hold a job gets a mark, by which it is known without a journal.
+        Slurm would cancel a job whose whole limit does not fit before its own deadline any
+        more; the moved deadline stays. A held job also gets a mark, by which it is
+        recognised without a journal.
         """
         new = [each for each in job_ids if each not in self._marked]
         self._each(["update"], new, ["Priority=0", f"AdminComment={MARK}held"])
@@ -251,27 +257,27 @@ class Slurm:
             self._run(["scontrol", "update", f"jobid={job_id}", "Deadline=now+365days"], "")
 
     def start(self, job_id: str, hosts: Sequence[str]) -> None:
-        """Release a job onto nodes; a requeued one would otherwise wait two minutes more."""
+        """Release a held job onto nodes now; a requeued job would otherwise wait two minutes."""
         nodes = [f"ReqNodeList={','.join(hosts)}"] if hosts else []
         self._run(["scontrol", "update", f"jobid={job_id}", "StartTime=now", *nodes], "")
         self._run(["scontrol", "release", job_id], "")
 
     def release(self, job_ids: Sequence[str]) -> None:
-        """Release jobs without choosing nodes."""
+        """Release held jobs, so that Slurm schedules them by itself."""
         self._each(["release"], job_ids)
 
     def refuse(self, job_id: str, why: str) -> None:
-        """Cancel a waiting job; an ended one accepts no comment any more."""
+        """Write into a waiting job's AdminComment why it is refused, and cancel it."""
         with suppress(CommandFailed):  # Slurm takes no comment on a job that cannot run at all.
             self.tell({job_id: why})
         self._run(["scancel", "--state=PENDING", job_id], "")
 
     def requeue(self, job_id: str) -> None:
-        """Requeue and hold a job."""
+        """Requeue a running job and hold it."""
         self._run(["scontrol", "requeuehold", job_id], "")
 
     def tell(self, texts: Mapping[str, str]) -> None:
-        """Set the AdminComment of jobs."""
+        """Write a text into the AdminComment of each job."""
         for job_id, text in texts.items():
             said = (MARK + printable(text).replace('"', "'"))[:LONGEST_TEXT]
             self._run(["scontrol", "update", f"jobid={job_id}", f"AdminComment={said}"], "")
@@ -279,7 +285,7 @@ class Slurm:
     def _each(
         self, words: Sequence[str], job_ids: Sequence[str], changes: Sequence[str] = ()
     ) -> None:
-        """Run a command for all jobs, whether or not some of them have ended."""
+        """Run an scontrol command for many jobs, in groups; raise the first failure at the end."""
         failed: list[CommandFailed] = []
         for first in range(0, len(job_ids), MOST_AT_ONCE):
             listed = ",".join(job_ids[first : first + MOST_AT_ONCE])
@@ -292,13 +298,13 @@ class Slurm:
             raise failed[0]
 
 
-def _job_or_problem(told: Mapping[str, str]) -> SeenJob:
-    """Return the job in a row of squeue, or a job of unknown state that names the problem."""
+def _job_or_problem(row: Mapping[str, str]) -> SeenJob:
+    """Parse a row of squeue; if it cannot be read, return a job that names the problem."""
     try:
-        return read_job(told)
+        return read_job(row)
     except ValueError as error:
         return SeenJob(
-            id=printable(told["JobArrayID"]),
+            id=printable(row["JobArrayID"]),
             phase=JobPhase.WAITING,
             nodes=0,
             is_ready=False,
@@ -307,7 +313,7 @@ def _job_or_problem(told: Mapping[str, str]) -> SeenJob:
 
 
 def limited(job: SeenJob, throttles: Mapping[str, int]) -> SeenJob:
-    """Return a job with its array's task limit; while that is unknown, the job is not ready."""
+    """Return a job with its array's limit of running tasks; not ready while that is unknown."""
     array = array_of(job.id)
     if array == job.id or job.phase is not JobPhase.WAITING:
         return job
@@ -316,37 +322,37 @@ def limited(job: SeenJob, throttles: Mapping[str, int]) -> SeenJob:
     return replace(job, is_ready=False, is_early=job.is_ready or job.is_early)
 
 
-def read_job(told: Mapping[str, str]) -> SeenJob:
-    """Parse a row of squeue, by column name; a ValueError says which value is wrong."""
-    state, reason = told["State"], told["Reason"]
+def read_job(row: Mapping[str, str]) -> SeenJob:
+    """Parse a row of squeue (column name to text); a ValueError says which value is wrong."""
+    state, reason = row["State"], row["Reason"]
     if (phase := _PHASES.get(state)) is None:
-        raise ValueError(f"State is {shown(state)}; a state of Slurm is expected")
-    asks = dict(_ASKED.findall(told["Comment"]))
+        raise ValueError(f"State is {shown(state)}; a job state of Slurm is expected, as RUNNING")
+    asks = dict(_ASKED.findall(row["Comment"]))
     # A user who sets nice on a held job has Slurm release it, whatever the reason says.
-    hold = reason if phase is JobPhase.WAITING and told["PriorityLong"] == "0" else ""
+    hold = reason if phase is JobPhase.WAITING and row["PriorityLong"] == "0" else ""
     is_ours = {
-        "JobHeldAdmin": told["admin_comment"].startswith(MARK),
+        "JobHeldAdmin": row["admin_comment"].startswith(MARK),
         "JobHeldUser": bool(asks) and asks.get("qops") != OWN_HOLD,
     }.get(hold)
-    start, end = _date(told, "StartTime"), _date(told, "EndTime")
+    start, end = _date(row, "StartTime"), _date(row, "EndTime")
     # A hold hides this reason.
-    is_early = told["Dependency"] not in ("", "(null)") or (
-        (_date(told, "EligibleTime") or 0.0) > time.time()
+    is_early = row["Dependency"] not in ("", "(null)") or (
+        (_date(row, "EligibleTime") or 0.0) > time.time()
     )
     return SeenJob(
-        id=_fitting(told, "JobArrayID", _JOB_ID),
+        id=_fitting(row, "JobArrayID", _JOB_ID),
         phase=phase,
-        nodes=int(_fitting(told, "NumNodes")),
-        limit=read_limit(told["TimeLimit"]),
-        submitted=_date(told, "SubmitTime") or 0.0,
+        nodes=int(_fitting(row, "NumNodes")),
+        limit=read_limit(row["TimeLimit"]),
+        submitted=_date(row, "SubmitTime") or 0.0,
         start=None if phase is JobPhase.WAITING else start,
         end=end if phase is JobPhase.ENDED else None,
-        restarts=int(_fitting(told, "RestartCnt")),
-        user=told["UserName"],
+        restarts=int(_fitting(row, "RestartCnt")),
+        user=row["UserName"],
         is_held=hold == "JobHeldAdmin",
         is_handed=is_ours is True,
-        is_rerunnable=told["Requeue"] != "0",
-        nice=int(_fitting(told, "Nice")),
+        is_rerunnable=row["Requeue"] != "0",
+        nice=int(_fitting(row, "Nice")),
         is_ready=not is_early
         and (
             "Held" in reason or reason == "JobArrayTaskLimit" or may_start(reason)
@@ -354,13 +360,13 @@ def read_job(told: Mapping[str, str]) -> SeenJob:
             else is_ours
         ),
         is_early=is_early and phase is JobPhase.WAITING and is_ours is not False,
-        hosts=tuple(node_names(told["NodeList"])),
+        hosts=tuple(node_names(row["NodeList"])),
         asks=asks,
-        manager_deadline=_date(told, "deadline"),
+        manager_deadline=_date(row, "deadline"),
         outcome=_OUTCOMES.get(state, COMPLETED_KILLED),
         is_cancelled=state == "CANCELLED",
         problem="is heterogeneous and never answered; `scontrol release` hands it to Slurm"
-        if phase is JobPhase.WAITING and "+" in told["JobArrayID"]
+        if phase is JobPhase.WAITING and "+" in row["JobArrayID"]
         else "",
     )
 
@@ -379,35 +385,37 @@ def node_state(text: str) -> NodeState:
 
 
 def read_limit(text: str) -> float | None:
-    """Parse a time limit in seconds; None where there is no limit.
+    """Parse Slurm's time limit to seconds; None if there is no limit.
 
-    A ValueError tells of a text that is neither.
+    A ValueError tells of any other text.
 
     >>> [read_limit(text) for text in ("1:00", "30", "2:00:00", "1-12:00:00", "UNLIMITED")]
     [60.0, 30.0, 7200.0, 129600.0, None]
     """
     found = read_duration(text)
     if found is None:
-        raise ValueError(f"TimeLimit is {shown(text)}; a time is expected")
+        raise ValueError(
+            f"TimeLimit is {shown(text)}; a time as 1-12:00:00, or UNLIMITED, is expected"
+        )
     return found if math.isfinite(found) else None
 
 
-def _date(told: Mapping[str, str], name: str) -> float | None:
-    return None if told[name] in _NONE else float(_fitting(told, name))
+def _date(row: Mapping[str, str], name: str) -> float | None:
+    return None if row[name] in _NONE else float(_fitting(row, name))
 
 
-def _fitting(told: Mapping[str, str], name: str, kind: re.Pattern[str] = _NUMBER) -> str:
-    """Parse a cell for a kind of column: text, or a number (of a range, the lower end)."""
-    found = kind.fullmatch(told[name])
+def _fitting(row: Mapping[str, str], name: str, kind: re.Pattern[str] = _NUMBER) -> str:
+    """Return the number in a cell of a row, of a range the lower end; or what ``kind`` matches."""
+    found = kind.fullmatch(row[name])
     if not found:
-        raise ValueError(f"{name} is {shown(told[name])}; a number is expected")
+        raise ValueError(f"{name} is {shown(row[name])}; a number is expected")
     return found[1]
 
 
 def read_queue_text(run: Run = run_command) -> str:
-    """Return squeue's output about all jobs: JSON, or text if it has no JSON.
+    """Return what squeue prints about all jobs: JSON, or text if this squeue has no JSON.
 
-    Without a controller there is JSON that tells of errors, and no jobs.
+    If slurmctld does not answer, the JSON tells of errors and has no jobs.
     """
     try:
         return run(["squeue", "-a", "--json"], "")
@@ -416,13 +424,13 @@ def read_queue_text(run: Run = run_command) -> str:
 
 
 def read_config(run: Run = run_command) -> dict[str, str]:
-    """Return Slurm's settings by lower-case name; plugins' settings, at the end, hide none."""
+    """Return Slurm's settings by lower-case name, without those of plug-ins of the same name."""
     told = pairs_of(run(["scontrol", "show", "config"], ""))
     return {name.lower(): value for name, value in told.items()}
 
 
 def read_priorities(run: Run = run_command) -> str:
-    """Return Slurm's settings and, where available, waiting jobs' priorities, as texts."""
+    """Return what ``scontrol show config`` and, where it works, ``sprio`` print, as one text."""
     said = run(["scontrol", "show", "config"], "")
     with suppress(CommandFailed):  # Basic priorities have no sprio.
         said += run(["sprio"], "")

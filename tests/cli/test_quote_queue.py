@@ -83,7 +83,7 @@ def test_without_a_queue_the_slurm_that_runs_here_is_asked(
     monkeypatch.setenv("PATH", str(tmp_path))
     refused = cli("queue", "quote", "8x1h")
     assert refused.exit_code == 2
-    assert "scontrol: not installed; Slurm's commands are expected" in refused.err
+    assert "scontrol is not installed; a machine with Slurm's commands is expected" in refused.err
     for name, said in SAID.items():
         (tmp_path / name).write_text(f"#!/bin/sh\n/bin/cat <<'.'\n{said}.\n")
         (tmp_path / name).chmod(0o755)

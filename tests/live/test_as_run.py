@@ -204,8 +204,16 @@ def test_a_promise_that_was_given_up_is_judged_by_the_end_of_its_job(
 ODD = {
     "too wide": ({"nodes": 9, "deadline": 900.0}, {}, "asks for 9 processors, the machine has 4"),
     "too wide, waits": ({"nodes": 9}, {}, "asks for 9 processors, the machine has 4"),
-    "no date": ({"nodes": 1}, {"deadline": "tomorrow"}, "deadline=tomorrow is no date"),
-    "year 10209": ({"nodes": 1}, {"deadline": "2.6e11"}, "deadline=2.6e11 is no date"),
+    "no date": (
+        {"nodes": 1},
+        {"deadline": "tomorrow"},
+        "deadline=tomorrow in the comment is no date",
+    ),
+    "year 10209": (
+        {"nodes": 1},
+        {"deadline": "2.6e11"},
+        "deadline=2.6e11 in the comment is no date",
+    ),
     "no limit": ({"nodes": 1, "limit": None, "deadline": 900.0}, {}, "needs an unlimited time and"),
     "too late": ({"nodes": 1, "deadline": -50.0}, {}, "its deadline is -50 s away"),
 }

@@ -74,7 +74,7 @@ def test_a_deadline_that_is_no_date_is_refused_in_words(site: Site) -> None:
     job = site.fake.submit(1)
     job.asks = {"deadline": "tomorrow"}
     site.pass_time(2)
-    assert job.told.startswith("refused: deadline=tomorrow is no date")
+    assert job.told.startswith("refused: deadline=tomorrow in the comment is no date")
 
 
 def test_what_its_user_cancels_leaves_the_plan(site: Site) -> None:
@@ -94,7 +94,9 @@ def test_no_user_ends_it_by_cancelling_a_job(scheduler: str, tmp_path: Path) -> 
     """With any scheduler that hears of cancellations; another one is refused before it begins."""
     told = {"scheduler": scheduler, "partition": None, "settings": (), "margin": 0.0}
     if scheduler == "aroma":
-        with pytest.raises(InputError, match="'aroma' cannot decide live.* cancelled is expected"):
+        with pytest.raises(
+            InputError, match="'aroma' cannot decide live.* `cancelled` is expected"
+        ):
             about_journal(LIVE, **told, poll=1.0)
         return
     options = about_journal(LIVE, **told, poll=1.0).options
@@ -490,7 +492,7 @@ def test_no_node_at_all_is_no_news(site: Site) -> None:
     jobs, site.fake.all = site.fake.all, {}
     site.pass_time(3)
     assert site.entry(job.id).phase == "running"
-    assert "no news: Slurm tells of no node; at least one node is expected" in site.lines
+    assert "no news: Slurm lists no nodes; at least one node is expected" in site.lines
     site.fake.all = jobs
 
 

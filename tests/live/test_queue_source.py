@@ -106,5 +106,5 @@ def test_a_slurm_that_does_not_answer_is_one_error() -> None:
     def nobody(command: Sequence[str], form: str) -> str:
         raise Unreachable("scontrol has not answered within 20 s")
 
-    with pytest.raises(InputError, match="not answered within 20 s; a Slurm that answers, or"):
+    with pytest.raises(InputError, match="not answered within 20 s.; a running Slurm, or"):
         QueueSource(None, run=nobody)

@@ -79,7 +79,7 @@ def test_an_outage_is_told_of_once(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         record(found, 1.0, told.append)
     outage, nonsense, again = told
     assert outage == "no news: squeue: slurmctld does not answer"
-    assert "squeue says 'what is this\\n'; ids and dates are expected" in nonsense
+    assert "squeue prints 'what is this\\n'; rows with a job's id" in nonsense
     assert again == "news again: 1 jobs wait"
 
 

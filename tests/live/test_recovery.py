@@ -169,7 +169,7 @@ def test_a_module_that_decides_otherwise_is_refused(site: Site) -> None:
     assert replay(ModuleDriver(module, any_engine=True), site.journal) == 2
     site.journal._db.execute("UPDATE messages SET decisions=replace(decisions, '0-3', '1-3')")
     module = make_scheduler("qops", {})
-    with pytest.raises(InputError, match="message 2: the scheduler now decides otherwise"):
+    with pytest.raises(InputError, match="message 2: the scheduler now gives other decisions"):
         replay(ModuleDriver(module, any_engine=True), site.journal)
 
 
@@ -253,5 +253,5 @@ def test_what_is_held_in_spite_of_release_all_is_told(site: Site) -> None:
 
     jobs = [site.fake.submit(4, limit=600, run_time=300) for _ in range(3)]
     site.pass_time(3)
-    with pytest.raises(CommandFailed, match=f"jobs {jobs[2].id} are still held: Job update"):
+    with pytest.raises(CommandFailed, match=f"jobs {jobs[2].id} are still held .Job update"):
         hand_back(site.journal, Stubborn(site.fake, Fuse()), site.fake.now)

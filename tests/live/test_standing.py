@@ -117,11 +117,11 @@ def test_what_another_version_has_kept_is_refused(site: Site) -> None:
     for other in ({**told, "version": 1}, {"plan": {}, "away": ""}):
         kept.module = msgspec.Raw(msgspec.msgpack.encode(other))
         site.journal.keep_standing(kept)
-        with pytest.raises(InputError, match=r"standing of its scheduler cannot be read .*version"):
+        with pytest.raises(InputError, match=r"snapshot of its scheduler cannot be read .*version"):
             site.restart()
     kept.module = msgspec.Raw(msgspec.msgpack.encode(None))
     site.journal.keep_standing(kept)
-    with pytest.raises(InputError, match=r"standing of its scheduler cannot be read .*version of"):
+    with pytest.raises(InputError, match=r"snapshot of its scheduler cannot be read .*version of"):
         site.restart()
 
 
@@ -131,5 +131,7 @@ def test_a_damaged_standing_is_one_error(site: Site) -> None:
     site.restart()
     site.pass_time(2)
     site.journal._db.execute("UPDATE standings SET standing = ?", (b"\x81\xa6module\x01",))
-    with pytest.raises(InputError, match="livestanding: .* a journal is expected"):
+    with pytest.raises(
+        InputError, match="livestanding. cannot be read .* undamaged journal is expected"
+    ):
         site.restart()

@@ -35,8 +35,14 @@ def setting(unit: str, name: str) -> str:
 @pytest.mark.parametrize(
     ("unit", "told"),
     [
-        ("qops-live.service", "sinfo: not installed; Slurm's commands are expected"),
-        ("qops-release.service", "squeue: not installed; Slurm's commands are expected"),
+        (
+            "qops-live.service",
+            "sinfo is not installed; a machine with Slurm's commands is expected",
+        ),
+        (
+            "qops-release.service",
+            "squeue is not installed; a machine with Slurm's commands is expected",
+        ),
     ],
 )
 def test_their_commands_are_understood(
@@ -122,7 +128,7 @@ def test_one_process_decides_for_a_partition(
     with sole_decider(config, first):
         told = (
             pytest.raises(
-                InUse, match=r"decides for .*partition.* of cluster c/1; one process at a time"
+                InUse, match=r"decides for .*partition.* of cluster c/1; end that process first"
             )
             if fights
             else nullcontext()
@@ -168,7 +174,7 @@ def test_a_journal_that_fails_ends_with_the_code_that_the_unit_knows(
         main()
     assert str(ended.value.code) == setting("qops-live.service", "RestartPreventExitStatus")
     told = " ".join(capsys.readouterr().err.split())
-    assert f"error: {path}: database or disk is full; " in told
+    assert f"error: {path}: the journal cannot be read or written (database or disk is full); " in told
     assert any(job.is_held for job in fake.all.values()) != releases
 
 
