@@ -69,7 +69,7 @@ def advise(
     anonymous: Annotated[bool, _about("--anonymous")] = False,
     as_json: Annotated[bool, _about("--json")] = False,
 ) -> None:
-    """Tell which deadlines could have been promised on a trace, and at what price.
+    """Tell which deadlines a centre could have promised to the jobs of a log, and at what price.
 
     Simulates stretches of the trace with users who ask to end earlier than under EASY: how many
     deadlines could be promised, how early, who is refused, what it costs, and which settings a
@@ -159,18 +159,21 @@ def advise(
 
 
 def _windows(text: str | None) -> tuple[int | None, int | None]:
-    """Return the number of windows to simulate, and the number of jobs in each window."""
+    """Parse ``--windows`` (10x3000, or 10): how many stretches to simulate, and jobs in each."""
     if text is None:
         return None, None
     counts = text.split("x")
     if len(counts) > 2 or not all(re.fullmatch("0*[1-9][0-9]{0,8}", each) for each in counts):
-        raise InputError(f"--windows {text}: windows, or windows x jobs, are expected, as 10x3000")
+        raise InputError(
+            f"--windows is {text}; a number of windows, as 10, or of windows and of jobs in each, "
+            "as 10x3000, is expected"
+        )
     count, size = (*map(int, counts), None)[:2]
     return count, size
 
 
 def _workers(jobs: int) -> int:
-    """Return how many processes suit a trace of this size; results do not depend on the number."""
+    """Return how many processes to use for a log of so many jobs; results do not depend on it."""
     return len(os.sched_getaffinity(0)) if jobs > _FEW_JOBS else 1
 
 
@@ -193,7 +196,7 @@ def _print_summary(
 
 
 def _cores(name: str, accounting: Choices | None) -> float | None:
-    """Return the cores of a node of the partition; 1 if nodes are counted, None if unknown."""
+    """Return the cores per node of a partition: 1 if nodes are the unit, None if unknown."""
     if accounting is None:
         return None
     if accounting.by == "nodes":

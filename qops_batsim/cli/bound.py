@@ -42,7 +42,7 @@ def bound(
     out: Annotated[str, _about("--out")] = "out/clairvoyant",
     as_json: common_options.AsJson = False,
 ) -> None:
-    """Bound what any scheduler could admit, and search for the best schedule.
+    """Compute an upper bound of what any scheduler could admit, and search for the best schedule.
 
     A schedule may know the future: which jobs will come, and how long they run. The bound
     holds for every schedule of rigid jobs on interchangeable hosts. Best known schedules are

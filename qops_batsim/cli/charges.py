@@ -80,7 +80,10 @@ def charges(
     run, against = run_name(run), None if against is None else run_name(against)
     reference = None if reference is None else run_name(reference)
     if fill and run != named[0]:
-        raise InputError(f"--fill: {named[0]} is a live journal; a run with files is expected")
+        raise InputError(
+            f"--fill writes to PREFIX_qos.csv, but {named[0]} is a live journal, which has no such "
+            "file; the PREFIX of a run is expected"
+        )
     found = charge_runs(run, against, prices=chosen, workloads=workload, reference=reference)
     runs = [replace(each, run=name) for each, name in zip(found.runs, named, strict=True)]
     found = replace(found, runs=runs)

@@ -26,9 +26,9 @@ _copies: list[TemporaryDirectory[str]] = []
 
 
 def run_name(name: str, code: AllowedCode = ()) -> str:
-    """Return the name of a run; if it is a live journal, write the run's files first.
+    """Return the prefix of a run's files; for a live journal, write these files first.
 
-    ``code`` are the files that making them may run.
+    ``code`` lists the Python files with schedulers that may be run for that.
     """
     path = Path(name)
     if not path.is_file() or path.name.endswith((".csv", ".gz")):
@@ -47,7 +47,10 @@ def run_name(name: str, code: AllowedCode = ()) -> str:
 
 
 def read_runs(runs: Sequence[str], hosts: int | None) -> list[RunResult]:
-    """Read runs and print what is assumed; runs of one name are told apart by their paths."""
+    """Read runs by name, and print which number of hosts is assumed where none is recorded.
+
+    Runs of the same name are renamed to their paths.
+    """
     from dataclasses import replace
 
     from qops_batsim.analysis.results.run_result import read_run
@@ -66,7 +69,7 @@ def read_runs(runs: Sequence[str], hosts: int | None) -> list[RunResult]:
 
 
 def warn_of_other_workloads(results: Sequence[RunResult]) -> None:
-    """Warn if compared runs have different workloads, as far as their files tell."""
+    """Warn if runs to be compared are of different workloads, judged by names and digests."""
     kinds: dict[tuple[str, str | int], list[str]] = {}
     for each in results:
         kinds.setdefault(_workload_of(each), []).append(each.name)
@@ -76,7 +79,7 @@ def warn_of_other_workloads(results: Sequence[RunResult]) -> None:
 
 
 def _workload_of(result: RunResult) -> tuple[str, str | int]:
-    """Return the name of a run's workload, and its digest or its number of jobs."""
+    """Return the name of a run's workload, and its digest or else its number of jobs."""
     info, jobs = result.info, int(result.last_runs.sum())
     digest = None if info is None else info.sha256.get("workload")
     if info is None or info.workload is None:
@@ -86,7 +89,7 @@ def _workload_of(result: RunResult) -> tuple[str, str | int]:
 
 
 def read_source(source: str, out: Path) -> Workload:
-    """Read the workload that a command changes into another file."""
+    """Read a workload by file or shipped name; InputError if ``out`` is the same file."""
     from qops_batsim.shipped import find_input
     from qops_batsim.workload.batsim_json import read_workload
 
@@ -106,9 +109,9 @@ def prices_in(path: Path | None) -> Prices:
 
 
 def refuse_same_file(path: Path, out: Path, what: str) -> None:
-    """Raise an InputError if the output file is the input file."""
+    """Raise an InputError if ``out`` is the input file ``path``, which ``what`` describes."""
     if out.exists() and path.exists() and out.samefile(path):
-        raise InputError(f"{out}: is the {what} itself; another file to write is expected")
+        raise InputError(f"{out}: the file to write is the {what} itself; another one is expected")
 
 
 def selection(
@@ -118,7 +121,7 @@ def selection(
     reservation: list[str] | None,
     nodes: Path | None,
 ) -> dict[str, Any]:
-    """Return which jobs and sizes are chosen by options that several commands share."""
+    """Return the values of options that select jobs of a log, as arguments of ``Choices``."""
     chosen: dict[str, Any] = {
         "partitions": partition or (),
         "qos": qos or (),
@@ -133,29 +136,29 @@ def selection(
 
 
 def duration(text: str, where: str, *, zero: bool = True) -> float:
-    """Parse a duration such as ``6h`` to seconds; 0 only where it makes sense."""
+    """Parse a duration such as ``6h`` to seconds; InputError if it is 0, unless ``zero``."""
     from qops_batsim.platform.units import parse_time
 
     value = parse_time(text, where=where)
     if value == 0 and not zero:
-        raise InputError(f"{where} is {text}; more than 0 is expected")
+        raise InputError(f"{where} is {text}; a duration above 0 is expected")
     return value
 
 
 def moment(text: str, option: str, calendar: Calendar | None) -> float:
-    """Parse a moment of a run: seconds with or without a unit, or a date."""
+    """Parse a date within a run (seconds, a duration or a calendar date) to seconds."""
     with suppress(InputError):
         return duration(text.strip(), option)
     try:
         date = datetime.fromisoformat(text.strip())
     except ValueError:
         raise InputError(
-            f"{option} {text}: not a time; seconds since the start of the simulation, a number "
-            "with a unit s, m, h or d (100d), or a date (1996-12-24 12:00) is expected"
+            f"{option} is {text}; seconds since the start of the simulation, a number with a unit "
+            "s, m, h or d (100d), or a date (1996-12-24 12:00) is expected"
         ) from None
     if calendar is None:
         raise InputError(
-            f"{option} {text}: the run does not tell the date of its second 0; seconds since "
-            "its start are expected"
+            f"{option} is {text}, but the run's files do not tell the date at which it begins; "
+            "seconds since the begin of the run are expected"
         )
     return calendar.seconds(date)

@@ -34,12 +34,13 @@ _Command = Callable[..., None]
 
 
 def manual(page: str, *further: str) -> Callable[..., Any]:
-    """Return a function that makes a Typer option or argument from its entry on a page of texts.
+    """Return a function that makes Typer options and arguments from entries of ``page``.
 
-    An entry begins with what the user writes, up to the first colon and blank: an option with its
-    other names and the name of its value, or an argument. Its further lines are indented. Limits
-    of the value (``min``, ``max`` …) are passed on to Typer. There may be ``further`` entries.
-    A line in brackets is the heading of the options below it in the command's help.
+    An entry begins with what the user writes, up to the first colon and blank: an option with
+    its other names and the name of its value, or an argument. Further lines of an entry are
+    indented. Limits of the value (``min``, ``max`` …) are passed on to Typer. ``further`` are
+    more entries. A line in brackets is the heading of the options below it in the command's
+    help.
     """
     entries: dict[str, tuple[list[str], str, str, str | None]] = {}
     heading = None
@@ -65,7 +66,9 @@ def manual(page: str, *further: str) -> Callable[..., Any]:
 
 
 def with_options(shared: _Command) -> Callable[[_Command], _Command]:
-    """Return a decorator that passes a function's options to a command as ``**given``."""
+    """Return a decorator that adds a function's options to a command, which gets them as
+    ``**given``.
+    """
 
     def decorate(command: _Command) -> _Command:
         own, common = (signature(each, eval_str=True) for each in (command, shared))
@@ -197,5 +200,5 @@ Quiet = Annotated[bool, _of_output("--quiet")]
 
 
 def rows_to_list(text: str, least: int = 1) -> Any:
-    """Return the option ``--first N``: how many rows of a long list are printed."""
+    """Make the option ``--first N`` with the help ``text``: how many rows of a list are printed."""
     return manual(f"--first N: {text}")("--first", min=least)

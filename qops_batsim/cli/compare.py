@@ -119,7 +119,7 @@ def compare(
 
 def read_loads(text: str) -> tuple[float, ...]:
     """Parse loads: ``1.0:1.6:0.1`` (both ends included) or ``1,1.3``."""
-    expected = "FROM:TO:STEP as in 1.0:1.6:0.1, or numbers separated by commas, are expected"
+    expected = "FROM:TO:STEP, as 1.0:1.6:0.1, or numbers separated by commas, are expected"
     parts = text.split(":")
     try:
         if len(parts) == 1:
@@ -129,12 +129,12 @@ def read_loads(text: str) -> tuple[float, ...]:
             # A sum of floats would miss the end: 1 + 6 × 0.1 exceeds 1.6.
             if not (step > 0 and end >= begin and (end - begin) / step < MOST_LOADS):
                 raise InputError(
-                    f"--loads {text}: a positive step, and at most {MOST_LOADS} loads up to an "
-                    "end that is not below the begin, are expected"
+                    f"--loads is {text}; FROM:TO:STEP with TO not below FROM, a STEP above 0 and "
+                    f"at most {MOST_LOADS} loads is expected"
                 )
             numbers = [begin + step * i for i in range(int((end - begin) / step) + 1)]
     except (InvalidOperation, ValueError):
-        raise InputError(f"--loads {text}: {expected}") from None
+        raise InputError(f"--loads is {text}; {expected}") from None
     if not all(each.is_finite() for each in numbers):
-        raise InputError(f"--loads {text}: {expected}")
+        raise InputError(f"--loads is {text}; {expected}")
     return tuple(float(each) for each in numbers)

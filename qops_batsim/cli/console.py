@@ -30,21 +30,22 @@ copies: dict[str, str] = {}
 
 
 def _as_named(text: str) -> str:
-    """Return a text in which the user's names of files replace those of temporary files."""
+    """Replace names of temporary files in a text by the names that the user has given."""
     for prefix, name in copies.items():
         text = re.sub(rf"{re.escape(prefix)}(_[a-z_]+\.[a-z]+)?", name.replace("\\", r"\\"), text)
     return text
 
 
 def print_error(message: str) -> None:
-    """Print an error line to stderr."""
+    """Print an error message to stderr, as one line that begins with ``qops-batsim: error:``."""
     typer.echo(f"qops-batsim: error: {one_line(_as_named(message))}", err=True)
 
 
 def print_failure(error: BaseException) -> bool:
-    """Print the error of a user or plug-in as one line; return False for any other error.
+    """Print an error of the user's input or of a plug-in; return False for any other error.
 
-    The frames of the plug-in's own code come first. Any other error is a defect of ours.
+    The lines of the plug-in's code that led to it come first. Any other error is a defect of
+    ours.
     """
     frames = frames_of_plugins(error)
     if not (frames or isinstance(error, QopsError)):
@@ -57,26 +58,27 @@ def print_failure(error: BaseException) -> bool:
 
 
 def note(message: str) -> None:
-    """Print a message to stderr."""
+    """Print a message to stderr, wrapped at the width of the terminal."""
     typer.echo(_folded(message, sys.stderr), err=True)
 
 
 def warn(message: str) -> None:
-    """Print a warning, if there is one, even with --quiet."""
+    """Print a warning to stderr, unless ``message`` is empty."""
     if message:
         note(f"qops-batsim: warning: {one_line(message)}")
 
 
 def say(text: str = "", indent: int = 0) -> None:
-    """Print a part of the result; its continuation lines are indented.
+    """Print a text to stdout, wrapped; ``indent`` is the indentation of continuation lines.
 
-    Control characters, as in names of jobs and files, are shown and not obeyed.
+    Control characters, as in names of jobs and files, are printed as escapes and have no
+    effect.
     """
     typer.echo(_folded(text, sys.stdout, indent))
 
 
 def print_answer(title: str, rows: Iterable[tuple[str, str]]) -> None:
-    """Print an answer: a title, an empty line, and labelled lines."""
+    """Print a title, an empty line, and rows as (label, text)."""
     say(title)
     say()
     for label, text in rows:
@@ -85,7 +87,7 @@ def print_answer(title: str, rows: Iterable[tuple[str, str]]) -> None:
 
 
 def _folded(text: str, stream: IO[str], indent: int = 0) -> str:
-    """Return a text whose lines are wrapped at the width of the terminal."""
+    """Wrap the lines of a text at the width of the terminal, or of the file, behind ``stream``."""
     width = max(columns_of_output(stream), 40)
     wrapper = textwrap.TextWrapper(width, subsequent_indent=" " * indent, break_on_hyphens=False)
     wrapper.break_long_words = False
@@ -153,12 +155,12 @@ class Bar:
         self._told = time.monotonic()
 
     def __call__(self, done: int, total: int | None = None) -> None:
-        """Count some steps as done."""
+        """Set the number of steps done, and the total if a new one is given."""
         self._text, self._done, self._total = self._title, done, total or self._total
         self._update()
 
     def say(self, doing: str) -> None:
-        """Show what is being done, after the title, until more steps are done."""
+        """Show a text behind the title, until the next number of steps is set."""
         self._text = f"{self._title}: {doing}"
         self._update()
 
@@ -171,7 +173,7 @@ class Bar:
             note(f"{self._text}: {self._done:,} of {self._total:,}")
 
     def show(self) -> None:
-        """Show the bar; called by another thread."""
+        """Start to draw the bar; called by a timer's thread."""
         from rich.console import Console
         from rich.progress import (
             BarColumn,
@@ -193,7 +195,7 @@ class Bar:
                 progress.start()
 
     def close(self) -> None:
-        """Remove the bar."""
+        """Remove the bar from the terminal."""
         with self._lock:
             self._closed = True
             if self._progress is not None:
@@ -201,7 +203,7 @@ class Bar:
 
 
 def command_line(*, anonymous: bool = False) -> str:
-    """Return the command that is running, as a user could type it, perhaps without accounts."""
+    """Return the running command as a user would type it; ``anonymous``: without accounts."""
     words = [*program.split(), *sys.argv[1:]]
     if anonymous:
         named = [before == "--account" for before in ("", *words)]
@@ -211,18 +213,20 @@ def command_line(*, anonymous: bool = False) -> str:
 
 
 def make_directory(path: Path, option: str) -> None:
-    """Make the directory that an option names, so that errors appear before long work."""
+    """Create the directory that an option names; InputError at once if that is impossible."""
     if path.exists() and not path.is_dir():
         raise InputError(f"{option} {path}: is a file; the name of a directory is expected")
     try:
         path.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise InputError(f"{option} {path}: cannot be made ({error.strerror or error})") from None
+        raise InputError(
+            f"{option} {path}: the directory cannot be created ({error.strerror or error})"
+        ) from None
     check_writable(path / "report")
 
 
 def print_json(data: Any) -> None:
-    """Print a value, which may contain structures, as indented JSON."""
+    """Print a value, which may contain msgspec structures, as indented JSON."""
     from msgspec import to_builtins
 
     typer.echo(json.dumps(to_builtins(data), indent=2, allow_nan=False))
@@ -231,10 +235,10 @@ def print_json(data: Any) -> None:
 def print_table(
     title: str, columns: Sequence[str], rows: Iterable[Sequence[str]], *, keys: int = 1
 ) -> None:
-    """Print a table; columns of numbers are right-aligned.
+    """Print a table, with right-aligned numbers, that fits the width of the terminal.
 
-    Where it is wider than the terminal, texts are folded at blanks, then columns that do not fit
-    follow below, next to the first ``keys`` columns again. No cell is cut. Written to a pipe or a
+    In a narrow terminal, texts are folded at blanks; columns that still do not fit follow
+    below, next to the first ``keys`` columns again. No cell is cut. Written to a pipe or a
     file, the table keeps its full width, unless COLUMNS is set.
     """
     from rich import box

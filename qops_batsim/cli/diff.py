@@ -105,7 +105,7 @@ def _text(value: float | str | None, field: str = "") -> str:
 
 
 def _summary(compared: RunDifference) -> list[list[str]]:
-    """Return the rows of the summary: label, number of jobs, largest and mean difference."""
+    """Return the summary of a comparison as rows: label, jobs, largest and mean difference (s)."""
     counts = {
         "compared": compared.jobs_compared,
         "only in A": compared.only_a,

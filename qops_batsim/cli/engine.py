@@ -145,7 +145,7 @@ _LONG_OF_SHORT = {
 
 
 def main() -> None:
-    """Run as an installed executable; any error is printed as one line, with exit code 2."""
+    """Run the embedded engine as a program of its own; print any error as one line, exit code 2."""
     no_garbage_collection_at_exit()
     try:
         with ending_signals_raise():
@@ -161,13 +161,15 @@ def main() -> None:
 
 
 def run_engine(arguments: Sequence[str]) -> int:
-    """Simulate as a command line of Batsim asks; return the exit code."""
+    """Run the embedded engine with Batsim's command-line arguments; return the exit code."""
     release, rest = _release(arguments)
     if rest and rest[0] == "--install":
         from qops_batsim.cli.engine_install import install
 
         if len(rest) != 2:
-            raise InputError("--install needs a FILE and nothing else")
+            raise InputError(
+                "--install: the name of one file to write, and nothing else, is expected"
+            )
         install(Path(rest[1]), release)
         return 0
     if release == "5":
@@ -202,7 +204,7 @@ def run_engine(arguments: Sequence[str]) -> int:
 
 
 def _release(arguments: Sequence[str]) -> tuple[str, Sequence[str]]:
-    """Return which version of Batsim to imitate (``--as``), and the other arguments."""
+    """Split arguments into the version of Batsim to imitate (``--as``, else 4) and the rest."""
     first = arguments[0] if arguments else ""
     name, equals, release = first.partition("=")
     if name != "--as":
@@ -261,7 +263,8 @@ def _engine_options(options: BatsimOptions, workloads: Sequence[Workload]) -> En
     switches = options.switches
     if "--enable-profile-reuse" in switches and "--enable-dynamic-jobs" not in switches:
         raise InputError(
-            "--enable-profile-reuse is given without --enable-dynamic-jobs; both are expected"
+            "--enable-profile-reuse is given without --enable-dynamic-jobs, which it needs; both "
+            "are expected"
         )
     limits = [workload.processors for workload in workloads]
     hosts = max(limits, default=0) if "--mmax-workload" in switches else 0
@@ -323,8 +326,8 @@ def _simulate_unscheduled(
 
     if options.external_events is not None:
         raise InputError(
-            "--no-sched is given with --events; without a decision process, nobody can be told "
-            "of events: leave one of the options out"
+            "--no-sched is given with --events, but without a decision process nobody can be told "
+            "of events; leave one of the two options out"
         )
     simulation = simulation_without_scheduler(platform, workloads, options)
     simulation.run()
@@ -359,30 +362,30 @@ def _trace(now: float, action: str, text: bytes) -> None:
 
 
 def _say(line: str) -> None:
-    """Print to stderr, as Batsim does: some tools never read stdout."""
+    """Print a line to stderr, as Batsim does: some tools that start Batsim never read stdout."""
     sys.stderr.write(f"{line}\n")
 
 
 class BatsimOptions:
-    """Parsed command line of Batsim; values are found by the options' long names."""
+    """Parsed command line of Batsim 4: values and switches by their long option names."""
 
     def __init__(self) -> None:
         self.values: dict[str, list[str]] = {}
         self.switches: set[str] = set()
 
     def value(self, name: str, default: str) -> str:
-        """Return the value of an option that may be given once, or the default."""
+        """Return the value of an option by its long name, or the default if it is not given."""
         return self.values.get(name, [default])[0]
 
     def whole_number(self, name: str, default: int, least: int = 0) -> int:
-        """Return an option's value as a whole number."""
+        """Return an option's value as a whole number; InputError if it is below ``least``."""
         text = self.value(name, str(default))
         if not (text.isascii() and text.isdigit() and len(text) <= 18 and int(text) >= least):
             raise InputError(f"{name} is {shown(text)}; a whole number from {least} up is expected")
         return int(text)
 
     def seconds(self, name: str) -> float | None:
-        """Return an option's value as a duration above 0 (seconds), None if missing."""
+        """Return an option's value as a duration above 0 (seconds), None if it is not given."""
         if name not in self.values:
             return None
         text = self.value(name, "")
@@ -434,7 +437,7 @@ def parse_batsim_options(arguments: Sequence[str]) -> BatsimOptions:
 
 
 def _refuse(written: str) -> str:
-    """Return an option's long name; InputError if the embedded engine lacks that option."""
+    """Return the long name of an option; InputError if the embedded engine lacks the option."""
     name = _LONG_OF_SHORT.get(written, written)
     if name in REFUSED:
         raise InputError(f"Batsim's option {name} is not supported by the embedded engine")

@@ -71,7 +71,7 @@ def _parser() -> _Parser:
 
 
 def run_engine5(arguments: Sequence[str]) -> int:
-    """Simulate as a command line of Batsim 5 asks; return the exit code."""
+    """Run the embedded engine with Batsim 5's command-line arguments; return the exit code."""
     require_utf8(arguments)
     if "--version" in arguments or "--batsim-version" in arguments:
         sys.stdout.write(f"{BATSIM5_VERSION} (its options and protocol; an engine of its own)\n")
@@ -85,7 +85,7 @@ def run_engine5(arguments: Sequence[str]) -> int:
 
 
 def arguments5(arguments: Sequence[str]) -> argparse.Namespace:
-    """Parse a command line of Batsim 5; SystemExit after printing its help."""
+    """Parse command-line arguments of Batsim 5; SystemExit after printing the help."""
     for each in arguments:
         if each.partition("=")[0] in REFUSED:
             raise InputError(f"Batsim's option {each} is not supported by the embedded engine")
@@ -97,7 +97,10 @@ def simulate5(
     arguments: Sequence[str],
     component: Callable[[EngineSide], Component] | None = None,
 ) -> Simulation:
-    """Simulate with the decision component given, or another one, and write the files."""
+    """Simulate as Batsim 5 by its parsed options, write the files, and return the simulation.
+
+    ``component`` makes the decision component; the default is the one that the options name.
+    """
     from qops_batsim.engine.outputs import BATSIM5_FILES, add_batsim5_outputs
     from qops_batsim.engine.simulation import Simulation
     from qops_batsim.file_set import FileSet
@@ -122,7 +125,7 @@ def simulate5(
 
 
 def read_inputs5(given: argparse.Namespace) -> tuple[Platform, list[Workload]]:
-    """Read platform (hosts in Batsim 5's order) and workloads."""
+    """Read the platform and workloads named by Batsim 5's options; hosts in Batsim 5's order."""
     from qops_batsim.cli.engine_inputs import read_inputs
 
     files = given.platform, given.workload
@@ -146,7 +149,7 @@ def read_workload5(path: str | Path) -> Workload:
 
 
 def engine_options5(given: argparse.Namespace, workloads: Sequence[Workload]) -> EngineOptions:
-    """Return the options of the simulation that the command line gives."""
+    """Translate Batsim 5's parsed options to the options of the embedded engine."""
     from qops_batsim.engine.engine_options import BATSIM_5, EngineOptions
 
     if given.mmax < 0:
@@ -165,7 +168,7 @@ def engine_options5(given: argparse.Namespace, workloads: Sequence[Workload]) ->
 
 
 def read_events5(path: str, name: str) -> tuple[ExternalEvent, ...]:
-    """Read Batsim 5's external events, all generic, sorted by date."""
+    """Read a file of Batsim 5's external events, sorted by date; ids begin with ``name``."""
     from qops_batsim.engine.engine_options import events_in_order, listed_events
 
     found = []
@@ -187,7 +190,7 @@ def engine_side5(
     options: EngineOptions,
     arguments: Sequence[str],
 ) -> EngineSide:
-    """Return the conversation with the decision component that the command line names."""
+    """Make the engine's end of the protocol with the decision component, by parsed options."""
     from qops_batsim.engine.host_states import limited_hosts
     from qops_batsim.files import read_text
     from qops_batsim.protocol.v5.engine_side import EngineSide

@@ -12,7 +12,7 @@ def engine(
         list[str] | None, typer.Argument(metavar="BATSIM_OPTIONS", help="Options of Batsim 4.")
     ] = None,
 ) -> int:
-    """Simulate as Batsim 4 does, with its options, protocol and files; or as Batsim 5.
+    """Stand in for Batsim 4 or 5: simulate with its options, its protocol and its output files.
 
     Any Batsim decision process can be at the other end of the socket.
     `qops-batsim engine --help` lists the options. With `--as 5` in front it is Batsim 5,

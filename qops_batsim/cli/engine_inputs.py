@@ -21,16 +21,20 @@ def read_inputs(
     *,
     master_option: str | None,
 ) -> tuple[Platform, list[Workload]]:
-    """Read a simulation's platform and workloads, from the user's or shipped files.
+    """Read platform and workloads, each given by a file or the name of a shipped one.
 
-    An InputError names ``master_option`` if there is no such ``master``; None: there need not be.
+    If the platform has no host named ``master``, an InputError names ``master_option``; if that
+    is None, a missing master is accepted.
     """
     from qops_batsim.platform.simgrid_read import read_platform
     from qops_batsim.shipped import resolve_path
 
     machine = read_platform(resolve_path(platform, "platforms"), master_host=master)
     if machine.master is None and master_option is not None:
-        raise InputError(f"{machine.source}: there is no host {shown(master)} ({master_option})")
+        raise InputError(
+            f"{machine.source}: there is no host {shown(master)}; {master_option} expects the name "
+            "of a host of the platform"
+        )
     # Absolute, because decision processes are told these names.
     shipped = [resolve_path(file, "workloads") for file in workloads]
     return machine, [read_workload(os.path.join(os.getcwd(), file)) for file in shipped]

@@ -17,12 +17,16 @@ MARK = "# Made by qops-batsim: its embedded engine under Batsim's name."
 
 
 def install(path: Path, release: str) -> None:
-    """Write an executable that runs the engine; never overwrite another file."""
+    """Write an executable that runs the engine as Batsim 4 or 5 (``release``).
+
+    A file that this command has not written is never overwritten.
+    """
     from qops_batsim.files import write_text
 
     if path.is_symlink() or (path.exists() and not _is_ours(path)):
         raise InputError(
-            f"{path}: exists, and was not written by qops-batsim; another FILE is expected"
+            f"{path}: the file exists, and qops-batsim has not written it; the name of another "
+            "file is expected"
         )
     # -P: files of the working directory must not pass for Python's own modules.
     command = f'exec {shlex.quote(sys.executable)} -P -m qops_batsim.cli.engine --as {release} "$@"'

@@ -104,7 +104,7 @@ def explain(
 
 
 def _rows(found: Explanation) -> Iterator[tuple[str, str]]:
-    """Yield the facts about a job, each with a label."""
+    """Yield what is known about a job of a deadline scheduler, as (label, text)."""
     asked = f"{found.processors} of {found.machine_processors} processors"
     if found.estimate is not None:
         asked += f" for {duration_text(found.estimate)}"
@@ -215,7 +215,7 @@ def _print_promises(promises: Sequence[PlannedStart], calendar: Calendar | None)
 
 
 def _dates_of(calendar: Calendar | None) -> tuple[str, Callable[[float | None], str]]:
-    """Return the unit of the dates in a table, and the function that formats the dates."""
+    """Return the unit of a table's dates (none with a calendar), and how to format dates."""
     if calendar is None:
         return " (s)", date_text
     return "", lambda seconds: moment_text(seconds, calendar)
@@ -227,7 +227,7 @@ def _tell_more(count: int) -> None:
 
 
 def _plain_rows(found: PlainExplanation) -> Iterator[tuple[str, str]]:
-    """Yield the facts, each with a label, about a job of a run without a decision log."""
+    """Yield what is known about a job of a run without a decision log, as (label, text)."""
     yield "submitted", moment_text(found.submission, found.calendar)
     yield "asked for", f"{found.processors} of {found.machine_processors} processors"
     if found.reason:

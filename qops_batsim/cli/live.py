@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 app = typer.Typer(
     no_args_is_help=True,
-    help="Decide for a real Slurm, or in its shadow.\n\n"
+    help="Let a scheduler decide for a real Slurm, or only watch what it would decide.\n\n"
     "`qops-batsim live qops --journal FILE` is `live decide qops --journal FILE`. docs/live.md "
     "begins with ten minutes of set-up.",
 )
@@ -79,7 +79,7 @@ def decide(
     dry_run: Annotated[bool, _about("--dry-run")] = False,
     release_on_failure: Annotated[bool, _about("--release-on-failure")] = False,
 ) -> None:
-    """Decide which jobs start when on this Slurm, and which deadlines are promised.
+    """Let a scheduler start the jobs of this machine's Slurm, and promise deadlines.
 
     Every waiting job is held, and released when the scheduler starts it. What was decided is in
     the journal before it is done: after an end of any kind, the same command goes on. A scheduler
@@ -237,8 +237,8 @@ def release_all(
             note(f"{error}; jobs are known by their marks")
         if about is not None and about.mode != LIVE:
             raise InputError(
-                f"{journal}: is the journal of a shadow, which holds no job; the journal of "
-                "a scheduler that decides is expected"
+                f"{journal}: is the journal of a run with --shadow, which has held no job; a "
+                "journal of `live decide` without --shadow is expected"
             )
         partition = partition or (about.partition if about is not None else None)
         config: dict[str, str] = {}
@@ -256,7 +256,7 @@ def status(
     follow: Annotated[bool, _about("--follow")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Show which jobs wait and run, their promises, and what went wrong.
+    """Show a live journal's waiting and running jobs, their promises, and the last alarms.
 
     Examples:
 
@@ -318,7 +318,7 @@ def _print_status(journal: Journal, *, as_json: bool) -> None:
 
 @app.command()
 def check(partition: Partition = None, poll: Poll = "1s", as_json: AsJson = False) -> None:
-    """Tell whether this Slurm is ready for live decisions, and which margin and grace it needs.
+    """Check whether this Slurm is ready for live decisions, and which margin and grace it needs.
 
     Exit code 1 if something prevents that. Changes nothing.
 
@@ -345,7 +345,7 @@ def record(
     partition: Partition = None,
     poll: Poll = "60s",
 ) -> None:
-    """Record when Slurm itself expects each waiting job to start, until a signal ends it.
+    """Record when Slurm itself expects each waiting job to start, until a signal ends the command.
 
     `queue backtest --slurm-estimates FILE` compares that with forecasts. squeue is
     asked, and nothing is changed.
@@ -371,7 +371,7 @@ def report(
     scheduler: Annotated[str | None, _about("--scheduler")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Tell which promises were kept, and what the embedded engine does with the same jobs.
+    """Report which promises of a live journal were kept, next to a simulation of its jobs.
 
     Of a shadow, what would have been promised and kept, with the run times that the
     jobs really had, next to what Slurm did with them by itself.

@@ -36,34 +36,38 @@ COMMANDS: dict[str, dict[str, str]] = {
         "platform": "Make and show platforms (SimGrid XML).",
     },
     "Look at runs": {
-        "metrics": "Print the metrics of runs side by side, ours or real Batsim's.",
-        "verify": "Check that a run's files describe a possible schedule, ours or real Batsim's.",
+        "metrics": "Print the metrics of runs side by side, of this package or of the real Batsim.",
+        "verify": "Check that a run's files describe a possible schedule; also runs of the real "
+        "Batsim.",
         "diff": "Compare two runs job by job: start, finish, state, hosts, and what was requested.",
         "plot": "Draw what a run did: a Gantt chart, utilization, occupation, or deadlines.",
     },
     "Answers for centres and their users": {
-        "advise": "Tell which deadlines could have been promised on a trace, and at what price.",
-        "quote": "Tell what could have been promised to one more job at a moment of a finished "
-        "run.",
+        "advise": "Tell which deadlines a centre could have promised to the jobs of a log, and at "
+        "what price.",
+        "quote": "Tell which deadline one more job could have been promised at some time of a "
+        "finished run.",
         "queue": "Tell what can be promised to new jobs in a machine's queue as it is now.",
         "explain": "Tell why a job was refused, delayed or killed, and what could have been "
         "promised.",
         "charges": "Print what the jobs of a finished run pay, by category and in total.",
     },
     "On a real machine": {
-        "live": "Decide for a real Slurm, or in its shadow.",
+        "live": "Let a scheduler decide for a real Slurm, or only watch what it would decide.",
     },
     "Experiments": {
         "compare": "Compare schedulers on deadline workloads over loads and seeds (Islam et al. "
         "2003).",
-        "study": "Run a grid of logs, loads, deadlines, schedulers and seeds; kept, resumed, "
-        "judged.",
-        "bound": "Bound what any scheduler could admit, and search for the best schedule.",
+        "study": "Run a grid of logs, loads, deadlines, schedulers and seeds, and compare the "
+        "schedulers.",
+        "bound": "Compute an upper bound of what any scheduler could admit, and search for the "
+        "best schedule.",
     },
     "With Batsim": {
-        "serve": "Serve a scheduler's decisions to Batsim 3.1 to 4.2 or 5, or to another engine.",
-        "engine": "Simulate as Batsim 4 does, with its options, protocol and files; or as Batsim "
-        "5.",
+        "serve": "Let a scheduler decide, over a socket, for Batsim 3.1 to 4.2 or 5, or for "
+        "another engine.",
+        "engine": "Stand in for Batsim 4 or 5: simulate with its options, its protocol and its "
+        "output files.",
     },
 }
 """The commands with their summaries, under the headings of ``--help``."""
@@ -84,20 +88,20 @@ SETTINGS: dict[str, dict[str, Any]] = {
 
 
 class _PlainHelp:
-    """Help without marks of code; values of options are checked only when needed."""
+    """Help texts without backquotes; options whose values need no check are parsed faster."""
 
     def get_help(self, ctx: Any) -> str:
-        """Return the help text for a terminal."""
+        """Return the help text, without the backquotes that mark code."""
         text: str = super().get_help(ctx)  # type: ignore[misc]
         return text.replace("`", "")
 
     def parse_args(self, ctx: Any, args: list[str]) -> Any:
-        """Parse the command line."""
+        """Parse the command line, without Typer's slow checks of values that need none."""
         _skip_checks(self.get_params(ctx))  # type: ignore[attr-defined]
         return super().parse_args(ctx, args)  # type: ignore[misc]
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
-        """Write arguments and options under their headings."""
+        """Write the arguments and options to the help, under their headings."""
         sections: dict[str, list[tuple[str, str]]] = {}
         for each in self.get_params(ctx):  # type: ignore[attr-defined]
             kind = "Arguments" if each.param_type_name == "argument" else "Options"
@@ -110,14 +114,14 @@ class _PlainHelp:
 
 
 class Command(_PlainHelp, TyperCommand):
-    """A command of ``qops-batsim``."""
+    """A command of ``qops-batsim``, such as ``run``."""
 
 
 class Group(_PlainHelp, TyperGroup):
-    """A group of commands of ``qops-batsim``."""
+    """A group of commands of ``qops-batsim``, such as ``workload``."""
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        """Return the command of a name; a scheduler's name stands for the command to run it."""
+        """Find the named command; in ``live``, a scheduler's name stands for ``decide NAME``."""
         default = DEFAULTS.get(self.name or "")
         if default is not None and args[0] not in self.commands:
             from qops_batsim.scheduling.registry import scheduler_names
@@ -127,12 +131,12 @@ class Group(_PlainHelp, TyperGroup):
         return super().resolve_command(ctx, args)
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
-        """Write the options and the commands."""
+        """Write the options and then the commands to the help."""
         super().format_options(ctx, formatter)
         self.format_commands(ctx, formatter)
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
-        """Write the commands with their whole summaries, which Typer would cut."""
+        """Write the commands with their whole summaries to the help; Typer would cut them."""
         sections = {"Commands": self.commands} if ctx.parent else COMMANDS
         for heading, names in sections.items():
             commands = [self.commands[name] for name in names]
@@ -142,9 +146,9 @@ class Group(_PlainHelp, TyperGroup):
 
 
 def command_line(named: str | None = None) -> typer.Typer:
-    """Return the command line with all commands, or with only the named one, to load faster.
+    """Make the Typer application with all commands, or only the ``named`` one, to load faster.
 
-    Where no command has the name, all are there, but can only be listed.
+    If there is no command of this name, all are listed, but none can be run.
     """
     summaries = {name: text for section in COMMANDS.values() for name, text in section.items()}
     app = typer.Typer(
@@ -175,7 +179,7 @@ def command_line(named: str | None = None) -> typer.Typer:
 
 
 def _skip_checks(parameters: Iterable[Any]) -> None:
-    """Keep Typer from loading a large package to check texts and missing options."""
+    """Keep Typer from loading a large package to check texts and options that are not given."""
     for each in parameters:
         # Older versions of Typer have no descriptors, and no such package.
         if hasattr(each, "type_descriptor") and "process_value" not in vars(each):
@@ -183,7 +187,7 @@ def _skip_checks(parameters: Iterable[Any]) -> None:
 
 
 def _value(parameter: Any, check: Callable[[Any, Any], Any], context: Any, value: Any) -> Any:
-    """Return a parameter's value; it is checked only if it has another type than expected."""
+    """Return an option's value; call Typer's ``check`` only if its type is not the expected one."""
     if value is None and not parameter.required:
         value = () if parameter.multiple or parameter.nargs == -1 else None
     elif value and parameter.type_descriptor.annotation == list[str]:
@@ -226,7 +230,10 @@ def main() -> None:
 
 
 def run_app(make: Callable[[], typer.Typer], program: str) -> None:
-    """Make a command line with ``make``, run it, and end with its exit code."""
+    """Make a Typer application with ``make``, run it, and exit with its exit code.
+
+    ``program`` is what the user typed to start it, for messages.
+    """
     console.program = program
     # NumPy's linear algebra is not used, but its threads would spin for a while on all cores.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
@@ -256,14 +263,14 @@ def run_app(make: Callable[[], typer.Typer], program: str) -> None:
 
 
 def _drop_output() -> None:
-    """Drop buffered output, so that Python does not fail a second time at exit."""
+    """Discard unwritten output, so that Python does not report the same error again at exit."""
     with suppress(OSError):  # It may be no file.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 @contextmanager
 def _warnings_as_lines() -> Iterator[None]:
-    """Print this package's warnings in the same form as the command's other lines."""
+    """Print this package's warnings like the command's own, as one line each."""
     with warnings.catch_warnings():
         otherwise = warnings.showwarning
 
@@ -278,7 +285,7 @@ def _warnings_as_lines() -> Iterator[None]:
 
 
 def _run(make: Callable[[], typer.Typer]) -> int:
-    """Run the command line and print errors; return the exit code."""
+    """Run the application and print its errors; return the exit code."""
     try:
         require_utf8(sys.argv[1:])
         with ending_signals_raise():

@@ -31,7 +31,7 @@ def metrics(
     hosts: Hosts = None,
     workload: WorkloadsOfRun = None,
 ) -> None:
-    """Print the metrics of runs side by side, ours or real Batsim's.
+    """Print the metrics of runs side by side, of this package or of the real Batsim.
 
     The outcome of users' deadlines, if the workload has some: promised, kept or broken, met as
     asked, missed or refused, in jobs and in their work. Waiting and turnaround times,
@@ -67,7 +67,7 @@ def metrics(
 
 
 def _workloads(result: RunResult, given: list[Path] | None) -> dict[str, Workload]:
-    """Return the workloads from which a run's deadlines are counted; none if unknown."""
+    """Return the workloads that have a run's deadlines; print why if none is found."""
     from qops_batsim.analysis.results.run_result import read_workloads, workloads_with_deadlines
 
     if given:
@@ -106,7 +106,7 @@ def print_metrics(values: Metrics) -> None:
 
 
 def _summaries(values: Metrics) -> dict[tuple[str, str], dict[str, str]]:
-    """Return, by name and unit, the mean, median, … of each measure over executed jobs."""
+    """Return each measure's mean, median, … over executed jobs, as texts, by (name, unit)."""
     bounded = f"bounded slowdown ({values.bounded_slowdown_threshold:g} s)"
     found = {
         ("waiting time", " (s)"): values.waiting_time,
@@ -145,7 +145,7 @@ _DEADLINES = {
 
 
 def _tallies(found: DeadlineMetrics) -> dict[str, Tally]:
-    """Return numbers of deadlines by label; those of kept and broken promises only if any."""
+    """Return counts of deadlines by label; without promises, none for kept and broken ones."""
     without = () if found.promised.jobs else ("kept", "broken")
     return {k: getattr(found, name) for k, name in _DEADLINES.items() if name not in without}
 
@@ -185,7 +185,7 @@ def _deadline_rows(values: Metrics) -> dict[str, str]:
 
 
 def _rows(values: Metrics, *, restarts: bool, deadlines: bool) -> dict[str, str]:
-    """Return the rows of the table, each with a label (and unit) and the value as text."""
+    """Return a column of the table that compares runs: label to text."""
     counts = {"hosts": values.hosts, "jobs submitted": values.jobs_submitted}
     counts |= {
         f"jobs {how}": count for how, count in _ended(values).items() if count or how != "cancelled"

@@ -43,7 +43,9 @@ TimeZone = Annotated[str | None, _of_need("--time-zone", show_default=False)]
 
 
 def need_choices(texts: dict[str, str | None], others: dict[str, Any]) -> NeedChoices:
-    """Return the choices of deadlines by need, from the options' texts and ``others``."""
+    """Parse the options of ``--by need`` (``texts``) and add ``others``; InputError if one is
+    wrong.
+    """
     from qops_batsim.workload.need import NeedChoices
 
     read: dict[str, Callable[[str], Any]] = {
@@ -80,7 +82,8 @@ def _factor(text: str) -> FactorClass:
     parts = text.split(":")
     if len(parts) not in (2, 3):
         raise InputError(
-            f"--factors: {shown(text)} is not accepted; UP_TO:MEDIAN:SPREAD is expected"
+            f"--factors: {shown(text)} is not accepted; UP_TO:MEDIAN:SPREAD, as 10m:5:1, is "
+            "expected (the last class without UP_TO)"
         )
     border = duration(parts[0], "--factors") if len(parts) == 3 else None
     median, spread = (_number("--factors", each) for each in parts[-2:])
@@ -115,7 +118,7 @@ def _number(option: str, text: str) -> float:
 
 
 def _read(option: str, text: str, convert: Callable[[str], ValueT], expected: str) -> ValueT:
-    """Parse the text of an option, or raise an InputError that names the option."""
+    """Parse the text of an option by ``convert``; the InputError says what is ``expected``."""
     with suppress(ValueError):
         return convert(text)
     raise InputError(f"{option}: {shown(text)} is not accepted; {expected} is expected")

@@ -54,7 +54,7 @@ def cluster(
     latency: Annotated[str | None, _about("--latency")] = None,
     memory: Annotated[str | None, _about("--memory")] = None,
 ) -> None:
-    """Write a platform of equal hosts and a master.
+    """Write a SimGrid platform of equal compute hosts and a master host.
 
     The hosts are numbered with leading zeros, so that Batsim's host ids follow the numbers.
     Without a network, dates are the same in the embedded engine and in the real Batsim.
@@ -128,7 +128,6 @@ def show(
 
 
 def _print_shipped() -> None:
-    """Print the shipped platforms."""
     from qops_batsim.platform.simgrid_read import read_platform
     from qops_batsim.shipped import find_input, shipped_names
 

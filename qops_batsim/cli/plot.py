@@ -69,9 +69,9 @@ def plot(
     given["--color"] = color
     for option, value in given.items():
         if value is not None and option not in accepted:
-            raise InputError(f"{option} is of no use for a picture of kind {kind}")
+            raise InputError(f"{option} has no effect on a picture of kind {kind}; leave it out")
     if len(runs) > 1 and not several:
-        raise InputError(f"{len(runs)} runs are given; plot {kind} draws one")
+        raise InputError(f"{len(runs)} runs are given, but `plot {kind}` draws one; name one run")
     output_format(out)
     results = read_runs(runs, hosts)
     if several:
@@ -130,8 +130,10 @@ def _deadlines(results: Sequence[RunResult], out: Path, workload: list[Path] | N
         workloads = _workloads(result, workload)
         outcomes = outcomes_with_deadlines(result, workloads) if workloads else None
         if outcomes is None or not outcomes.of_user.any():
-            where = "" if workloads else ", as its workload is not known (--workload FILE names it)"
-            raise InputError(f"{result.source}: no deadline of a user is known{where}")
+            why = "a workload whose users ask for deadlines is expected (--workload)"
+            raise InputError(
+                f"{result.source}: no deadlines of users are known for this run; {why}"
+            )
         title = title or next((Path(each.source).name for each in workloads.values()), result.name)
         found.append((result.name, outcomes))
     grace = max(each.grace for each in results)
@@ -139,7 +141,7 @@ def _deadlines(results: Sequence[RunResult], out: Path, workload: list[Path] | N
 
 
 def _workloads(result: RunResult, given: list[Path] | None) -> dict[str, Any]:
-    """Return those workloads of a run whose files still exist."""
+    """Return the workloads of a run, given or recorded, whose files still exist."""
     from qops_batsim.analysis.results.run_result import workloads_of_run
 
     workloads, doubt = workloads_of_run(result, given)

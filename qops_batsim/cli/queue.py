@@ -129,18 +129,18 @@ def _of_machine(
     nodes: Annotated[Path | None, _about("--nodes")] = None,
     time_zone: Annotated[str | None, _about("--time-zone")] = None,
 ) -> None:
-    """Add the options that describe the machine and choose which of its jobs count."""
+    """Declare the options that describe the machine and select its jobs, for several commands."""
 
 
 def _of_age(max_age: Annotated[str, _about("--max-age")] = "1h") -> None:
-    """Add the option for how old a queue may be, to commands that read a queue."""
+    """Declare the option for how old a queue may be, for several commands."""
 
 
 def _of_promises(
     scheduler: Annotated[str, _about("--scheduler")] = "qops",
     may_wait: Annotated[bool, _about("--may-wait")] = False,
 ) -> None:
-    """Add the options of the commands that promise ends."""
+    """Declare the options for promising ends, for several commands."""
 
 
 def _of_forecasts(
@@ -150,11 +150,11 @@ def _of_forecasts(
     seed: Annotated[int, _about("--seed", min=0)] = 1,
     slurm_config: Annotated[Path | None, _about("--slurm-config")] = None,
 ) -> None:
-    """Add the options of the commands that forecast starts."""
+    """Declare the options for forecasting starts, for several commands."""
 
 
 def _of_users(anonymous: Annotated[bool, _about("--anonymous")] = False) -> None:
-    """Add the option of commands that print users."""
+    """Declare the option that hides users' names, for several commands."""
 
 
 def _source(queue: Path | None, given: dict[str, Any], now: float | None = None) -> QueueSource:
@@ -180,14 +180,16 @@ def _source(queue: Path | None, given: dict[str, Any], now: float | None = None)
 
 
 def _slurm_config(given: dict[str, Any], *, is_live: bool = False) -> SlurmConfig | None:
-    """Return the site's Slurm configuration, from a file or the running Slurm, else None."""
+    """Return Slurm's configuration, from ``--slurm-config`` or the running Slurm, or None."""
     from qops_batsim.files import read_text
     from qops_batsim.live.queue_source import live_config
     from qops_batsim.schedulers.slurm.config import MAX_BYTES, read_slurm_config
 
     path, is_slurm = given.get("slurm_config"), given.get("by_scheduler", "").startswith("slurm")
     if path is not None and not is_slurm:
-        raise InputError("--slurm-config: --by-scheduler slurm is expected with it")
+        raise InputError(
+            "--slurm-config is given, which only --by-scheduler slurm reads; give both, or neither"
+        )
     if path is not None:
         text = read_text(path, what="what `scontrol show config` prints", max_bytes=MAX_BYTES)
         return read_slurm_config(text, str(path))
@@ -195,7 +197,7 @@ def _slurm_config(given: dict[str, Any], *, is_live: bool = False) -> SlurmConfi
 
 
 def _decider(given: dict[str, Any], *, is_live: bool = False) -> tuple[str, dict[str, Any]]:
-    """Return the scheduler that decides on the machine, and the scheduler's options."""
+    """Return name and options of the scheduler that decides on the machine."""
     from qops_batsim.experiments.deadline_runs import contestant_of
 
     contestant = contestant_of(given["by_scheduler"])
@@ -223,7 +225,7 @@ def quote(
     as_json: AsJson = False,
     **given: Any,
 ) -> None:
-    """Tell which end can be promised to new jobs, and whether a deadline can.
+    """Tell the earliest end that can be promised to new jobs, and whether a deadline can be.
 
     With --history, also tells what the machine's own scheduler would do: the chance to end by
     the deadline, the earliest end that is kept with a chance of 95 %, and the charges for both.
@@ -247,7 +249,10 @@ def quote(
     if is_live:
         jobs.insert(0, queue)
     if not jobs:
-        raise InputError("Missing argument 'JOB...': a job as 64x2h is expected behind the queue")
+        raise InputError(
+            "no job is given; at least one, as 64x2h (64 processors for 2 hours), is expected "
+            "behind the queue"
+        )
     asks = [
         Ask(processors=processors, time=run_time, deadline=until)
         for processors, run_time in map(parse_job, jobs)
@@ -305,7 +310,7 @@ def _likely_row(answer: QueueAnswer, likely: LikelyEnd) -> dict[str, str]:
 
 
 def _note_doubts(left_out: dict[str, int], unsure: dict[str, int]) -> None:
-    """Print which jobs of a queue are left out, and what is assumed about other jobs."""
+    """Print how many jobs of a queue are left out, and what is not sure, each with its reason."""
     for reason, count in left_out.items():
         note(f"left out: {count:,} {reason}")
     for reason, count in unsure.items():
@@ -313,7 +318,7 @@ def _note_doubts(left_out: dict[str, int], unsure: dict[str, int]) -> None:
 
 
 def _date(text: str | None) -> float | None:
-    """Parse a date to seconds since 1970."""
+    """Parse the date of ``--now`` to seconds since 1970."""
     from qops_batsim.advice.queue_state import date_of
 
     try:
@@ -351,7 +356,7 @@ def starts(
     as_json: AsJson = False,
     **given: Any,
 ) -> None:
-    """Forecast each waiting job's start: dates by which half, and nine of ten such jobs start.
+    """Forecast each waiting job's start: dates by which it starts with a chance of 50 and 90 %.
 
     Simulates random futures: run times by the shares of their limits that jobs of the same user
     used, arrivals of past weeks at the same hours, starts by the machine's scheduler. `queue
@@ -381,11 +386,13 @@ def starts(
 
     if out is not None and job:
         raise InputError(
-            "--out writes a page about the waiting jobs, and --job asks about another; one of "
-            "the two options is expected"
+            "--out (a page about the waiting jobs) and --job (a forecast for a new job) are both "
+            "given; one of the two options is expected"
         )
     if what_if and not job:
-        raise InputError("--what-if: a job that is asked about (--job) is expected with it")
+        raise InputError(
+            "--what-if is given without --job; a job whose variants to forecast is expected"
+        )
     asks = [
         AskedJob(
             processors=processors,
@@ -449,7 +456,7 @@ def starts(
 
 
 def _basis(history: str, processors: int, given: dict[str, Any], *, is_live: bool) -> ForecastBasis:
-    """Return what forecasts of a machine rest on: its past, its scheduler, and corrections."""
+    """Return what a forecast needs: the machine's past jobs, its scheduler, and corrections."""
     from qops_batsim.forecast.past import past_of
     from qops_batsim.forecast.queue_forecast import ForecastBasis, read_corrections
 
@@ -458,8 +465,8 @@ def _basis(history: str, processors: int, given: dict[str, Any], *, is_live: boo
     trace = _trace(history, given, processors)
     if trace.calendar is None:
         raise InputError(
-            f"{history}: tells no dates; of a log (SWF), UnixStartTime in the header is expected, "
-            "and TimeZoneString there or --time-zone"
+            f"{history}: the log does not tell at which date it begins; in the header of an SWF "
+            "log, UnixStartTime is expected, and TimeZoneString unless --time-zone is given"
         )
     name, settings = _decider(given, is_live=is_live)
     return ForecastBasis(past_of(trace), trace.calendar, name, settings, given["seed"], corrections)
@@ -485,7 +492,7 @@ def _print_starts(jobs: Sequence[StartForecast], now: float) -> None:
 
 
 def _print_asked(jobs: Sequence[StartForecast], now: float, *, as_grids: bool) -> None:
-    """Print the forecasts of jobs to be submitted, with the variants of each job as a grid."""
+    """Print forecasts for jobs not submitted yet, as a list or as one grid of sizes and limits."""
     if not as_grids:
         _print_starts(jobs, now)
         return
@@ -522,7 +529,7 @@ def backtest(
     as_json: AsJson = False,
     **given: Any,
 ) -> None:
-    """Measure how true forecasts of starts would have been at random moments of the past.
+    """Measure how often forecasts of starts would have come true at random moments of a log.
 
     Each forecast knows what was known then. Intervals are calibrated by the outcomes of earlier
     moments. For comparison: the plan by time limits, and the waits of jobs that have just ended.
@@ -544,22 +551,25 @@ def backtest(
     from qops_batsim.workload.workload_model import shortage_warning
 
     if starts not in ("logged", "simulated"):
-        raise InputError(f"--starts is {starts!r}; logged or simulated is accepted")
+        raise InputError(f"--starts is {starts!r}; logged or simulated is expected")
     if out is not None:
         check_writable(out)
     expected = span = None
     if slurm_estimates is not None:
         if starts == "simulated":
             raise InputError(
-                "--slurm-estimates are compared with the starts in the history; --starts "
-                "logged is expected"
+                "--slurm-estimates is given with --starts simulated, but Slurm's estimates can be "
+                "compared with logged starts only; --starts logged is expected"
             )
         expected = ExpectedStarts(slurm_estimates)
     trace = _trace(history, given, given["processors"], by="binding")
     past, calendar = past_of(trace), trace.calendar
     if expected is not None:
         if calendar is None:
-            raise InputError(f"{history}: tells no dates; --slurm-estimates needs them")
+            raise InputError(
+                f"{history}: the log does not tell at which date it begins, which "
+                "--slurm-estimates needs; in the header of an SWF log, UnixStartTime is expected"
+            )
         first, last = expected.span
         span = first - calendar.unix_start, last - calendar.unix_start
     chosen = _decider({"by_scheduler": by_scheduler, "slurm_config": slurm_config})
@@ -615,7 +625,7 @@ def backtest(
 def _trace(
     history: str, given: dict[str, Any], processors: int | None, by: str = "cores"
 ) -> Conversion:
-    """Return the history of one pool (nodes that share their jobs) of a machine.
+    """Read the machine's history, which must be about one pool (nodes that share their jobs).
 
     Jobs are counted by cores, as in queues, or else by what binds.
     """
@@ -635,8 +645,8 @@ def _trace(
     )
     if len(traces) > 1:
         raise InputError(
-            f"{history}: has {len(traces)} pools of nodes ({', '.join(traces)}); one of them is "
-            "expected (--partition)"
+            f"{history}: the machine has {len(traces)} separate sets of nodes "
+            f"({', '.join(traces)}); the partition of one of them is expected (--partition)"
         )
     (trace,) = traces.values()
     if trace.not_counted:
@@ -657,7 +667,7 @@ def serve(
     any_interface: Annotated[bool, _about("--any-interface")] = False,
     **given: Any,
 ) -> None:
-    """Answer requests for quotes, and for forecasts of starts, over HTTP, until a signal ends it.
+    """Answer requests for quotes and forecasts over HTTP, until a signal ends the server.
 
     The queue is read again whenever its file changes. With --history, another process forecasts
     the queue, and /starts gives the latest forecast. Needs the extra http.
@@ -677,7 +687,8 @@ def serve(
             from qops_batsim.forecast.latest import LatestForecast
         if str(queue) == "-":
             raise InputError(
-                "--history needs a queue that can be read again; a file in place of - is expected"
+                "--history is given and the queue is -, but standard input can be read only once; "
+                "a file with the queue is expected"
             )
         begin = partial(_watch, queue, history, given)
         forecasts = LatestForecast(begin, source.check_age, on_line=note)
@@ -685,7 +696,7 @@ def serve(
 
 
 def _watch(queue: Path | None, history: str, given: dict[str, Any]) -> Watch:
-    """Return the queue, and the forecast of its starts, which another process renews."""
+    """Return how to read the queue and to forecast its starts, for the process that renews them."""
     import msgspec
 
     from qops_batsim.experiments.page import Aliases
@@ -708,18 +719,19 @@ def _watch(queue: Path | None, history: str, given: dict[str, Any]) -> Watch:
 
 
 def _partition(given: dict[str, Any]) -> str:
-    """Return the partition of the jobs to be submitted."""
+    """Return the partition named by ``--partition`` first, or ""."""
     return given["partition"][0] if given["partition"] else ""
 
 
 @contextmanager
 def _served() -> Iterator[None]:
-    """Tell which package has to be installed if the server's are missing."""
+    """Turn a missing package of the HTTP server into an InputError that says what to install."""
     try:
         yield
     except ModuleNotFoundError as error:
         raise InputError(
-            f"queue serve needs the package {error.name} (pip install 'qops-batsim[http]')"
+            f"`queue serve` needs the package {error.name}, which is not installed; install it by "
+            "pip install 'qops-batsim[http]'"
         ) from None
 
 
@@ -730,7 +742,10 @@ def serve_quotes(
     any_interface: bool,
     forecasts: LatestForecast | None = None,
 ) -> None:
-    """Answer HTTP requests until a signal ends the server."""
+    """Answer HTTP requests for quotes and forecasts until a signal ends the server.
+
+    ``address`` is HOST:PORT; ``any_interface`` allows one that other machines can reach.
+    """
     from qops_batsim.signals import EndingSignal
 
     with _served():
@@ -741,7 +756,8 @@ def serve_quotes(
         server = QuoteServer(place, source.asker, forecasts=forecasts, on_request=note)
     except OSError as error:
         raise InputError(
-            f"--listen {address}: {error.strerror or error}; a free port is expected"
+            f"--listen is {address}, where no server can be started ({error.strerror or error}); "
+            "an address of this machine with a free port is expected"
         ) from None
     host, port = server.address
     with suppress(KeyboardInterrupt, EndingSignal), forecasts or nullcontext():

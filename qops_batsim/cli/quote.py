@@ -39,7 +39,7 @@ def quote(
     code: Code = None,
     as_json: AsJson = False,
 ) -> None:
-    """Tell what could have been promised to one more job at a moment of a finished run.
+    """Tell which deadline one more job could have been promised at some time of a finished run.
 
     The scheduler's plan is rebuilt from PREFIX_decisions.jsonl and asked, so the answer is what
     the scheduler would have said. Nothing is changed by asking. `qops-batsim queue quote` asks
@@ -58,7 +58,7 @@ def quote(
 
     prefix, at, time = state.rpartition("@")
     if not at or not prefix:
-        raise InputError(f"{state}: RUN@TIME is expected, as in out/qops@6h")
+        raise InputError(f"the run is {state}; RUN@TIME is expected, as out/qops@6h")
     processors, run_time = parse_job(job)
     until = None if deadline is None else duration(deadline, "--deadline", zero=False)
     history = read_history(prefix, code=code or ())
@@ -88,7 +88,7 @@ def quote(
 
 
 def _rows(found: Quotation) -> Iterator[tuple[str, str]]:
-    """Yield labelled lines about the request and the scheduler's answer."""
+    """Yield the request and the scheduler's answer, as (label, text)."""
     some = f"{found.processors} processor" + "s" * (found.processors != 1)
     wish = f"{some} for {duration_text(found.run_time)}"
     if found.requested_deadline is not None:

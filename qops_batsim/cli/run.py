@@ -139,10 +139,13 @@ def run(
 
 
 def _engine(engine: str, delays: bool, again: str | None) -> tuple[str, str | None]:
-    """Return the engine's name, and the path of the Batsim to run if the engine is Batsim."""
+    """Return ``embedded`` or ``batsim``, and the path of Batsim's executable if one is given."""
     path = engine if os.sep in engine else None
     if path is None and engine not in ENGINES:
-        raise InputError(f"--engine {engine}: unknown engine{did_you_mean(engine, ENGINES)}")
+        raise InputError(
+            f"--engine is {engine}, which is neither an engine nor the path of a batsim"
+            f"{did_you_mean(engine, ENGINES)}"
+        )
     if path is not None:
         engine = ENGINES[0] if again else ENGINES[1]
     if engine == "batsim" and not delays:
@@ -161,7 +164,7 @@ def _run(
     out: str | None,
     quiet: bool,
 ) -> Run:
-    """Run a simulation; if Batsim fails, exit with Batsim's exit code."""
+    """Run a simulation, or repeat one (``again``); if Batsim fails, exit with its exit code."""
     from qops_batsim.running.installation import BatsimError
     from qops_batsim.running.progress import ProgressListener
     from qops_batsim.running.run import BatsimCall, run, run_again
@@ -186,9 +189,11 @@ def _run(
     try:
         if again is None:
             if scheduler is None:
-                raise InputError("no scheduler; its name, FILE.py:CLASS or --again is expected")
+                raise InputError(
+                    "no scheduler is given; the name of one, FILE.py:CLASS, or --again is expected"
+                )
             if code:
-                raise InputError("--code is of use only with --again")
+                raise InputError("--code has an effect with --again only; leave it out")
             return run(scheduler, out=out, batsim=batsim, progress=progress, **choices)
         unset = {"settings": {}, "smaller_machine": False, "message_delays": True}
         unset["engine"] = "embedded"
@@ -196,8 +201,8 @@ def _run(
         if scheduler or given:
             beside = (scheduler or ", ".join(given)).replace("settings", "set").replace("_", "-")
             raise InputError(
-                f"--again with {beside}: the description of the run tells this already; leave "
-                "the option out"
+                f"--again is given with {beside}, but the file that it names tells this already; "
+                f"leave {beside} out"
             )
         return run_again(again, out=out, batsim=batsim, progress=progress, code=code)
     except BatsimError as error:
@@ -206,7 +211,7 @@ def _run(
 
 
 def _report(done: Run, as_json: bool, quiet: bool, picture: bool | None, strict: bool) -> None:
-    """Print metrics, a summary and the files written, or the rules that the schedule breaks."""
+    """Print a run's metrics and files; if its schedule breaks rules, print these, exit code 1."""
     from qops_batsim.cli.metrics import print_metrics
     from qops_batsim.cli.texts import lateness_text
 
@@ -250,14 +255,14 @@ def _print_json(done: Run) -> None:
 
 
 def scheduler_title(done: Run) -> str:
-    """Return the name of a scheduler, spelt as in its summary if the summary begins with it."""
+    """Return a scheduler's name, written as at the beginning of its summary (EASY, not easy)."""
     name = short_name(done.scheduler)
     begin = re.split(r"\W", done.module.scheduler.summary, maxsplit=1)[0]
     return begin if begin.lower() == name else name
 
 
 def _tell_story(done: Run) -> None:
-    """Print how many promises were given and kept, and how many deadlines EASY would meet."""
+    """Print a sentence: promises given and kept, and how many deadlines EASY would meet."""
     from qops_batsim.cli.texts import story_text
 
     found, easy = done.measured, done.easy
@@ -270,7 +275,7 @@ def _tell_story(done: Run) -> None:
 
 
 def _tell_wishes(done: Run) -> None:
-    """Print what became of users' wishes, if users reacted in the run."""
+    """Print how many jobs users wanted and got, if the run was one of reacting users."""
     from qops_batsim.users.reacting import DONE, ELSEWHERE, LEFT, Reacting
 
     scheduler = done.module.scheduler
@@ -288,10 +293,10 @@ def _tell_wishes(done: Run) -> None:
 
 
 def _draw(done: Run, asked: bool | None, quiet: bool) -> list[Path]:
-    """Draw what became of deadlines, if a picture is wanted; return the picture's path.
+    """Draw the picture of deadlines, if wanted; return its path in a list, else an empty list.
 
-    It takes longer than the simulation of a short workload, so what is run for its numbers, or to
-    be left alone, has none unless it is asked for.
+    Drawing takes longer than simulating a short workload. So there is no picture with ``quiet``
+    (or JSON output), unless it is ``asked`` for.
     """
     wanted = done.module.scheduler.needs_deadlines and not quiet if asked is None else asked
     if not wanted or done.measured.deadlines is None:

@@ -77,7 +77,7 @@ def schedulers(
 
 
 def _summary(name: str) -> str:
-    """Return the summary of a scheduler, or the error of a plug-in that cannot be loaded."""
+    """Return a scheduler's summary; for a plug-in that cannot be loaded, the error."""
     from qops_batsim.scheduling.registry import scheduler_class
 
     try:
@@ -87,7 +87,7 @@ def _summary(name: str) -> str:
 
 
 def _description(kind: type[Scheduler]) -> list[str]:
-    """Return those paragraphs of a scheduler's docstring that are meant for users."""
+    """Return the paragraphs of a scheduler's docstring that are meant for users."""
     lines = (inspect.getdoc(kind) or "").splitlines()
     rules = [row for row, line in enumerate(lines) if line and not line.strip("-")]
     text = "\n".join(lines[: rules[0] - 1] if rules else lines).rstrip()
@@ -98,7 +98,7 @@ def _description(kind: type[Scheduler]) -> list[str]:
 
 
 def describe_options(kind: type[Scheduler]) -> list[dict[str, Any]]:
-    """Return (name, type, default, unit, meaning) of each option of a scheduler."""
+    """Return each option of a scheduler as a dict: name, type, default, unit, description."""
     import msgspec
 
     hints = typing.get_type_hints(kind.Options, include_extras=True)

@@ -69,7 +69,7 @@ def serve(
     any_engine: Annotated[bool, _about("--any-engine")] = False,
     quiet: Quiet = False,
 ) -> None:
-    """Serve a scheduler's decisions to Batsim 3.1 to 4.2 or 5, or to another engine.
+    """Let a scheduler decide, over a socket, for Batsim 3.1 to 4.2 or 5, or for another engine.
 
     Listens for an engine, answers its messages with the scheduler's decisions until
     the simulation ends, then prints what was decided and writes PREFIX_qos.csv.
@@ -121,7 +121,7 @@ def serve(
 
 @dataclass
 class _Server:
-    """Serves one simulation after another on one socket."""
+    """Serves one simulation after another at one socket."""
 
     scheduler: str
     settings: dict[str, object]
@@ -135,7 +135,7 @@ class _Server:
     refused: set[str] = field(default_factory=set)
 
     def serve_one(self) -> int:
-        """Serve one simulation; return the exit code."""
+        """Answer one engine until its simulation ends; write the files; return the exit code."""
         from qops_batsim.scheduling.session import DecisionSession
 
         session = DecisionSession(
@@ -152,7 +152,7 @@ class _Server:
         return max(code, written)
 
     def note_refused(self, reason: str) -> None:
-        """Print why a connection was refused: each reason once, and only a few per simulation."""
+        """Print why a connection was refused: each reason once, at most five per simulation."""
         if reason not in self.refused and len(self.refused) < REASONS_NOTED:
             self.refused.add(reason)
             note(f"refused: {reason}")
@@ -186,7 +186,10 @@ class _Server:
             return 2
 
     def _dismiss(self, reason: str, patience: float = 0.0) -> None:
-        """End the engine together with the session: Batsim aborts on an answer that is not JSON."""
+        """Make Batsim end as well, by an answer that is not JSON, at which Batsim aborts.
+
+        ``patience`` is how long to wait for Batsim's next message (seconds).
+        """
         last_word = f"qops-batsim serve: {reason}"
         self.connection.dismiss(last_word.encode(errors="backslashreplace"), patience)
 
@@ -200,7 +203,7 @@ class _Server:
             text = self.connection.receive()
 
     def _conclude(self, session: DecisionSession) -> int:
-        """Write and print the decisions of a simulation; return the exit code."""
+        """Write and print a simulation's decisions; return the exit code."""
         from qops_batsim.jobs import QOS_ACCEPTED, QOS_REJECTED
         from qops_batsim.scheduling.qos_log import write_qos_log
 

@@ -50,7 +50,7 @@ _of_report = manual(
 )
 
 app = typer.Typer(
-    help="Run a grid of logs, loads, deadlines, schedulers and seeds; kept, resumed, judged.",
+    help="Run a grid of logs, loads, deadlines, schedulers and seeds, and compare the schedulers.",
     no_args_is_help=True,
 )
 
@@ -83,7 +83,7 @@ def run(
     on_broken_promise: Annotated[str | None, _about("--on-broken-promise")] = None,
     code: common_options.Code = None,
 ) -> None:
-    """Make the missing runs of a study, and print its table.
+    """Make the runs of a study that are not finished yet, and print its table.
 
     Every finished run is kept at once, so that a study which was killed continues where it was,
     and one that was extended makes only new runs. Equal runs are made once: at load 1, for
@@ -131,7 +131,11 @@ def tell_study(
     ending: str = "",
     page: Path | None = None,
 ) -> None:
-    """Make the runs of a study, print its table, write its files; exit code 1 if a run failed."""
+    """Make the runs of a study, print its table, write its files; exit code 1 if a run failed.
+
+    ``logs`` is the directory of the logs, ``ending`` the format of pictures, ``page`` an HTML
+    file.
+    """
     from qops_batsim.experiments.pictures import write_files
     from qops_batsim.experiments.study_report import report_of, tables_of
     from qops_batsim.experiments.study_runs import run_study
@@ -169,7 +173,7 @@ def tell_study(
 
 
 def _tell_cost(jobs: Sequence[float]) -> None:
-    """Print how many runs will be made, and about how long that takes."""
+    """Print how many runs will be made and how long that takes, given the jobs of each run."""
     # Measured: 0.05 ms a job in runs of some hundreds, 0.4 ms in those of 28,000.
     seconds = sum(each * 5e-5 * (1 + each / 4000) for each in jobs)
     if seconds > LONG:
@@ -179,7 +183,7 @@ def _tell_cost(jobs: Sequence[float]) -> None:
 
 @app.command("status")
 def status(directory: _Directory, as_json: common_options.AsJson = False) -> None:
-    """Tell the progress of a study, also while it runs, and what failed.
+    """Tell how many runs of a study are finished, also while it runs, and what failed.
 
     Examples:
 
@@ -216,7 +220,7 @@ def report(
     others: Annotated[Path | None, _of_report("--with", show_default=False)] = None,
     as_json: common_options.AsJson = False,
 ) -> None:
-    """Print the table of the finished runs, or write it with its pictures to files.
+    """Print the table of a study's finished runs, or write table and pictures to files.
 
     The table has means, intervals and verdicts; it can be printed while the study still runs.
 
@@ -255,13 +259,16 @@ def report(
 
 
 def _finished(directory: Path) -> StudyRuns:
-    """Return the finished runs of a study; InputError if there are none."""
+    """Return a study's runs from its directory; InputError if none is finished."""
     from qops_batsim.errors import InputError
     from qops_batsim.experiments.study_runs import read_study_runs
 
     runs = read_study_runs(directory)
     if all(each.metrics is None for each in runs.outcomes):
-        raise InputError(f"{directory}: no run is finished; `study status` tells more")
+        raise InputError(
+            f"{directory}: no run of this study is finished yet; `study status {directory}` tells "
+            "how far it is, and what has failed"
+        )
     return runs
 
 
@@ -275,7 +282,7 @@ def _print_table(runs: StudyRuns) -> None:
 
 
 def _print_failures(runs: StudyRuns) -> int:
-    """Print each distinct error once; return how many runs failed."""
+    """Print each distinct error of a study's runs once; return how many runs failed."""
     errors: dict[str, list[str]] = {}
     for each in runs.outcomes:
         if each.error is not None and not each.repeated:

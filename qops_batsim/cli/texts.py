@@ -32,7 +32,7 @@ def duration_text(seconds: float) -> str:
 
 
 def spare_text(spare: float) -> str:
-    """Format the time left at a deadline, such as ``5 min before``."""
+    """Format the time between an end and its deadline: ``5 min before``, or ``5 min AFTER``."""
     if abs(spare) <= PLAN_TOLERANCE:
         return "at"
     told = duration_text(abs(spare)) if abs(spare) >= 0.5 else "less than 1 s"
@@ -40,7 +40,10 @@ def spare_text(spare: float) -> str:
 
 
 def fate_text(lateness: float | None, *, refused: bool = False, killed: bool = False) -> str:
-    """Describe what became of a deadline: met, missed by how much, or not met and why."""
+    """Describe what became of a deadline: met, missed by how much, or not met and why.
+
+    ``lateness`` is end − deadline (seconds), None if the job has not ended.
+    """
     if refused or killed:
         return f"not met: the job {'was killed' if killed else 'did not run'}"
     if lateness is None:
@@ -51,33 +54,33 @@ def fate_text(lateness: float | None, *, refused: bool = False, killed: bool = F
 
 
 def date_text(seconds: float | None) -> str:
-    """Format a date of the simulation in seconds; ``-`` for None."""
+    """Format a simulation date as seconds without a unit; ``-`` for None."""
     if seconds is None:
         return "-"
     return f"{seconds:,.0f}" if seconds == round(seconds) else f"{seconds:,.2f}"
 
 
 def moment_text(seconds: float | None, calendar: Calendar | None) -> str:
-    """Format a date of the simulation as a calendar date if possible, else with its unit."""
+    """Format a simulation date: as a calendar date if a calendar is given, else in seconds."""
     if seconds is None:
         return "-"
     return f"{date_text(seconds)} s" if calendar is None else calendar.text(seconds)
 
 
 def reason_text(refusal: Refusal, calendar: Calendar | None) -> str:
-    """Format the reason of a refusal; its dates are calendar dates if possible."""
+    """Format the reason of a refusal, with calendar dates if a calendar is given."""
     from qops_batsim.scheduling.refusal import sentence
 
     return sentence(refusal) if calendar is None else sentence(refusal, calendar.text)
 
 
 def number_text(value: float | None, factor: float = 1.0, *, decimals: int = 2) -> str:
-    """Format a number with thousands separators, ``-`` for none."""
+    """Format ``value * factor`` with thousands separators; ``-`` for None."""
     return "-" if value is None else f"{value * factor:,.{decimals}f}"
 
 
 def lateness_text(lateness: Lateness) -> str:
-    """Summarize lateness: ``118 promises checked, none is late``."""
+    """Summarize how late a run's promises were: ``118 promises checked, none is late``."""
     found = "none is late"
     if lateness.job is not None:
         found = f"the greatest lateness is {lateness.seconds:.6f} s, of job {lateness.job!r}"
@@ -89,7 +92,7 @@ def lateness_text(lateness: Lateness) -> str:
 
 
 def price_text(price: JobPrice | None) -> str:
-    """Format a price."""
+    """Format a job's price: resource charge, QoS charge, total if known, and category."""
     if price is None:
         return "price unknown: no estimate"
     qos = "unknown" if price.qos is None else f"{price.qos:,.2f}"
@@ -101,7 +104,7 @@ def price_text(price: JobPrice | None) -> str:
 
 
 def possible_text(possible: PossibleDeadline, arrival: float, calendar: Calendar | None) -> str:
-    """Describe a deadline that can be promised, also as time after the job's arrival."""
+    """Describe a deadline that can be promised: date, time after submission, start, price."""
     killed = f"; {', '.join(possible.killed)} killed" if possible.killed else ""
     return (
         f"{moment_text(possible.deadline, calendar)} "
@@ -117,9 +120,10 @@ def story_text(
     run: tuple[DeadlineMetrics, float | None],
     easy: tuple[DeadlineMetrics, float | None] | None,
 ) -> str:
-    """Return a sentence on promises given and kept, and on EASY's deadlines.
+    """Return a sentence on promises given and kept, with EASY's result on the same jobs.
 
-    Each comes with its utilization (0 to 1); ``promises`` tells whether the scheduler gives any.
+    ``run`` and ``easy`` are (outcomes of deadlines, utilization from 0 to 1); ``promises`` is
+    whether the scheduler ``name`` promises deadlines at all.
     """
     found, used = run
     asked = f"{found.asked.jobs:,} deadline" + ("" if found.asked.jobs == 1 else "s")
@@ -145,11 +149,11 @@ def story_text(
 
 
 def names_text(names: Sequence[str], most: int) -> str:
-    """Return the first names of a list, and how many more the list has."""
+    """Return the first ``most`` names of a list, and how many more there are."""
     more = f" and {len(names) - most} more" if len(names) > most else ""
     return ", ".join(names[:most]) + more
 
 
 def load_text(load: float | None) -> str:
-    """Format an offered load."""
+    """Format an offered load, which is None if all jobs are submitted at one date."""
     return "undefined (all jobs are submitted at one date)" if load is None else f"{load:.4f}"

@@ -36,7 +36,7 @@ def verify(
     any_allocation_size: Annotated[bool, _about("--any-allocation-size")] = False,
     first: Annotated[int, rows_to_list("Violations to list.")] = 10,
 ) -> None:
-    """Check that a run's files describe a possible schedule, ours or real Batsim's.
+    """Check that a run's files describe a possible schedule; also runs of the real Batsim.
 
     No host runs two jobs at a time, nothing starts before it is submitted, jobs
     get the hosts they request, walltimes hold, dates and totals agree with each

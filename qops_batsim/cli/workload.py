@@ -100,7 +100,7 @@ def generate(
         given = {"--load": load, "--exact-estimates": exact_estimates}
         for option, value in (given | {"--deadline-share": deadline_share}).items():
             if value:
-                raise InputError(f"{option} is of no use for the preset {MIXED}")
+                raise InputError(f"{option} has no effect with --preset {MIXED}; leave it out")
         from qops_batsim.workload.service_classes import mixed_workload
 
         hosts = 68 if processors is None else processors
@@ -189,7 +189,7 @@ def scale(
     skip: common_options.Skip = 0,
     same_time: Annotated[bool, _of_scale("--same-time")] = False,
 ) -> None:
-    """Take a part of a workload and change its load (Islam et al. 2003).
+    """Take a range of a workload's jobs, and change its load (Islam et al. 2003).
 
     By duplication, (load - 1) × jobs are submitted again at a random time of the trace; the
     first duplicate of job 15 is 15d1 and tells so (`qos.origin`). Deadlines are for
@@ -308,8 +308,8 @@ def deadlines(
         workload = read_source(source, out)
         if needs.calendar is not None and workload.calendar is not None:
             raise InputError(
-                f"--begins is {begins}, but {source} tells that it begins "
-                f"{workload.calendar.text(0)}"
+                f"--begins is {begins}, but {source} tells its own date, "
+                f"{workload.calendar.text(0)}; leave --begins out"
             )
         result = give_deadlines_by_need(workload, needs, keep_estimates=users, at_least=at_least)
         response_times = None
@@ -339,10 +339,13 @@ def deadlines(
 
 
 def _refuse(by: str, **are_given: bool) -> None:
-    """Raise an InputError if an option is given that has no effect on such deadlines."""
+    """Raise an InputError if a given option has no effect on deadlines of the kind ``by``."""
     for name, is_given in are_given.items():
         if is_given:
-            raise InputError(f"--{name.replace('_', '-')} is of no use for deadlines by {by}")
+            raise InputError(
+                f"--{name.replace('_', '-')} has no effect on deadlines made --by {by}; leave it "
+                "out"
+            )
 
 
 _of_estimates = manual(
@@ -379,7 +382,7 @@ def estimates(
     seed: Annotated[int, _of_estimates("--seed")] = 1,
     requests: Annotated[Path | None, _of_estimates("--requests")] = None,
 ) -> None:
-    """Replace the estimates that schedulers plan with by a model's.
+    """Replace the run-time estimates that schedulers plan with by those of a model.
 
     Deadlines and run times stay, so that runs with different estimates can be compared job by
     job. Planning uses `qos.estimated_runtime`; a job is killed at its walltime. A prediction is
@@ -423,7 +426,7 @@ def estimates(
 
 
 def _tell_errors(result: Workload) -> None:
-    """Print how estimates compare with run times; warn of deadlines before estimated ends."""
+    """Print how estimates differ from run times; warn of deadlines before estimated ends."""
     from qops_batsim.workload.deadlines import early_deadlines_warning
     from qops_batsim.workload.estimates import count_estimates
 
@@ -490,7 +493,7 @@ def classes(
 
     require_one_of("cpu time", cpu_time, (RUN_TIME, LOG))
     if cpu_time == LOG and log is None:
-        raise InputError("--cpu-time log needs the log (--log)")
+        raise InputError("--cpu-time is log, but --log is not given; a log (SWF) is expected")
     choices = ClassChoices(
         every=every, seed=seed, deadline_factor=deadline_factor, speed=speed, tasks=tasks
     )
@@ -501,7 +504,7 @@ def classes(
 
 
 def _write_classes(workload: Workload, out: Path) -> None:
-    """Write a workload and print a summary."""
+    """Write a workload of service classes, and print how many applications each class has."""
     from qops_batsim.workload.batsim_json import write_workload
     from qops_batsim.workload.service_classes import count_classes
 

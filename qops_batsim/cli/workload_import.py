@@ -157,7 +157,7 @@ def _options(
     as_json: Annotated[bool, _about("--json")] = False,
     strict: Annotated[bool, _about("--strict")] = False,
 ) -> None:
-    """Declare the options of the command."""
+    """Declare the options of ``workload import``."""
 
 
 @with_options(_options)
@@ -167,7 +167,7 @@ def import_log(
     out: Annotated[Path | None, _about("OUT")] = None,
     **values: Any,
 ) -> None:
-    """Convert a log of any format to a Batsim workload, or report what is odd in it.
+    """Convert a log of a known format to a Batsim workload, or report what is odd in it.
 
     The format is recognised by the content, and printed. Every repair is reported with the
     number of jobs it concerned, every choice is recorded in the workload. The order is: window
@@ -232,7 +232,7 @@ def import_log(
 
 
 def _form(given: Mapping[str, Any], found: str) -> tuple[str, CsvForm | None]:
-    """Return the format that is requested or recognised, and what a table's columns mean."""
+    """Return the log's format, by ``--format`` or else as ``found``, and how to read a table."""
     from qops_batsim.workload.accounting import site
 
     asked, columns = given.get("--format"), given.get("--map")
@@ -240,7 +240,10 @@ def _form(given: Mapping[str, Any], found: str) -> tuple[str, CsvForm | None]:
     if asked is not None and asked not in FORMATS:
         require_one_of("--format", asked, (*FORMATS, *site.profiles()))
         if columns:
-            raise InputError(f"--map and --format {asked} are both given; one is expected")
+            raise InputError(
+                f"--map and --format {asked}, which names the columns itself, are both given; one "
+                "of them is expected"
+            )
         return "csv", site.profile(asked)
     units = _pairs(given.get("--unit"), "--unit", "run_time=min")
     if columns:
@@ -250,37 +253,45 @@ def _form(given: Mapping[str, Any], found: str) -> tuple[str, CsvForm | None]:
         form = site.CsvForm(mapping, units, given.get("--delimiter", ""))
         return "csv" if own else kind, form
     if units or "--delimiter" in given:
-        raise InputError("--unit and --delimiter are of use with --map only; --map is expected")
+        raise InputError(
+            "--unit or --delimiter is given without --map, which tells the columns of a table; "
+            "--map is expected"
+        )
     return kind, None
 
 
 def _refuse_others(given: Mapping[str, Any], kind: str, file: str, out: Path | None) -> None:
-    """Refuse options that are meant for other formats or other uses of the command."""
+    """Raise an InputError for options that have no effect on this format or use.
+
+    ``kind`` is the log's format; without ``out`` the command only reports.
+    """
     for option in given:
         formats = _FORMATS_OF.get(option, _LOGS)
         if kind not in formats:
             others = " or ".join(FORMATS[each] for each in formats)
-            raise InputError(f"{file}: is {FORMATS[kind]}; {option} is for {others} only")
+            raise InputError(
+                f"{file}: is {FORMATS[kind]}, but {option} is for {others} only; leave it out"
+            )
         if option in (_OF_WRITING if out is None else _OF_REPORT):
             where = "a workload to write (OUT)" if out is None else "a report, without OUT"
-            raise InputError(f"{option} is of use only for {where}")
+            raise InputError(f"{option} has an effect on {where} only; leave it out")
 
 
 def _pairs(texts: Iterable[str] | None, option: str, example: str) -> dict[str, str]:
-    """Return the ``key=value`` pairs that an option is given."""
+    """Parse the values of a repeatable option ``NAME=VALUE`` to a dict."""
     pairs: dict[str, str] = {}
     for text in texts or ():
         name, equals, value = text.partition("=")
         if not (name and equals and value):
-            raise InputError(f"{option} is {shown(text)}; such as {example} is expected")
+            raise InputError(f"{option} is {shown(text)}; NAME=VALUE, as {example}, is expected")
         if name in pairs:
-            raise InputError(f"{option} gives {name} twice; once is expected")
+            raise InputError(f"{option} gives {name} twice; each name is expected once")
         pairs[name] = value
     return pairs
 
 
 def _choices(given: Mapping[str, Any]) -> Choices:
-    """Return which rows of accounting count as jobs, and how their cells are read."""
+    """Return which rows of accounting are jobs, and how to read cells, from the options."""
     from qops_batsim.workload.accounting.rows import Choices
 
     names = ("partition", "qos", "account", "reservation", "nodes")
@@ -301,9 +312,11 @@ def _repairs(given: Mapping[str, Any], kind: str) -> Repairs:
     rules = {rule.replace("_", "-"): rule for rule in CHOICES}
     for name in chosen:
         if name not in rules:
-            raise InputError(f"--repair {name} is not known{did_you_mean(name, rules)}")
+            raise InputError(f"--repair: there is no rule {name}{did_you_mean(name, rules)}")
         if kind != "swf" and rules[name] in _SWF_REPAIRS:
-            raise InputError(f"--repair {name} is for {FORMATS['swf']} only")
+            raise InputError(
+                f"--repair {name} has an effect on {FORMATS['swf']} only; leave it out"
+            )
     return Repairs(**{rules[name]: choice for name, choice in chosen.items()})
 
 
@@ -316,7 +329,7 @@ def _convert(
     given: Mapping[str, Any],
     release: str,
 ) -> bool:
-    """Read, convert and write a log; print what was done; return whether anything was odd."""
+    """Convert a log and write it, or only report on it; return whether anything was odd."""
     from qops_batsim.files import write_text
     from qops_batsim.workload.accounting.reservations import read_reservations
     from qops_batsim.workload.conversion import Bounds, convert_log
@@ -325,7 +338,9 @@ def _convert(
     choices, repairs = _choices(given), _repairs(given, kind)
     listed, notice = given.get("--reservations"), given.get("--notice")
     if notice is not None and listed is None:
-        raise InputError("--notice is given without --reservations; both are expected")
+        raise InputError(
+            "--notice is given without --reservations, the file with the windows; both are expected"
+        )
     ahead = math.inf if notice is None else duration(notice, "--notice")
     windows = None if listed is None else read_reservations(listed, choices)
     bounds = Bounds(start=given.get("--from"), end=given.get("--to"), month=given.get("--month"))
@@ -364,9 +379,9 @@ def _convert(
 
 
 def _convert_workload(stored: Stored, source: str, out: Path | None, release: str) -> bool:
-    """Write a workload for another version of Batsim, and print what cannot be kept.
+    """Write a workload for another version of Batsim; return whether anything is lost.
 
-    Without a file, tell what would be lost for Batsim 5.
+    Prints what cannot be kept. Without ``out``, prints what Batsim 5 could not keep.
     """
     from qops_batsim.workload.batsim5 import format_batsim5, with_requests
     from qops_batsim.workload.batsim_json import workload_in
@@ -385,7 +400,7 @@ def _convert_workload(stored: Stored, source: str, out: Path | None, release: st
 
 
 def _write(workload: Workload, out: Path, release: str) -> list[str]:
-    """Write a workload for a version of Batsim; return one line for each thing that is lost."""
+    """Write a workload for Batsim 4 or 5; return a line for each thing that cannot be kept."""
     from qops_batsim.files import write_text
     from qops_batsim.workload.batsim5 import format_batsim5
     from qops_batsim.workload.batsim_json import write_workload
@@ -401,7 +416,10 @@ def _write(workload: Workload, out: Path, release: str) -> list[str]:
 def _events_of(
     reservations: Sequence[Reservation], conversion: Conversion, choices: Choices, ahead: float
 ) -> tuple[str, str]:
-    """Return the events of reservations, perhaps with notices ahead, and a report on them."""
+    """Return reservations as lines of maintenance events, and a sentence about these.
+
+    Each event comes ``ahead`` seconds before its window begins, but not before the first job.
+    """
     from qops_batsim.platform.hostset import HostSet
     from qops_batsim.workload.accounting.reservations import windows_of
     from qops_batsim.workload.workload_model import plain_number
@@ -419,7 +437,7 @@ def _events_of(
 
 
 def _tell(conversion: Conversion, read: str, odd: Sequence[RepairCount], out: Path | None) -> None:
-    """Print how many records were read, repaired and written."""
+    """Print how many records of a log were read, repaired and written."""
     from qops_batsim.workload.conversion import DONE
 
     workload = conversion.workload
@@ -453,6 +471,6 @@ def _tell(conversion: Conversion, read: str, odd: Sequence[RepairCount], out: Pa
 
 
 def _some(lines: Sequence[int]) -> str:
-    """Return the numbers of the first lines that a finding is about."""
+    """Return the first line numbers of a finding, as text."""
     more = ["…"] if len(lines) > _LINES else []
     return " ".join([*map(str, lines[:_LINES]), *more])

@@ -57,7 +57,7 @@ def users(
     example: Annotated[bool, _about("--example", callback=_print_example, is_eager=True)] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Find a log's users, with their sessions and think times, for runs in which they react.
+    """Find a log's users, with their sessions and think times, for runs in which users react.
 
     In `run --users`, a user submits the next jobs a think time after the last ones ended, or in the
     next session, as in the log, and answers refusals. So the load depends on the scheduler. More
@@ -101,7 +101,7 @@ def users(
 def _found(
     source: Path, processors: int | None, time_zone: str | None, choices: Path | None, seed: int
 ) -> Users:
-    """Return the users that a file holds, or the model of users fitted to a log."""
+    """Read a file of users, or fit a model of users to a log; apply the choices given."""
     from msgspec.structs import replace
 
     from qops_batsim.files import read_stored
@@ -115,16 +115,16 @@ def _found(
         if processors is not None or time_zone is not None:
             given = "--processors" if time_zone is None else "--time-zone"
             raise InputError(
-                f"{source}: is a file of users, which holds this already; {given} is accepted "
-                "for logs only"
+                f"{source}: is a file of users, which tells this itself; {given} is for logs only: "
+                "leave it out"
             )
         found = replace(read_users(source), seed=seed)
         for name in ("think_limit", "gap_limit"):
             asked, fitted = getattr(chosen, name), getattr(found.sessions, name)
             if asked not in (fitted, getattr(UserChoices(), name)):
                 raise InputError(
-                    f"{choices}: {name} is {asked:g}, but the users of {source} were fitted with "
-                    f"{fitted:g}; the same, or a log in their place, is expected"
+                    f"{choices}: {name} is {asked:g}, but the users in {source} were fitted to "
+                    f"their log with {fitted:g}; {fitted:g} is expected, or a log as SOURCE"
                 )
     else:
         limits = Sessions(think_limit=chosen.think_limit, gap_limit=chosen.gap_limit)

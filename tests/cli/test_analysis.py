@@ -153,13 +153,16 @@ def test_pictures_are_written(cli, recorded, tmp_path, name):
         (["utilization", "types_nonet", "-o", "a.gif"], "a.gif: ends in .gif"),
         (
             ["gantt", "types_nonet", "-o", "a.png", "--from", "soon"],
-            "--from soon: not a time",
+            "--from is soon; seconds",
         ),
-        (["gantt", "types_nonet", "kill_nonet", "-o", "a.png"], "2 runs are given; plot gantt"),
-        (["utilization", "types_nonet", "-o", "a.png", "--to", "9"], "--to is of no use for"),
+        (
+            ["gantt", "types_nonet", "kill_nonet", "-o", "a.png"],
+            "2 runs are given, but `plot gantt`",
+        ),
+        (["utilization", "types_nonet", "-o", "a.png", "--to", "9"], "--to has no effect on"),
         (
             ["deadlines", "types_nonet", "-o", "a.png"],
-            "no deadline of a user is known, as its workload",
+            "no deadlines of users are known for this run",
         ),
         (["gantt", "reject_all_nonet", "-o", "a.png"], "no job of this run was executed"),
         (

@@ -127,7 +127,7 @@ def test_loads(text: str, loads: tuple[float, ...]) -> None:
 
 @pytest.mark.parametrize("text", ["", "1:2", "1:2:0", "2:1:0.1", "x", "1:2:1e-9", "nan", "1:inf:1"])
 def test_impossible_loads(text: str) -> None:
-    with pytest.raises(InputError, match=f"--loads {text}: .* expected"):
+    with pytest.raises(InputError, match=f"--loads is {text}; .* expected"):
         read_loads(text)
 
 
@@ -155,7 +155,7 @@ def test_the_directory_must_be_possible(cli, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     result = cli("compare", "easy", *SMALL, "--out", tmp_path / "file" / "out")
     assert result.exit_code == 2
-    assert "out: cannot be made (Not a directory)" in result.err
+    assert "out: the directory cannot be created (Not a directory)" in result.err
 
 
 def test_the_directory_must_not_be_a_file(cli, tmp_path: Path) -> None:

@@ -439,7 +439,7 @@ def test_install_spares_what_is_not_ours(cli, tmp_path):
     other.write_text("#!/bin/sh\nthe real one\n")
     result = cli("engine", "--install", tmp_path / "batsim")
     assert result.exit_code == 2
-    assert f"{other}: exists, and was not written by qops-batsim" in result.err
+    assert f"{other}: the file exists, and qops-batsim has not written it" in result.err
     assert "the real one" in other.read_text()
     other.unlink()
     other.symlink_to(tmp_path / "elsewhere")

@@ -95,7 +95,7 @@ def test_a_wrong_command_line_is_one_clear_error(arguments, said):
     [
         ([], "option --platform is missing"),
         (["-v", "loud"], "--verbosity is 'loud' (known: debug, information, network-only, quiet)"),
-        (["-m", "nowhere"], "there is no host 'nowhere' (--master-host)"),
+        (["-m", "nowhere"], "there is no host 'nowhere'; --master-host"),
         (["-w", "missing.json"], "missing.json: no such file (a Batsim workload (JSON)"),
         (["--mmax", "9"], "9 hosts were asked for; from 1 to 4 are accepted"),
         (["--mmax=-1"], "--mmax is '-1'; a whole number from 0 up is expected"),

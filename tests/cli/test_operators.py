@@ -124,12 +124,12 @@ def test_before_a_moment(cli: Cli) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("out/qops",), "out/qops: RUN@TIME is expected, as in out/qops@6h"),
+        (("out/qops",), "the run is out/qops; RUN@TIME is expected, as out/qops@6h"),
         (("out/qops@soon",), "out/qops@soon: TIME is 'soon'; a duration"),
         (("out/qops@90d",), "a date from 0 to 407,888 s, the end of the run, is expected"),
         (("out/nothing@1h",), "out/nothing: no such run"),
         (("out/easy@0",), "scheduler 'easy' keeps no decision log"),
-        (("out/qops@1d", "--deadline", "0"), "--deadline is 0; more than 0"),
+        (("out/qops@1d", "--deadline", "0"), "--deadline is 0; a duration above 0"),
         (("out/qops@1d", "--workload", "gone.json"), "gone.json: no such file"),
         (("out/qops@1d", "--prices", "gone.toml"), "gone.toml: no such file"),
     ],
@@ -300,7 +300,7 @@ def test_dates_of_the_calendar_are_told(cli: Cli, tmp_path: Path) -> None:
     undated = cli("quote", "out/qops@2000-03-25", "1x1m")
     assert undated.exit_code == 2
     assert (
-        "the run does not tell the date of its second 0; seconds since its start are expected"
+        "but the run's files do not tell the date at which it begins; seconds since the begin"
         in undated.err
     )
 

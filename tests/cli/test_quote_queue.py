@@ -54,14 +54,17 @@ def test_one_job_with_a_deadline(cli, queue: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (("QUEUE",), "Missing argument"),
+        (("QUEUE",), "no job is given"),
         (("QUEUE", "8"), "'8': PROCESSORSxTIME is expected, as 64x2h"),
         (("QUEUE", "9x1h", *NOW), "processors is 9; a whole number from 1 to 8"),
         (("QUEUE", "1x1h", "--now", "today"), "--now is 'today'"),
         (("QUEUE", "1x1h", *NOW, "--scheduler", "easy"), "promises nothing"),
         (("QUEUE", "1x1h", *NOW, "--scheduler", "qops:k=1"), "no option 'k'"),
         (("serve", "QUEUE", "--listen", "0.0.0.0:1"), "every machine in the network could ask"),
-        (("serve", "/no/file", "--listen", "127.0.0.1:0"), "/no/file: No such file"),
+        (
+            ("serve", "/no/file", "--listen", "127.0.0.1:0"),
+            "/no/file: cannot be read (No such file",
+        ),
     ],
 )
 def test_mistakes(cli, queue: Path, options: tuple[str, ...], message: str) -> None:

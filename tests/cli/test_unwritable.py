@@ -35,5 +35,5 @@ def test_what_cannot_be_written_is_noticed_before_the_simulation(
     assert result.exit_code == 2
     (line,) = [each for each in result.err.splitlines() if "error: " in each]
     assert str(tmp_path) in line
-    assert any(why in line for why in ("cannot be written", "cannot be made", "is a file"))
+    assert any(why in line for why in ("cannot be written", "cannot be created", "is a file"))
     assert not list(tmp_path.rglob("*.part"))

@@ -72,7 +72,7 @@ def test_a_file_of_users_is_changed(cli: Any, tmp_path: Path) -> None:
         ("[reactions.answers]\nleave = 1.0", "answers: sum is 1.8"),
         ("think_limit = -1", "choices.toml: sessions: think_limit is -1; a number above 0"),
         ("[deadlines]\nshare = 2", "choices.toml: deadline share is 2; a number from 0 to 1"),
-        ("think_limit = 600", "think_limit is 600, but the users of"),
+        ("think_limit = 600", "think_limit is 600, but the users in"),
         ("[reactions]\nhopes = 2", "unknown field `hopes`"),
         ("[reactions", "choices about users (TOML) are expected"),
         ("[deadlines.mix]\nhours = 1", "deadlines by working hours need dates"),
@@ -123,7 +123,7 @@ def test_what_does_not_go_together(cli: Any, tmp_path: Path, log: Path) -> None:
     assert "one of both is expected" in said(done)
     done = cli("workload", "users", users, str(tmp_path / "b.json"), "--processors", "3")
     assert done.exit_code == 2
-    assert "--processors is accepted for logs" in said(done)
+    assert "--processors is for logs only" in said(done)
     done = cli("workload", "users", str(log), str(log))
     assert done.exit_code == 2
     assert "is the input itself" in said(done)

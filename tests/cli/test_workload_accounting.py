@@ -172,7 +172,7 @@ def test_import_of_csv_with_seconds_from_0_and_spaces(cli: Cli, tmp_path: Path) 
     ("arguments", "message"),
     [
         (["--map", "id=job"], "columns of id and submit are not both given"),
-        (["--map", "id"], "--map is 'id'; such as id=job is expected"),
+        (["--map", "id"], "--map is 'id'; NAME=VALUE, as id=job, is expected"),
         (["--map", "id=job,id=job"], "--map gives id twice"),
         (["--map", "id=job,colour=red"], "nothing is called 'colour'"),
         (
@@ -266,19 +266,27 @@ SACCT = make_dump(1, 4).text()
 @pytest.mark.parametrize(
     ("text", "arguments", "message"),
     [
-        (SWF, ["--by", "cores"], "is a log in the Standard Workload Format; --by is for"),
+        (SWF, ["--by", "cores"], "is a log in the Standard Workload Format, but --by is for"),
         (SWF, ["--partition", "a"], "--partition is for the accounting of Slurm (sacct) or"),
         (SWF, ["--waits-from", "submit"], "--waits-from is for the accounting of Slurm"),
-        (SWF, ["--unit", "memory=GB"], "--unit and --delimiter are of use with --map only"),
+        (SWF, ["--unit", "memory=GB"], "--unit or --delimiter is given without --map"),
         (PBS, ["--map", "id=job,submit=s,run_time=r,processors=p"], "--map is for a table only"),
-        (PBS, ["--date-format", "%Y"], "is the accounting of PBS or Torque; --date-format is for"),
-        (SACCT, ["--repair", "duplicate-id=renumber"], "--repair duplicate-id is for a log in"),
-        (SACCT, ["--repair", "overun=clip"], "--repair overun is not known; did you mean"),
+        (
+            PBS,
+            ["--date-format", "%Y"],
+            "is the accounting of PBS or Torque, but --date-format is for",
+        ),
+        (
+            SACCT,
+            ["--repair", "duplicate-id=renumber"],
+            "--repair duplicate-id has an effect on a log in",
+        ),
+        (SACCT, ["--repair", "overun=clip"], "--repair: there is no rule overun; did you mean"),
         (SACCT, ["--notice", "6h"], "--notice is given without --reservations"),
-        (SACCT, ["--strict"], "--strict is of use only for a report, without OUT"),
+        (SACCT, ["--strict"], "--strict has an effect on a report, without OUT"),
         (SACCT, ["--format", "eagel"], "--format is 'eagel'; did you mean 'eagle'?"),
         (SACCT, ["--as", "3"], "--as is '3' (known: 4, 5)"),
-        ('{"nb_res": 4, "jobs": [], "profiles": {}}', ["--first", "3"], "is a Batsim workload; -"),
+        ('{"nb_res": 4, "jobs": [], "profiles": {}}', ["--first", "3"], "is a Batsim workload, but -"),
     ],
 )
 def test_what_another_format_needs_is_refused_by_name(
@@ -311,7 +319,7 @@ def test_the_format_is_told(cli: Cli, tmp_path: Path, text: str, told: str) -> N
         assert f" records of {told}" in result.out
     refused = cli("workload", "import", path, "--as", "5", *own)
     assert refused.exit_code == 2
-    assert "--as is of use only for a workload to write (OUT)" in refused.err
+    assert "--as has an effect on a workload to write (OUT) only" in refused.err
 
 
 def test_report_of_a_table(cli: Cli, tmp_path: Path) -> None:

@@ -55,7 +55,7 @@ def test_mixed_applications_are_what_the_library_makes(cli: Cli, tmp_path: Path)
     assert out.read_text() == format_workload(mixed_workload(12, 3, processors=20))
     result = cli("workload", "generate", out, "--preset", "mixed", "--load", 0.9)
     assert result.exit_code == 2
-    assert "--load is of no use for the preset mixed" in result.err
+    assert "--load has no effect with --preset mixed" in result.err
     result = cli("workload", "generate", out, "--preset", "mixed", "--jobs", 0)
     assert result.exit_code == 2
     assert "applications is 0; a whole number from 1 to" in result.err
@@ -64,11 +64,11 @@ def test_mixed_applications_are_what_the_library_makes(cli: Cli, tmp_path: Path)
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("IN", "IN"), "is the input itself; another file to write"),
+        (("IN", "IN"), "the file to write is the input itself"),
         (("IN", "OUT", "--every", "gold"), "class is 'gold' (known: best_effort"),
         (("IN", "OUT", "--tasks", "x"), "tasks is 'x' (known: apart, together)"),
         (("IN", "OUT", "--cpu-time", "x"), "cpu time is 'x' (known: log, run-time)"),
-        (("IN", "OUT", "--cpu-time", "log"), "--cpu-time log needs the log (--log)"),
+        (("IN", "OUT", "--cpu-time", "log"), "--cpu-time is log, but --log is not given"),
         (("IN", "OUT", "--seed", "-1"), "seed is -1; a whole number from 0 up"),
         (("none", "OUT"), "none: no such file, nor one of the shipped workloads"),
     ],

@@ -106,9 +106,9 @@ def test_an_undefined_load_is_told(cli: Cli, tmp_path: Path) -> None:
             "has 8 usable jobs, too few for window {skip = 1000}",
         ),
         (("scale", "IN", "OUT", "--first", "-1"), "first is -1; a whole number above 0"),
-        (("scale", "IN", "IN"), "is the input itself; another file to write"),
+        (("scale", "IN", "IN"), "the file to write is the input itself"),
         (("scale", "nothing", "OUT"), "nothing: no such file, nor one of the shipped workloads"),
-        (("deadlines", "IN", "IN"), "is the input itself; another file to write"),
+        (("deadlines", "IN", "IN"), "the file to write is the input itself"),
         (("deadlines", "IN", "OUT", "--stringency", "1"), "stringency is 1; a number from 0 to"),
         (("deadlines", "IN", "OUT", "--deadline-share", "2"), "deadline share is 2; a number"),
         (("deadlines", "IN", "OUT", "--reference", "x"), "reference is 'x' (known: scaled, unsc"),
@@ -195,7 +195,7 @@ def test_deadlines_by_need_are_what_the_library_makes(cli: Cli, tmp_path: Path) 
     assert read_workload(out).calendar == choices.calendar
     result = cli("workload", "deadlines", out, again, *options)
     assert result.exit_code == 2
-    assert "tells that it begins 1996-06-26 08:00:00" in result.err
+    assert "tells its own date, 1996-06-26 08:00:00" in result.err
     result = cli("workload", "deadlines", out, again, *options[:-8], "--estimates", "exact")
     assert result.exit_code == 0, result.err
     assert json.loads(again.read_text())["jobs"] == json.loads(expected)["jobs"]
@@ -215,11 +215,17 @@ def test_what_easy_meets_by_construction_is_told(cli: Cli, tmp_path: Path) -> No
     ("options", "message"),
     [
         (("--by", "neeed"), "--by is 'neeed'; did you mean 'need'? (known: easy, need)"),
-        (("--slack", "20m"), "--slack is of no use for deadlines by easy"),
-        (("--time-zone", "UTC"), "--time-zone is of no use for deadlines by easy"),
+        (("--slack", "20m"), "--slack has no effect on deadlines made --by easy"),
+        (("--time-zone", "UTC"), "--time-zone has no effect on deadlines made --by easy"),
         (("--reaction", "soon"), "--reaction"),
-        (("--by", "need", "--stringency", "0.3"), "--stringency is of no use for deadlines by n"),
-        (("--by", "need", "--reference", "unscaled"), "--reference is of no use for deadlines by"),
+        (
+            ("--by", "need", "--stringency", "0.3"),
+            "--stringency has no effect on deadlines made --by n",
+        ),
+        (
+            ("--by", "need", "--reference", "unscaled"),
+            "--reference has no effect on deadlines made",
+        ),
         (("--by", "need", "--artificial", "turnaround"), "(known: none, run-time)"),
         (("--by", "need"), "tiny_8.json: does not tell the date of its second 0, which"),
         (("--by", "need", "--mix", "factors=1"), "--mix is 'factors'; did you mean 'factor'?"),
@@ -234,7 +240,7 @@ def test_what_easy_meets_by_construction_is_told(cli: Cli, tmp_path: Path) -> No
             "--at: '25:00' is not accepted; a time of day as 9:00 is",
         ),
         (("--by", "need", "--days", "monday"), "days is 'monday'; did you mean 'mon'?"),
-        (("--by", "need", "--slack", "0"), "--slack is 0; more than 0 is expected"),
+        (("--by", "need", "--slack", "0"), "--slack is 0; a duration above 0 is expected"),
         (("--by", "need", "--begins", "May"), "--begins: 'may' is not accepted; a date as 1996-"),
         (("--by", "need", "--time-zone", "UTC"), "--time-zone is 'UTC', but --begins, "),
         (("--by", "need", "--begins", "1996-06-26", "--time-zone", "x"), "--time-zone is 'x', whi"),

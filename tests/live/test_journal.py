@@ -86,7 +86,9 @@ def test_a_full_disk_ends_the_decisions_before_anything_is_sent(site: Site) -> N
             site.fake.submit(1, limit=60, run_time=50, deadline=900)
             site.pass_time(1)
 
-    with pytest.raises(JournalFailure, match=r"journal\.db: the journal cannot be .*disk is full.; "):
+    with pytest.raises(
+        JournalFailure, match=r"journal\.db: the journal cannot be .*disk is full.; "
+    ):
         submit_until_it_is_full()
     assert site.fake.said == said
     site.journal._db.execute("PRAGMA max_page_count=1000000")

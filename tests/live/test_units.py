@@ -174,7 +174,9 @@ def test_a_journal_that_fails_ends_with_the_code_that_the_unit_knows(
         main()
     assert str(ended.value.code) == setting("qops-live.service", "RestartPreventExitStatus")
     told = " ".join(capsys.readouterr().err.split())
-    assert f"error: {path}: the journal cannot be read or written (database or disk is full); " in told
+    assert (
+        f"error: {path}: the journal cannot be read or written (database or disk is full); " in told
+    )
     assert any(job.is_held for job in fake.all.values()) != releases
 
 
