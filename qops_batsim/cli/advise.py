@@ -26,7 +26,7 @@ _about = manual(
     TRACE: Accounting of Slurm or PBS, a table of a published log, a workload log (SWF) or a Batsim
         workload (JSON), also .gz; or a shipped workload; - for standard input.
     [Which jobs]
-    --partition NAME: Advise on this partition (repeatable). Default: on every loaded one.
+    --partition NAME: Advise on this partition (repeatable). Default: on each with many jobs.
     [What a job is]
     --by cores|nodes|gpus|binding: Unit in which jobs and the machine are counted. Default:
         binding: cores, where a job with GPUs has at least the cores that belong to them.
@@ -41,12 +41,12 @@ _about = manual(
         conservative and slurm with several weights.
     --windows NxJOBS: Stretches of the trace to simulate, and the jobs of each: 10x3000, or 10.
         Default: 1 for fewer than 6,000 jobs, else 3 to 5, of at most 5,000.
-    --what-if LIST: The same with changes, side by side: load=1.2, nodes=+64 (or processors=+512),
-        max-walltime=24h and estimates=learned, separated by commas.
+    --what-if LIST: Advise also on the trace with these changes, side by side: load=1.2, nodes=+64
+        (or processors=+512), max-walltime=24h and estimates=learned, separated by commas.
     [What is written]
     --out, -o FILE: The page to write (HTML, one file).
     --anonymous: Show numbers in place of users, in the order of their appearance.
-    --json: Print JSON as well.
+    --json: Print the advice as JSON, instead of a summary.
     """
 )
 

@@ -20,8 +20,8 @@ _about = manual(
     --objective jobs|work|charge: What to maximise: admitted jobs, their processor-seconds, or
         the QoS charges of their deadlines. Default: each by itself.
     --time SECONDS: How long to search, for all objectives together.
-    --deterministic-time UNITS: Search for this number of units of the solver's own count of steps
-        instead, about a second each: equal inputs then give equal results.
+    --deterministic-time UNITS: Search for this long in the solver's own count of steps instead
+        (a unit takes about a second): equal inputs then give equal results.
     --seed N: Seed of the search.
     --workers N: Threads of the solver while it works on the bound.
     --out, -o PREFIX: Where to write the best known schedules, as runs: PREFIX-jobs_jobs.csv
@@ -44,7 +44,7 @@ def bound(
 ) -> None:
     """Compute an upper bound of what any scheduler could admit, and search for the best schedule.
 
-    A schedule may know the future: which jobs will come, and how long they run. The bound
+    The best schedule may know the future: which jobs will come, and how long they run. The bound
     holds for every schedule of rigid jobs on interchangeable hosts. Best known schedules are
     executed, verified and written as runs, for `metrics`, `plot`, `diff` and `charges`.
     docs/bound.md explains the proofs. Needs the extra `bound`:

@@ -53,10 +53,10 @@ def charges(
     Resource charge: processors × run time (processor-seconds), times the price of the queue that
     the job was in, where queues have prices. QoS charge: mean slowdown of
     the job's category / slowdown that its admitted deadline grants; only for jobs whose
-    user asked for a deadline, and it was promised and kept. One that was missed, promised or
-    not, costs its QoS charge. A job that was killed and run again is charged once. With
-    `unused_promise` in the prices, promised work that was given back or not used costs a share
-    of its price.
+    user asked for a deadline, and it was promised and kept. A missed deadline, promised or
+    not, costs the centre its QoS charge. A job that was killed and run again is charged once.
+    With `unused_promise` in the prices, users pay a share of the price for promised work that
+    they gave back or did not use.
 
     Examples:
 

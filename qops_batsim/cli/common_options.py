@@ -128,9 +128,9 @@ _to_run = manual(
     --message-delays/--no-message-delays: Simulate the delays of Batsim's own messages on
         platforms with latencies, as the real Batsim always does.
     [Processes]
-    --workers N: Processes; results do not depend on it.
+    --workers N: Number of processes; results do not depend on it.
     --dask ADDRESS: Run on a Dask cluster instead: the address of its scheduler, as
-        tcp://HOST:8786. Its workers have this package; needs the extra dask.
+        tcp://HOST:8786. Its workers must have this package installed; needs the extra dask.
     []
     """,
     ON_BROKEN_PROMISE.option,
@@ -147,8 +147,8 @@ _of_workloads = manual(
     """
     IN: Workload of delay jobs (JSON, plain or .gz), or a shipped one.
     out: Workload to write (JSON; compressed if named .gz).
-    --first N: Take the first N jobs; 0: all.
-    --skip N: Leave out N jobs before those.
+    --first N: Take the first N jobs (after those of --skip); 0: all.
+    --skip N: Leave out the first N jobs.
     [Load and deadlines]
     """,
     *(axis.option for axis in AXES if axis.option),
@@ -166,13 +166,13 @@ LoadMethod = Annotated[str, _of_workloads("--method")]
 _of_accounting = manual(
     """
     [Which jobs]
-    --qos NAME: Those of this QOS (repeatable).
-    --account NAME: Those of this account (repeatable).
-    --reservation NAME: Those inside this reservation only (repeatable); all: every job. Default:
-        none of those inside one.
+    --qos NAME: Take jobs of this QOS (repeatable).
+    --account NAME: Take jobs of this account (repeatable).
+    --reservation NAME: Take jobs inside this reservation only (repeatable); all: every job.
+        Default: jobs outside reservations.
     [What a job is]
     --nodes FILE: Nodes of the partitions: output of scontrol show node, or of sinfo with PARTITION,
-        CPUS and GRES. Default: the most in use at once.
+        CPUS and GRES. Default: as many as jobs use at most at once.
     """
 )
 Qos = Annotated[list[str] | None, _of_accounting("--qos")]
@@ -182,9 +182,9 @@ NodesFile = Annotated[Path | None, _of_accounting("--nodes")]
 
 _of_code = manual(
     """
-    --code FILE.py: Python file with a scheduler that the input files name; it will be run
-        (repeatable). If its digest is recorded, it must be equal. Default: schedulers from
-        files are refused.
+    --code FILE.py: Python file, which will be run, with a scheduler that the input files name
+        (repeatable). If they record a digest, the file must have that digest. Default: schedulers
+        from files are refused.
     """
 )
 Code = Annotated[list[Path] | None, _of_code("--code")]

@@ -36,8 +36,8 @@ _about = manual(
     --out, -o DIR: Directory of the study: what is run, finished runs, tables, pictures.
     --baseline SCHEDULER: Scheduler that differences refer to. Default: msb if compared, else the
         first.
-    --bound UNITS: Also bound what any schedule could admit, and draw it with the best known one:
-        deterministic time of the search for each workload, about seconds (as of `bound`).
+    --bound UNITS: Also compute and draw the upper bound and the best known schedule of each
+        workload, as `bound` does in this deterministic time (units of about a second).
     --html FILE: Write everything into one page, which needs no other file.
     """,
     ESTIMATES.option,

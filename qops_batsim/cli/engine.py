@@ -63,22 +63,22 @@ Input:
   --mmax-workload                    Use only as many hosts as the workloads are for (nb_res).
 
 Decision process:
-  -s, --socket-endpoint <endpoint>   Where it listens [default: tcp://localhost:28000].
-  --sched-cfg <text>                 Configuration handed to it.
-  --sched-cfg-file <file>            The same, from a file.
+  -s, --socket-endpoint <endpoint>   Where the process listens [default: tcp://localhost:28000].
+  --sched-cfg <text>                 Configuration passed on to the process.
+  --sched-cfg-file <file>            File with the configuration passed on to the process.
   --forward-profiles-on-submission   Tell each job's profile when it is submitted.
-  --enable-dynamic-jobs              Let it register jobs and profiles.
+  --enable-dynamic-jobs              Let the process register jobs and profiles.
   --acknowledge-dynamic-jobs         Announce registered jobs as submitted.
-  --enable-profile-reuse             Told to it; the engine keeps all profiles anyway.
+  --enable-profile-reuse             Passed on to the process; all profiles are kept anyway.
   --enable-redis                     Describe jobs through a Redis server, not in messages;
                                      needs the extra qops-batsim[redis].
-  --redis-hostname <name>            Where that is [default: 127.0.0.1].
-  --redis-port <nb>                  Its port [default: 6379].
+  --redis-hostname <name>            Host of the Redis server [default: 127.0.0.1].
+  --redis-port <nb>                  Port of the Redis server [default: 6379].
   --redis-prefix <text>              First part of the keys used [default: default].
-  --timeout <seconds>                Give up when it says nothing for so long (not in Batsim).
+  --timeout <seconds>                Longest wait for an answer of the process (not in Batsim).
   --max-message-bytes <nb>           Longest answer accepted (not in Batsim) [default: 268435456].
-  --all-digits                       Tell it numbers with all their digits, not with six decimals
-                                     as Batsim does (not in Batsim).
+  --all-digits                       Send numbers with all their digits, not with six decimals as
+                                     Batsim does (not in Batsim).
 
 Machine:
   --enable-compute-sharing           Several jobs may run on one host.

@@ -31,33 +31,35 @@ if TYPE_CHECKING:
 app = typer.Typer(
     no_args_is_help=True,
     help="Let a scheduler decide for a real Slurm, or only watch what it would decide.\n\n"
-    "`qops-batsim live qops --journal FILE` is `live decide qops --journal FILE`. docs/live.md "
-    "begins with ten minutes of set-up.",
+    "`qops-batsim live qops --journal FILE` is short for `live decide qops --journal FILE`. "
+    "docs/live.md begins with ten minutes of set-up.",
 )
 
 _about = manual(
     """
-    --journal, -j FILE: Journal: created, or continued. All that is known is in it.
-    --shadow: Change nothing: jobs run as Slurm has them, and the scheduler is asked what it would
-        have done; `live report` tells what that would have come to.
-    --partition NAME: Partition whose jobs and nodes it is about. Default: all.
+    --journal, -j FILE: Journal of all that is observed and decided. A new file is created; an
+        existing journal is continued.
+    --shadow: Change nothing: Slurm schedules its jobs as usual, and the scheduler is asked what it
+        would do; `live report` tells how its promises would have fared.
+    --partition NAME: Partition whose jobs and nodes count. Default: all.
     --poll DURATION: Time between two looks at Slurm.
-    --margin DURATION: How much later than at its limit a job may have left its nodes, which
-        promises count in; `live check` says how much this Slurm needs.
-    --dry-run: Tell what would be done now, and end; with exit code 1 if `live check` calls
+    --margin DURATION: How long after its time limit a job may still have its nodes; promises allow
+        for it. `live check` tells how much this Slurm needs.
+    --dry-run: Print what would be done now, and end; with exit code 1 if `live check` finds
         anything bad.
     [Jobs in Slurm]
-    --keep-refused: A refused job waits on without a deadline. Default: it is cancelled.
-    --leave-best-effort: Leave jobs without deadline to Slurm, whose partition has to give way
-        (docs/live.md). Default: they are held as well, and start behind the promises.
-    --release-on-failure: Hand back what is held when the journal cannot be written or read any
-        more. Default: it stays held. Exit code 74 in both cases.
+    --keep-refused: Let a refused job go on waiting, without its deadline. Default: it is cancelled.
+    --leave-best-effort: Leave jobs without a deadline to Slurm; their partition must give way to
+        the others (docs/live.md). Default: they are held as well, and start where no promise is in
+        the way.
+    --release-on-failure: Release all held jobs if the journal can no longer be written or read.
+        Default: they stay held. Exit code 74 in both cases.
     []
-    --scheduler NAME: What decides on the embedded engine, with options as NAME:OPTION=VALUE.
-        Default: what the journal is of.
-    --follow: Show the table again and again, until a signal ends it.
-    JOURNAL: A journal.
-    FILE: File to write; one that exists is gone on with.
+    --scheduler NAME: Scheduler to simulate on the same jobs, with options as NAME:OPTION=VALUE.
+        Default: the one of the journal.
+    --follow: Print the table again every two seconds, until a signal ends the command.
+    JOURNAL: Journal that `live decide` has written.
+    FILE: File to write; an existing one is continued.
     """
 )
 Partition = Annotated[str | None, _about("--partition")]
@@ -81,10 +83,10 @@ def decide(
 ) -> None:
     """Let a scheduler start the jobs of this machine's Slurm, and promise deadlines.
 
-    Every waiting job is held, and released when the scheduler starts it. What was decided is in
-    the journal before it is done: after an end of any kind, the same command goes on. A scheduler
-    with a grace gets one that bears the delays of a poll, unless --set grace says another.
-    With --shadow nothing is changed; `live report` can ask any other scheduler about the same jobs.
+    Every waiting job is held, and released when the scheduler starts it. Each decision is in the
+    journal before it is carried out, so that after an end of any kind the same command continues.
+    If the scheduler has an option grace, its default here allows for the delays of polling.
+    With --shadow nothing is changed; `live report` can try any other scheduler on the same jobs.
 
     Examples:
 
@@ -184,7 +186,7 @@ def _say_begin(centre: LiveCentre, journal: Journal, goes_on: bool) -> None:
     note(f"qops-batsim {__version__} live {what}: {len(about.nodes)} nodes, journal {journal.path}")
     if goes_on:
         orders = centre.open_orders()
-        note(f"goes on after {centre.replayed:,} messages; {len(orders)} orders are open")
+        note(f"continues after {centre.replayed:,} messages; {len(orders)} orders are open")
         for order in orders:
             note(f"  {order.kind} {order.job} {order.detail} ({order.state})")
 
@@ -195,7 +197,8 @@ def _line(text: str) -> None:
 
 _of_release = manual(
     """
-    --journal, -j FILE: Journal of the process that held them. Default: marks alone tell.
+    --journal, -j FILE: Journal of the process that has held the jobs. Default: held jobs are
+        recognised by their marks alone.
     --partition NAME: Partition whose jobs are handed back. Default: the journal's, or all.
     """
 )
@@ -208,10 +211,10 @@ def release_all(
 ) -> None:
     """Hand every job held for live decisions back to Slurm, which then schedules it.
 
-    What the filter of submissions has held is known by its comment, what was held later by its
-    AdminComment, also without a journal or with a damaged one. Holds of users and administrators
-    stay. It is for the end of a trial, or after a failure; jobs that the filter holds later need
-    it again. Exit code 2 while another process decides.
+    Jobs that the submission filter has held are recognised by their comment, jobs held later by
+    their AdminComment; a journal is not needed. Holds of users and administrators stay. Use it at
+    the end of a trial, or after a failure, and again if the filter holds further jobs. Exit code 2
+    while another process decides.
 
     Examples:
 
@@ -234,7 +237,7 @@ def release_all(
         except InUse:
             raise
         except InputError as error:
-            note(f"{error}; jobs are known by their marks")
+            note(f"{error}; held jobs are recognised by their marks instead")
         if about is not None and about.mode != LIVE:
             raise InputError(
                 f"{journal}: is the journal of a run with --shadow, which has held no job; a "
@@ -320,7 +323,7 @@ def _print_status(journal: Journal, *, as_json: bool) -> None:
 def check(partition: Partition = None, poll: Poll = "1s", as_json: AsJson = False) -> None:
     """Check whether this Slurm is ready for live decisions, and which margin and grace it needs.
 
-    Exit code 1 if something prevents that. Changes nothing.
+    Exit code 1 if a setting of Slurm prevents live decisions. Changes nothing.
 
     Examples:
 
@@ -347,8 +350,8 @@ def record(
 ) -> None:
     """Record when Slurm itself expects each waiting job to start, until a signal ends the command.
 
-    `queue backtest --slurm-estimates FILE` compares that with forecasts. squeue is
-    asked, and nothing is changed.
+    `queue backtest --slurm-estimates FILE` compares these dates with forecasts. The command only
+    asks squeue, and changes nothing.
 
     Examples:
 
@@ -373,8 +376,8 @@ def report(
 ) -> None:
     """Report which promises of a live journal were kept, next to a simulation of its jobs.
 
-    Of a shadow, what would have been promised and kept, with the run times that the
-    jobs really had, next to what Slurm did with them by itself.
+    The journal of a --shadow tells what would have been promised and kept, with the run times that
+    the jobs really had, next to what Slurm did with them by itself.
 
     Examples:
 

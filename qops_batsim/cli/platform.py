@@ -31,14 +31,14 @@ _about = manual(
     --hosts N: Number of compute hosts.
     --speed SPEED: Speed of one core: f is flop/s, with k, M, G, T … before it.
     --cores N: Cores of each host.
-    --prefix TEXT: Begin of the hosts' names.
+    --prefix TEXT: First part of the hosts' names.
     --bandwidth RATE: Bandwidth of each host's link, each way: Bps is bytes/s, bps bits/s. Default:
         no network at all; communications take no time.
     --latency TIME: Latency of each host's link (a message crosses two): s, ms, us … Default: 0s.
     --memory SIZE: Memory of each host, as in 256MiB: its property memory, in bytes.
     FILE|NAME: A platform file, or a shipped platform. Default: list the shipped ones.
     --json: Print everything as JSON, host by host in the order of ids.
-    --master-host NAME: Name of the host that is the master without saying so.
+    --master-host NAME: Host that is the master, if the platform does not tell its role.
     """
 )
 

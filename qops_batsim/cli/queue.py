@@ -53,8 +53,8 @@ if TYPE_CHECKING:
 app = typer.Typer(
     no_args_is_help=True,
     help="Tell what can be promised to new jobs in a machine's queue as it is now.\n\n"
-    "Running and waiting jobs become a plan, which is asked; nothing is changed by that. "
-    "docs/centres.md has more.",
+    "A plan of the running and waiting jobs is made, and a new job is tried in it; nothing is "
+    "changed. docs/centres.md has more.",
 )
 
 DRAWS, FEWER_DRAWS = 200, 50
@@ -62,13 +62,13 @@ DRAWS, FEWER_DRAWS = 200, 50
 
 _about = manual(
     f"""
-    QUEUE: The queue: of `squeue --json`, of `scontrol show job`, in the form of docs/centres.md,
-        or the journal of `live`; - for standard input. Default: that of the Slurm that runs here,
-        which is asked and not changed.
+    QUEUE: The queue: output of `squeue --json` or of `scontrol show job`, a file as described in
+        docs/centres.md, or the journal of `live`; - for standard input. Default: the queue of the
+        Slurm that runs here, which is asked and not changed.
     JOB...: {A_JOB}; each as if it were the only new one.
     [Which jobs]
-    --partition NAME: Of squeue, take the jobs of this partition (repeatable); --processors is its
-        size.
+    --partition NAME: Take jobs of this partition (repeatable); --processors is then the size of
+        the partition.
     [The machine and its queue]
     --processors N: Processors of the machine, which squeue does not tell. Default for the Slurm
         that runs here: those of its nodes.
@@ -77,12 +77,14 @@ _about = manual(
         are told from those that share them.
     --now DATE: Date of the queue: seconds since 1970, or an ISO date with its offset from UTC.
         Default: what the queue tells, else when its file was written, or now.
-    --max-age DURATION: Refuse a queue that is older, or dated as far ahead, but with --now.
+    --max-age DURATION: Refuse a queue that is older than this, or dated as far in the future,
+        unless --now is given.
     [What is asked]
     --deadline DURATION: By when each job must end, counted from the queue's date: 6h. Default: no
         deadline; the earliest one is told.
-    --scheduler NAME: Whose search looks for promises, with options as NAME:OPTION=VALUE.
-    --may-wait: Waiting jobs without a promise may be put off. Default: they keep the end that
+    --scheduler NAME: Deadline scheduler that searches for promises, with options as
+        NAME:OPTION=VALUE.
+    --may-wait: Let waiting jobs without a promise be put off. Default: they keep the end that
         is planned for them now.
     [When jobs start]
     HISTORY: Accounting of Slurm or PBS, or a log (SWF), of the same machine.
@@ -91,28 +93,30 @@ _about = manual(
         for accounting: UTC.
     --by-scheduler NAME: The scheduler that decides on the machine, with options as
         NAME:OPTION=VALUE: easy, or slurm.
-    --slurm-config FILE: With slurm: its weights, as `scontrol show config` tells them; `sprio`
-        behind it tells priorities of waiting jobs. Default without a queue: the Slurm that runs
-        here is asked.
-    --starts logged|simulated: Whose starts are forecast: those that the history tells, or those
-        that the scheduler would have made of its jobs.
-    --draws N: Simulations of what may come. Default of starts: {DRAWS}, {FEWER_DRAWS} of each
-        --job; of backtest: 50.
+    --slurm-config FILE: With --by-scheduler slurm: its weights, as `scontrol show config` prints
+        them; the output of `sprio` behind them tells priorities of waiting jobs. Default without a
+        queue: the Slurm that runs here is asked.
+    --starts logged|simulated: Starts to forecast: those that the history tells, or those that the
+        scheduler would have given to its jobs.
+    --draws N: Number of random futures to simulate. Default of starts: {DRAWS}, {FEWER_DRAWS} for
+        each --job; of backtest: 50.
     --moments N: Random moments of the past at which a forecast is made.
     --seed N: Number that random choices begin with.
-    --job PROCESSORSxTIME: Tell of a job that is not submitted yet, as 64x2h (repeatable), as if it
+    --job PROCESSORSxTIME: Forecast a job that is not submitted yet, as 64x2h (repeatable), as if it
         were the only new one.
-    --what-if: Tell of these jobs how long fewer and more processors, and shorter and longer limits,
-        would wait.
-    --prices FILE: Prices (TOML) of the centre, as of `charges`; charges are those of its function.
-    --user NAME: Whose jobs these are: they use their limits as others of this user did.
-    --calibration FILE: What `queue backtest --json` printed: quantiles are corrected by it.
-    --anonymous: Tell numbers in place of users, in the order of their appearance.
-    --slurm-estimates FILE: What `live record` wrote, to compare with; moments are from that time.
+    --what-if: Forecast each --job also with fewer and more processors, and with shorter and longer
+        limits.
+    --prices FILE: Prices of the centre (TOML), as for `charges`; its price function gives the
+        charges.
+    --user NAME: User of the new jobs: they use as much of their limits as past jobs of this user.
+    --calibration FILE: Output of `queue backtest --json`, by which forecasts are corrected.
+    --anonymous: Print numbers in place of users, in the order of their appearance.
+    --slurm-estimates FILE: File that `live record` wrote: compare forecasts with Slurm's own, at
+        moments of the time recorded.
     --out, -o FILE: A page to write as well (HTML, one file).
     [Where to answer]
-    --listen ADDRESS:PORT: Where to answer.
-    --any-interface: Listen where other machines can ask, too.
+    --listen ADDRESS:PORT: Where the server listens.
+    --any-interface: Allow an address that other machines can reach.
     """
 )
 
@@ -360,7 +364,7 @@ def starts(
 
     Simulates random futures: run times by the shares of their limits that jobs of the same user
     used, arrivals of past weeks at the same hours, starts by the machine's scheduler. `queue
-    backtest` measures how true that was.
+    backtest` measures how often such forecasts come true.
 
     Examples:
 

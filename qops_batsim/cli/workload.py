@@ -155,7 +155,7 @@ def fetch(
 _of_scale = manual(
     """
     --load X: Relative load: 1 is the trace itself, 1.3 offers 30 % more work.
-    --seed N: Seed of the sample; with one seed, greater loads hold smaller ones.
+    --seed N: Seed of the sample; with the same seed, a greater load has all jobs of a smaller one.
     --same-time: Submit duplicates with their originals. Default: at random times.
     """
 )
@@ -163,9 +163,10 @@ _of_deadlines = manual(
     """
     --by easy|need: Make deadlines from EASY's schedule (Islam et al. 2003), or from users'
         needs, without a schedule.
-    --seed N: Seed of the share, and of what is drawn by need; with one seed, greater shares hold
-        smaller ones.
-    --reaction TIME: Count deadlines with less laxity than a scheduler's reaction time.
+    --seed N: Seed of all that is drawn; with the same seed, a greater share has all jobs of a
+        smaller one.
+    --reaction TIME: Print how many deadlines have less laxity than this, a scheduler's reaction
+        time.
     [From EASY's schedule]
     --reference scaled|unscaled: Run EASY on the workload as it is, or without duplicates, which
         then get the response times of their originals.
@@ -350,15 +351,16 @@ def _refuse(by: str, **are_given: bool) -> None:
 
 _of_estimates = manual(
     """
-    --model exact|users|f-model|modal|predicted|error: Run times; walltimes; run time x a uniform
-        number from 1 to f + 1; the values that users like, fitted to the walltimes; the mean of
-        the last two jobs of the same user that have ended; run time x exp(a normal number).
+    --model exact|users|f-model|modal|predicted|error: exact: run times; users: walltimes; f-model:
+        run time x a uniform number from 1 to f + 1; modal: values that users like, fitted to the
+        walltimes; predicted: mean run time of the same user's last two ended jobs; error: run
+        time x exp(a normal number).
     --requests FILE: Workload of the same jobs that has the users' walltimes, if IN has none:
         `workload deadlines --estimates exact` leaves them out.
     [Predictions (models predicted and error)]
-    --margin FACTOR: Predictions are multiplied by it.
-    --risk SHARE: Instead, learn the margin from the jobs that have ended before, so that this
-        share of jobs outlives its prediction.
+    --margin FACTOR: Factor by which predictions are multiplied.
+    --risk SHARE: Instead of --margin, learn the factor from the jobs that have ended before, so
+        that this share of jobs outlives its prediction.
     --overrun run|kill: A job that outlives its prediction runs up to its walltime, or is
         killed.
     [Random models]

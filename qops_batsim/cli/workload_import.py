@@ -55,18 +55,18 @@ _about = manual(
         the most in use at once by the dates of the jobs that are taken.
     --time-zone NAME: The site's time zone (Europe/Stockholm). Default: of SWF, the header's; of
         dates without UTC offset, UTC.
-    --as 4|5: Batsim that OUT is for: 4 (3.1 to 4.2), or 5. Default: 4.
+    --as 4|5: Version of Batsim that OUT is for: 4 (3.1 to 4.2), or 5. Default: 4.
     [Which jobs]
-    --partition NAME: Those of this partition, of PBS: queue (repeatable).
-    --states NAME,...: Those with this final state. Default: all that ran and ended (completed,
-        failed, timeout, node_fail, out_of_memory, preempted, deadline, boot_fail, requeued,
-        cancelled).
-    --restarts last|each: Of several runs of one job the last, or each as a job of its own (4711,
-        4711r1, ...). Default: last.
-    --from DATE: Submitted from this date on: an ISO date or date and time in the log's time zone,
-        or seconds since the log's start.
-    --to DATE: Submitted before this date.
-    --month YYYY-MM: Submitted in this calendar month of the log's time zone.
+    --partition NAME: Take jobs of this partition, of PBS: queue (repeatable).
+    --states NAME,...: Take jobs with these final states. Default: all that ran and ended
+        (completed, failed, timeout, node_fail, out_of_memory, preempted, deadline, boot_fail,
+        requeued, cancelled).
+    --restarts last|each: Take the last of several runs of one job, or each as a job of its own
+        (4711, 4711r1, ...). Default: last.
+    --from DATE: Take jobs submitted from this date on: an ISO date or date and time in the log's
+        time zone, or seconds since the log's start.
+    --to DATE: Take jobs submitted before this date.
+    --month YYYY-MM: Take jobs submitted in this calendar month of the log's time zone.
     --repair RULE=CHOICE: Repair of jobs that cannot be simulated as they are, see above
         (repeatable).
     --skip N: Leave out N usable jobs.
@@ -76,8 +76,7 @@ _about = manual(
         cores, where a job with GPUs has at least the cores that belong to them. Default: cores.
     --waits-from submit|eligible: Date from which a job waits: its submission, or when its
         dependencies and begin date let it. Default: submit.
-    --state-name WORD=STATE: What a word for a state means, where it is not Slurm's own
-        (repeatable).
+    --state-name WORD=STATE: Slurm's name of a state that the log calls otherwise (repeatable).
     --date-format FORM: How dates are written, as for strftime ('%d.%m.%Y %H:%M'). Default: ISO
         8601, or seconds since 1970.
     --rebase: Submit the first job at 0. Default: the log's own seconds, so that months of one

@@ -365,7 +365,7 @@ class Book:
         elif job is None or job.phase is JobPhase.ENDED:
             if job is None:
                 self.alarms.append(
-                    f"job {entry.job} has vanished; its end is dated as it was missed"
+                    f"job {entry.job} is no longer listed; it is taken to have ended just now"
                 )
             is_lost = job is None and entry.phase == "starting"
             yield from self._end(entry, job, now, COMPLETED_KILLED if is_lost else "")
@@ -419,7 +419,9 @@ class Book:
 
     def _started_elsewhere(self, entry: Entry, job: SeenJob, now: float) -> Iterator[Event]:
         """Withdraw a waiting or refused job that somebody else has started, and plan around it."""
-        self.alarms.append(f"job {entry.job} was started by somebody else; it is planned around")
+        self.alarms.append(
+            f"job {entry.job} was started by somebody else; the scheduler plans around it"
+        )
         if entry.phase == "waiting":
             yield from self._withdrawn(entry, None, now)
         else:

@@ -221,8 +221,8 @@ def test_the_command(cli, tmp_path: Path) -> None:
     ("options", "message"),
     [
         (("--scheduler", "easy"), "'easy' promises nothing"),
-        (("--windows", "0"), "--windows 0: windows, or windows x jobs, are expected"),
-        (("--windows", "3x"), "--windows 3x: windows, or windows x jobs, are expected"),
+        (("--windows", "0"), "--windows is 0; a number of windows, as 10, or"),
+        (("--windows", "3x"), "--windows is 3x; a number of windows, as 10, or"),
         (("--prices", "gone.toml"), "gone.toml: no such file"),
     ],
 )

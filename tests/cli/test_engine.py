@@ -447,7 +447,7 @@ def test_install_spares_what_is_not_ours(cli, tmp_path):
     other.unlink()
     other.mkdir()
     assert cli("engine", "--install", tmp_path / "batsim").exit_code == 2
-    assert "--install needs a FILE" in cli("engine", "--install").err
+    assert "--install: the name of one file" in cli("engine", "--install").err
 
 
 def test_two_processes(cli, machine, tmp_path):

@@ -286,7 +286,11 @@ SACCT = make_dump(1, 4).text()
         (SACCT, ["--strict"], "--strict has an effect on a report, without OUT"),
         (SACCT, ["--format", "eagel"], "--format is 'eagel'; did you mean 'eagle'?"),
         (SACCT, ["--as", "3"], "--as is '3' (known: 4, 5)"),
-        ('{"nb_res": 4, "jobs": [], "profiles": {}}', ["--first", "3"], "is a Batsim workload, but -"),
+        (
+            '{"nb_res": 4, "jobs": [], "profiles": {}}',
+            ["--first", "3"],
+            "is a Batsim workload, but -",
+        ),
     ],
 )
 def test_what_another_format_needs_is_refused_by_name(

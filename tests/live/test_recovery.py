@@ -239,7 +239,7 @@ def test_release_all_frees_what_is_held_for_us_and_nothing_else(
         main()
     said = capsys.readouterr()
     assert said.out == f"released 2 jobs: {held.id}, {by_filter.id}\n"
-    assert ("jobs are known by their marks" in said.err) == (how not in ("whole", "none"))
+    assert ("held jobs are recognised by their marks" in said.err) == (how not in ("whole", "none"))
     assert fake.said[-1] == f"release {held.id},{by_filter.id}"
     assert (by_user.is_held, by_admin.is_held) == (False, True)
     assert not site.path.with_name("absent.db").exists()
