@@ -118,7 +118,7 @@ ENDED_PER_PROGRESS_REPORT = 256
 
 
 def ignore(ended: int) -> None:
-    """Report nothing."""
+    """Ignore the progress report of a simulation: the default listener."""
 
 
 class Deadlock(SimulationError):

@@ -121,7 +121,7 @@ class LogOfCases(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 
 
 class CaseEntry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A case as listed in ``benchmark.toml``, which explains the fields."""
+    """An entry of the list of cases in ``benchmark.toml``, where its fields are explained."""
 
     log: str
     skip: int

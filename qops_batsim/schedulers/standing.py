@@ -187,7 +187,7 @@ def standing_of(scheduler: Planner) -> Standing | None:
 
 
 def job_standing(scheduler: Planner, job: Job) -> JobStanding:
-    """Return a job's part of a snapshot."""
+    """Return the snapshot of a waiting or running job."""
     is_running = job.phase == RUNNING
     by_host = scheduler.plan.by_host
     return JobStanding(

@@ -363,7 +363,7 @@ class AccountingLog(Log):
     size: int | None
 
     def calendar(self, time_zone: str | None = None) -> Calendar:
-        """Return the site's dates."""
+        """Return the log's calendar: the date of second 0 and the site's time zone."""
         if time_zone is None:
             return self.start
         calendar = Calendar(self.start.unix_start, time_zone)
