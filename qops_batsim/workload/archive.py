@@ -70,7 +70,8 @@ LOGS = {
 
 
 class FetchedLog(msgspec.Struct, frozen=True):
-    """A fetched log: its path, its origin, and which checksum it was compared with.
+    """A log that was fetched from the archive: its file, its URL, its checksum, and how that was
+    checked.
 
     ``checked_against`` is ``"package"`` (the checksum is part of this package), ``"record"``
     (of an earlier download) or ``"nothing"`` (this was the first download).
@@ -94,7 +95,8 @@ def fetch_log(
     base_url: str = ARCHIVE_URL,
     logs: dict[str, ArchivedLog] = LOGS,
 ) -> FetchedLog:
-    """Return a log from the cache; download it first if necessary.
+    """Return a log of the Parallel Workloads Archive from the cache; download it first if
+    necessary.
 
     A file in the cache whose checksum is wrong is downloaded again. Raises
     :class:`DownloadError` where it fails for reasons of the network or the server.
@@ -127,15 +129,19 @@ def fetch_log(
         sha256 = expected or str(pooch.file_hash(found, alg="sha256"))
     except ValueError:
         # pooch's only one: the checksum; it has removed the file.
-        known = "this package knows" if log.sha256 else f"{record} recorded at an earlier download"
+        known = (
+            "this package expects" if log.sha256 else f"{record} recorded at an earlier download"
+        )
         hint = "" if log.sha256 else "; remove that record to accept a new version"
         raise DownloadError(
-            f"{url}: not the expected file: its checksum differs from the one that {known} "
+            f"{url}: not the expected file: its sha256 checksum differs from the one that {known} "
             f"({expected}){hint}"
         ) from None
     except OSError as error:
         reason = error.strerror or error
-        raise InputError(f"{cache}: cannot be used as a cache ({reason})") from None
+        raise InputError(
+            f"{cache}: cannot be used as a cache ({reason}); a writable directory is expected"
+        ) from None
     if expected is None:
         _check_whole(Path(found), url, was_there=was_there)
         write_text(record, f"{sha256}  {log.file}\n")
@@ -152,7 +158,7 @@ def copy_log(log: FetchedLog, out: Path) -> Path:
 
 
 def _download(url: str, file: str, progress: Progress | None) -> None:
-    """Download a file; raise :class:`DownloadError` on failure."""
+    """Download a URL to a file; call ``progress`` after each part that was received."""
     request = urllib.request.Request(url, headers={"User-Agent": "qops-batsim"})
     with urllib.request.urlopen(request, timeout=TIMEOUT) as response, open(file, "wb") as part:
         length = response.headers.get("Content-Length")
@@ -169,7 +175,9 @@ def _download(url: str, file: str, progress: Progress | None) -> None:
 
 @contextmanager
 def _download_errors(url: str, target: Path) -> Iterator[None]:
-    """Turn a network error in this block into a message that says what to do."""
+    """Turn a network error within this block into a DownloadError that says what to do; ``target``
+    is where to save the file by hand.
+    """
     by_hand = f"download it by hand, with a browser or another machine, and save it as {target}"
     try:
         yield
@@ -182,11 +190,13 @@ def _download_errors(url: str, target: Path) -> Iterator[None]:
     except (TimeoutError, ConnectionError, ssl.SSLError, HTTPException) as error:
         reason = str(error) or type(error).__name__
         again = "run the command again"
-        raise DownloadError(f"{url}: download broken off ({reason}); {again}") from None
+        raise DownloadError(f"{url}: the download was broken off ({reason}); {again}") from None
 
 
 def _check_whole(path: Path, url: str, *, was_there: bool) -> None:
-    """Raise unless the file is complete gzip data: a log is, a login page is not."""
+    """Raise a DownloadError unless a downloaded file is complete gzip data, as logs are and login
+    pages are not. One that ``was_there`` before is kept, another is removed.
+    """
     try:
         with gzip.open(path) as stream:
             while stream.read(_CHUNK):
@@ -195,22 +205,24 @@ def _check_whole(path: Path, url: str, *, was_there: bool) -> None:
         if not was_there:
             path.unlink()
         raise DownloadError(
-            f"{path if was_there else url}: not a whole gzip file, as the log is ({error}); "
+            f"{path if was_there else url}: not a complete gzip file ({error}), which a log is; "
             f"{'remove it and ' if was_there else ''}run the command again"
         ) from None
 
 
 def _read_record(record: Path) -> str | None:
-    """Return the recorded checksum, or None when there is no record."""
+    """Return the checksum recorded at an earlier download, None if there is no record of one."""
     try:
         words = record.read_text("utf-8").split()
     except (FileNotFoundError, NotADirectoryError):
         return None
     except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"{record}: cannot be read ({error})") from None
+        raise InputError(
+            f"{record}: the checksum of an earlier download cannot be read ({error})"
+        ) from None
     if not words or not re.fullmatch("[0-9a-f]{64}", words[0]):
         raise InputError(
-            f"{record}: holds no sha256 checksum (64 hexadecimal digits were expected); "
-            "remove it to accept the next download"
+            f"{record}: holds no sha256 checksum (64 hexadecimal digits are expected); remove this "
+            "file to accept whatever is downloaded next"
         )
     return words[0]

@@ -48,9 +48,7 @@ _SHOWN = 3
 
 
 def as_batsim4(profiles: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the profiles of a file of any version in Batsim 4's terms.
-
-    What is none of Batsim 5's is returned as it is.
+    """Translate profiles of Batsim 5 to Batsim 4's types and fields; others stay as they are.
 
     >>> as_batsim4({"sleep": {"type": "DelayProfile", "delay": 3}})
     {'sleep': {'type': 'delay', 'delay': 3}}
@@ -98,7 +96,8 @@ def _as_batsim4(profile: Any) -> Any:
 def format_batsim5(
     workload: Workload, *, only_used: bool = False, directory: Path | None = None
 ) -> tuple[str, list[str]]:
-    """Return a workload file for Batsim 5, and a line for each property of the workload it lacks.
+    """Return the text of a workload file for Batsim 5, and lines that say what of the workload this
+    file cannot hold.
 
     Parameters
     ----------
@@ -142,7 +141,9 @@ def format_batsim5(
 
 
 def with_requests(workload: Workload) -> Workload:
-    """Return the workload with users' requests in ``qos`` (Batsim 4), not in ``extra_data``."""
+    """Return the workload with users' requests moved from the jobs' field ``extra_data`` (Batsim 5)
+    to ``qos`` (Batsim 4).
+    """
     jobs = []
     for job in workload.jobs:
         if job.qos is not None and "qos" not in job.fields:
@@ -165,7 +166,9 @@ def _job(job: Job) -> dict[str, Any]:
 
 
 def _used(workload: Workload) -> list[str]:
-    """Return the names of profiles that jobs use, directly or in composed ones, in order."""
+    """Return the names of the profiles that jobs use, also as steps of composed ones, in their
+    order.
+    """
     todo = list(dict.fromkeys(job.profile for job in workload.jobs))
     used = set(todo)
     while todo:
@@ -192,8 +195,8 @@ def _profile(name: str, profile: Profile, source: str, directory: Path | None) -
         return made
     if kind not in _THEIRS:
         raise InputError(
-            f"{source}: profile {shown(name)}: type is {shown(kind)}, for which Batsim 5 has "
-            f"nothing; one of {', '.join(_TYPES.values())} is expected"
+            f"{source}: profile {shown(name)}: type is {shown(kind)}, for which Batsim 5 has no "
+            f"type; one of {', '.join(_TYPES.values())} is expected"
         )
     if kind == "parallel" and not made.get("com"):
         made.pop("com", None)
@@ -208,7 +211,7 @@ def _relative_path(directory: Path, path: Path) -> Path:
 
 
 def _losses(profiles: Mapping[str, Profile]) -> Iterator[str]:
-    """Yield a line for each profile that Batsim 5 executes differently."""
+    """Yield a line on the profiles that Batsim 5 executes otherwise than Batsim 4, if any."""
     spread = [
         name
         for name, each in profiles.items()

@@ -120,7 +120,7 @@ def read_workload(path: str | Path) -> Workload:
 
 
 def read_workload_file(path: str | Path) -> Workload:
-    """Read a Batsim workload as :func:`read_workload` does, from a path only."""
+    """Read a Batsim workload from a file; ``path`` is not taken for the name of a shipped one."""
     return workload_in(read_stored(path, what=_WHAT), str(path))
 
 
@@ -168,7 +168,7 @@ _NAMES_OF_DELAY = 3
 
 
 def workload_in(stored: Stored, source: str) -> Workload:
-    """Parse a workload from a file that was read; see :func:`read_workload`."""
+    """Parse a Batsim workload from a file's content; ``source`` names the file in messages."""
     content, digest = stored
     kind = log_format(content)
     if kind != "batsim":
@@ -177,8 +177,8 @@ def workload_in(stored: Stored, source: str) -> Workload:
         name = Path(source.removesuffix(".gz"))
         made = shlex.quote(f"{name.stem}{'_workload' * (name.suffix == '.json')}.json")
         raise InputError(
-            f"{source}: is a log; a Batsim workload (JSON) is expected, which "
-            f"`qops-batsim workload import {shlex.quote(source)} {made}` makes of it"
+            f"{source}: is a log; a Batsim workload (JSON) is expected; "
+            f"`qops-batsim workload import {shlex.quote(source)} {made}` converts this log to one"
         )
     with without_garbage_collection():
         workload = _decode(content.removeprefix(codecs.BOM_UTF8), source)
@@ -187,7 +187,7 @@ def workload_in(stored: Stored, source: str) -> Workload:
 
 
 def parse_workload(text: str, *, source: str) -> Workload:
-    """Parse a workload from JSON text; see :func:`read_workload`."""
+    """Parse a Batsim workload from JSON text; ``source`` names that text in messages."""
     return _decode(text.encode(errors="surrogatepass"), source)
 
 
@@ -243,15 +243,17 @@ _ALWAYS = ("id", "subtime", "res", "profile", "walltime")
 
 
 def _count_names(values: Mapping[str, list[Any]], asked: Mapping[str, Sequence[Any]]) -> int:
-    """Return how many field names the text of the jobs has if no name is repeated, unknown or
-    empty.
+    """Return how many field names the jobs' JSON must have, unless one is repeated, unknown or
+    empty: ``values`` are the jobs' fields, ``asked`` those in ``qos``.
     """
     count = sum(len(column) - column.count(None) for column in values.values())
     return count + sum(map(len, asked.values()))
 
 
 def _may_have_repeats(written: bytes, names: int) -> bool:
-    """Return whether JSON may have repeated names or huge numbers, so a slow check is needed."""
+    """Return whether JSON that should have this many ``names`` may repeat one, or hold a number
+    that is too large: then a slow check is needed.
+    """
     step = _MAX_DIGITS // 2
     parts = (written[begin : begin + step] for begin in range(0, len(written) - step + 1, step))
     return written.count(b":") != names or any(map(bytes.isdigit, parts))
@@ -263,9 +265,9 @@ def _columns(
     profile_names: list[str],
     source: str,
 ) -> JobColumns | None:
-    """Return the jobs in columns; None if any job is not in the usual form.
+    """Return the jobs as columns; None if a job has a value that is not accepted.
 
-    ``asked`` is what their requests say, by field.
+    ``values`` are the jobs' fields by name, ``asked`` those in ``qos``.
     """
     import numpy as np
 
@@ -300,7 +302,7 @@ def _columns(
 
 
 def _requests(values: Mapping[str, Sequence[Any]], source: str) -> list[QosRequest | None] | None:
-    """Return users' requests, from ``qos`` or Batsim 5's ``extra_data``."""
+    """Return each job's ``qos``, or Batsim 5's ``extra_data``; None if no job has either."""
     requests = list(values.get("qos", ()))
     others = values.get("extra_data", ())
     requests = requests or [None] * len(others)
@@ -314,7 +316,7 @@ def _requests(values: Mapping[str, Sequence[Any]], source: str) -> list[QosReque
 
 
 def _requested_values(requests: Sequence[QosRequest | None]) -> dict[str, list[Any]]:
-    """Return the requested values by field, without fields that no job has."""
+    """Return the values that jobs request in ``qos``, by field, without fields that no job has."""
     given = [each for each in requests if each is not None]
     asked: dict[str, list[Any]] = {}
     for name, unasked in zip(QosRequest.__struct_fields__, _UNASKED, strict=True):
@@ -326,7 +328,7 @@ def _requested_values(requests: Sequence[QosRequest | None]) -> dict[str, list[A
 
 
 def _any_problem(asked: Mapping[str, Sequence[Any]]) -> bool:
-    """Return whether any requested value is not accepted."""
+    """Return whether a value that a job requests in ``qos`` is not accepted."""
     for name in CHECKED:
         values = [each for each in asked.get(name, ()) if each is not None]
         if values:
@@ -337,13 +339,15 @@ def _any_problem(asked: Mapping[str, Sequence[Any]]) -> bool:
 
 
 def _refuse(content: bytes, source: str, problem: str) -> NoReturn:
-    """Raise an InputError about an unusable workload: what is wrong, and where."""
+    """Raise an InputError that says what is wrong with a workload, and where; if no place is found,
+    the ``problem``.
+    """
     _check(content, source)
     raise InputError(f"{source}: {problem}; {_WHAT} is expected")
 
 
 def _check(content: bytes, source: str) -> None:
-    """Find what is wrong with a workload in a slow second pass; raise InputError."""
+    """Read a workload again, slowly, and raise an InputError about the first mistake found."""
     text = text_of(content, source, what=_WHAT)
     with _nesting_is_limited(source):
         _check_document(_load_json(text, source), source)
@@ -352,7 +356,9 @@ def _check(content: bytes, source: str) -> None:
 def _check_document(data: Any, source: str) -> None:
     """Raise an InputError if the JSON value is not a workload."""
     if not isinstance(data, dict):
-        raise InputError(f"{source}: a JSON object with nb_res, jobs and profiles is expected")
+        raise InputError(
+            f"{source}: the JSON is no object; an object with nb_res, jobs and profiles is expected"
+        )
     processors = data.get("nb_res")
     if not is_whole_number(processors) or not 1 <= processors <= MAX_PROCESSORS:
         _wrong(data, "nb_res", f"a whole number of processors from 1 to {MAX_PROCESSORS}", source)
@@ -406,10 +412,10 @@ def _check_profile(name: str, profile: Any, profiles: dict[str, Any], source: st
         raise InputError(f"{where}: type is {shown(kind)}; {accepted}")
     for field in PROFILE_TYPES[kind]:
         if field not in profile:
-            raise InputError(f"{where}: field {field!r} is missing (type {kind})")
+            raise InputError(f"{where}: field {field!r} is missing, which type {kind} must have")
     either = _EITHER.get(kind, ())
     if either and not profile.keys() & set(either):
-        raise InputError(f"{where}: neither {' nor '.join(either)} is given (type {kind})")
+        raise InputError(f"{where}: neither {' nor '.join(either)} is given; type {kind} needs one")
 
     def check(fits: bool, field: str, value: object, accepted: str) -> None:
         if not fits:
@@ -430,7 +436,7 @@ def _check_profile(name: str, profile: Any, profiles: dict[str, Any], source: st
         check(isinstance(steps, list) and bool(steps), "seq", steps, "a list of profile names")
         for step in steps:
             if not isinstance(step, str) or step not in profiles:
-                what = f"{shown(step)}, which is not among the profiles"
+                what = f"{shown(step)}, which is not among the profiles of the workload"
                 raise InputError(f"{where}: seq names {what}")
         check(is_whole_number(repeat) and repeat >= 1, "repeat", repeat, "a whole number from 1 up")
     ret = profile.get("ret", 0)
@@ -460,7 +466,7 @@ def write_workload(workload: Workload, path: str | Path) -> None:
 
 
 def format_workload(workload: Workload, *, is_checked: bool = False) -> str:
-    """Return the JSON text that :func:`write_workload` writes.
+    """Return a workload as JSON text, as :func:`write_workload` writes it.
 
     Parameters
     ----------
@@ -496,7 +502,9 @@ def format_workload(workload: Workload, *, is_checked: bool = False) -> str:
 
 
 def _json_writer(whole: Any, source: str) -> Callable[[Any], str]:
-    """Return a JSON encoder whose output :func:`_load_json` can read."""
+    """Return a function that encodes a part of the value ``whole`` as JSON, and raises an
+    InputError about what no reader accepts, such as NaN.
+    """
     encoder = json.JSONEncoder(allow_nan=False)
 
     def encode(part: Any) -> str:
@@ -512,7 +520,7 @@ def _json_writer(whole: Any, source: str) -> Callable[[Any], str]:
 
 
 def _profile_lines(profiles: Mapping[str, Any], encode: Callable[[Any], str]) -> str:
-    """Return profiles as JSON, one a line; all at once where no profile is nested."""
+    """Return profiles as JSON text, each on a line of its own."""
     text = encode(profiles)
     if text.count("}") == len(profiles) + 1:
         return text[1:-1].replace("}, ", "},\n")
@@ -529,7 +537,8 @@ def _nesting_is_limited(source: str) -> Iterator[None]:
 
 
 def _load_json(text: str, source: str, place: str = "") -> Any:
-    """Parse JSON in which every number is finite and every text can be encoded.
+    """Parse JSON; raise an InputError about a syntax error, a repeated name, a number that is not
+    finite or a text that cannot be encoded.
 
     The second pass: it knows the line of what is no JSON, and a name that is given twice.
     ``place`` is where the value is in the workload.
@@ -537,8 +546,8 @@ def _load_json(text: str, source: str, place: str = "") -> Any:
     for letter, least in (("{", LETTERS_OF_OBJECT), ("[", LETTERS_OF_LIST)):
         if text.count(letter) > _FEW + len(text) // least:
             raise InputError(
-                f"{source}: {text.count(letter)} times {letter!r} in {len(text)} letters; a Batsim "
-                "workload is expected"
+                f"{source}: {text.count(letter)} times {letter!r} in {len(text)} letters, more "
+                "than a Batsim workload has; a Batsim workload is expected"
             )
     beyond = False
 
@@ -584,7 +593,9 @@ def _refuse_unusable(data: Any, source: str, place: str = "") -> None:
 
 
 def _first_unusable(value: Any, place: str) -> str | None:
-    """Return where a non-finite number or half a surrogate pair is; None if nowhere."""
+    """Return a text that says where in a JSON value a number is not finite, or a text has half a
+    surrogate pair; None if nowhere.
+    """
     if isinstance(value, str):
         try:
             value.encode()

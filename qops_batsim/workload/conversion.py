@@ -97,7 +97,9 @@ class Conversion(msgspec.Struct, kw_only=True):
     """
 
     def names(self, field: str, unknown: str = "") -> list[str]:
-        """Return a field of each record as texts; see :func:`names_of`."""
+        """Return the user, group, executable or queue (``field``) of each record as text;
+        ``unknown`` where the log does not know it.
+        """
         return names_of(self.records, self.texts, field, unknown)
 
 
@@ -154,7 +156,8 @@ def convert_log(
     usable, counts = repair_records(inside, lines, repairs, processors, next_number)
     if not len(usable):
         raise InputError(
-            f"{log.source}: none of {len(inside)} jobs is left after the repairs{_did(counts)}"
+            f"{log.source}: none of {len(inside)} jobs is left after the repairs{_did(counts)}; "
+            "choose other repairs, or a window with usable jobs"
         )
     records: Records = usable[stretch_of(log.source, len(usable), skip, first)]
     shift = plain_number(records["submit_time"][0]) if rebase else 0
@@ -179,7 +182,9 @@ def convert_log(
 def _account(
     log: Log, workload: Workload, records: Records, time_zone: str | None, **known: Any
 ) -> Conversion:
-    """Return the report of a conversion, and set the workload's calendar."""
+    """Describe the conversion of a log to a workload, and set the workload's calendar; ``known``
+    are further fields of the result.
+    """
     begin, last = (float(records["submit_time"][place]) for place in (0, -1))
     calendar = _known_calendar(log, time_zone, begin, last)
     workload.calendar = calendar and calendar.later(workload.provenance["rebased_by"])
@@ -200,7 +205,9 @@ def _account(
 
 
 def _cancelled(log: Log, begin: float, last: float, field: str) -> CancelledJobs:
-    """Return the jobs cancelled while waiting that were submitted in a span (seconds)."""
+    """Return the jobs that were cancelled while they waited, submitted from ``begin`` to ``last``
+    (seconds of the log); ``field`` is the count of processors to take.
+    """
     found, texts = log.cancelled or CancelledJobs(log.records, {})
     found = found.copy()
     _choose_width(found, field)
@@ -215,7 +222,9 @@ def _cancelled(log: Log, begin: float, last: float, field: str) -> CancelledJobs
 
 
 def offered_load(records: Records, processors: int) -> float | None:
-    """Return the offered load of records in order of submission; None if undefined."""
+    """Return the offered load of records, sorted by submission, on this many processors; None if
+    all have one submission date, or a run time is unknown.
+    """
     run_times, submitted = records["run_time"], records["submit_time"]
     if not len(records) or submitted[-1] <= submitted[0] or (run_times < 0).any():
         return None
@@ -250,7 +259,7 @@ def _machine_size(log: Log, processors: int | None) -> int:
 
 
 def _workload(log: Log, records: Records, processors: int, origin: float) -> Workload:
-    """Return jobs and profiles; submissions count from ``origin`` (seconds)."""
+    """Make a workload of records; submissions count from ``origin`` (seconds of the log)."""
     numbers = records["job_number"].tolist()
     if log.ids is None:
         ids, as_json = list(map(str, numbers)), numbers
@@ -291,7 +300,7 @@ def _workload(log: Log, records: Records, processors: int, origin: float) -> Wor
 
 
 def _extras(log: Log, records: Records) -> list[list[str]]:
-    """Return the job fields that only some logs have (user, queue ...) as texts; "" if unknown."""
+    """Return, as JSON text for each job, the fields that only some logs know (user, queue ...)."""
     extras = []
     for name in _NUMBERED_FIELDS if log.ids is None else ():
         column = records[name].tolist()
@@ -310,7 +319,7 @@ def _extras(log: Log, records: Records) -> list[list[str]]:
 
 
 def _written(columns: JobColumns, ids: Iterable[Any], extras: list[list[str]]) -> bytes:
-    """Return the jobs as JSON lines."""
+    """Return the jobs as a JSON list, a job on each line; ``extras`` are further fields."""
     names = [*_written_texts(columns.profile_names)]
     has_limit = np.isfinite(columns.walltimes)
     limits = _written_numbers(np.where(has_limit, columns.walltimes, 0))
@@ -345,7 +354,8 @@ def _written_numbers(column: NDArray[np.float64]) -> list[int] | list[float]:
 
 
 def _known_calendar(log: Log, time_zone: str | None, begin: float, last: float) -> Calendar | None:
-    """Return the log's calendar; None if the dates of these two seconds would be out of range.
+    """Return the log's calendar; None if it has none, or the dates of the seconds ``begin`` and
+    ``last`` are out of range.
 
     For information only: many logs have no dates, which is no reason to refuse
     them. A time zone that the caller names must be usable, though.
@@ -398,7 +408,7 @@ class LogWindow(msgspec.Struct, frozen=True, kw_only=True):
         if month is not None:
             if start is not None or end is not None:
                 raise InputError(
-                    "month is given together with from or to; only one of the two is accepted"
+                    "month is given together with from or to; give either the month, or from and to"
                 )
             calendar = log.calendar(bounds.get("time_zone"))
             first, following = calendar.month(month)
@@ -415,7 +425,7 @@ class LogWindow(msgspec.Struct, frozen=True, kw_only=True):
             return None
         if begin is not None and stop is not None and stop <= begin:
             raise InputError(
-                f"the window ends at {end} but begins at {start}; a later end is expected"
+                f"the window ends at {end} but begins at {start}; an end after that is expected"
             )
         return cls(begin=begin, end=stop, calendar=calendar)
 
@@ -435,10 +445,10 @@ class LogWindow(msgspec.Struct, frozen=True, kw_only=True):
                 f"submitted from {self.calendar.month_of(first)} to {self.calendar.month_of(last)}"
             )
         given = (("from", self.begin), ("before", self.end))
-        bounds = [f"{word} {value:.10g}" for word, value in given if value is not None]
+        bounds = [f"{word} second {value:.10g}" for word, value in given if value is not None]
         raise InputError(
-            f"{log.source}: no job was submitted {' and '.join(bounds)} seconds after the log's "
-            f"start; its jobs were submitted from {first:.10g} to {last:.10g}"
+            f"{log.source}: no job was submitted {' and '.join(bounds)}, counted from the log's "
+            f"start; its jobs were submitted from second {first:.10g} to {last:.10g}"
         )
 
     def as_data(self) -> dict[str, Any]:
@@ -455,7 +465,9 @@ class LogWindow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def _read_moment(moment: Moment | None, name: str) -> float | datetime | None:
-    """Read a bound: seconds since the log's start, or a date."""
+    """Parse a bound of a window, as seconds since the log's start or as a date; ``name`` is its
+    option in messages.
+    """
     if moment is None or isinstance(moment, datetime):
         return moment
     try:
@@ -553,7 +565,8 @@ def repair_records(
     processors: int,
     next_number: int,
 ) -> tuple[Records, list[RepairCount]]:
-    """Repair records, sorted by submission; return them and the repairs with their lines.
+    """Repair a log's records; return them sorted by submission, and for each repair the ``lines``
+    of the log to which it was made.
 
     The repairs are made in the order of the returned counts, each on what the ones before it
     have left. In the result ``requested_processors`` is the count of processors to simulate, and
@@ -578,7 +591,7 @@ def repair_records(
 
 
 def _repairs(processors: int, next_number: int, repairs: Repairs) -> list[_Repair]:
-    """Return all repairs in their order."""
+    """Return the repairs in the order in which they are made."""
     width, run, asked = "requested_processors", "run_time", "requested_time"
     too_wide = f"more than {processors} processors"
     partial = "stretch of a job told whole elsewhere (status 2, 3, 4)"

@@ -31,7 +31,7 @@ DAY = 86400
 
 
 class DeadlineChoices(msgspec.Struct, frozen=True, kw_only=True):
-    """Options of giving jobs deadlines."""
+    """Options for giving jobs deadlines from the response times of a reference schedule."""
 
     stringency: float = parameters.STRINGENCY.default
     """S, from 0 (the job may end when it does in the reference schedule) to below 1."""
@@ -57,7 +57,9 @@ class DeadlineChoices(msgspec.Struct, frozen=True, kw_only=True):
 def check_others(
     share: float, artificial: str, known: tuple[str, ...], relaxation: float, seed: int
 ) -> None:
-    """Raise an InputError unless the share, relaxation and artificial kind are usable."""
+    """Raise an InputError if a share, a relaxation, a seed or a kind of artificial deadline is out
+    of range; ``known`` are the accepted kinds.
+    """
     check_share(share)
     require_one_of("artificial", artificial, known)
     fits = 1 <= relaxation < math.inf
@@ -84,7 +86,8 @@ def assign_deadlines(
     *,
     at_least: str = "run-time",
 ) -> Workload:
-    """Return the workload with deadlines; any that jobs had are replaced.
+    """Give the jobs of a workload deadlines made from their ``response_times`` (seconds, by job id)
+    in a reference schedule; any that they had are replaced.
 
     A user's deadline is submission + max(run time, (1 - S) × response time); ``response_times``
     are completion - submission in the reference schedule (seconds) by job id. Set in ``qos``:
@@ -103,7 +106,7 @@ def assign_deadlines(
         if response_time is None:
             raise InputError(
                 f"{workload.source}: job {shown(job.id)} has no response time in the reference "
-                "schedule; one for each job is expected"
+                "schedule; a response time of each job is expected"
             )
         of_user = job.id in by_users
         if at_least == "estimate" and job.estimate is not None:
@@ -185,7 +188,7 @@ def recorded(choices: Any) -> dict[str, Any]:
 
 
 def _plain(value: Any) -> Any:
-    """Return a JSON value whose whole numbers have no fraction."""
+    """Return a JSON value in which whole numbers are ints (5, not 5.0)."""
     if isinstance(value, dict):
         return {name: _plain(each) for name, each in value.items()}
     if isinstance(value, list | tuple):
@@ -194,8 +197,9 @@ def _plain(value: Any) -> Any:
 
 
 def artificial_time(artificial: str, relaxation: float, base: float) -> float | None:
-    """Return the time from submission to the artificial deadline of a job.
+    """Return the seconds from a job's submission to its artificial deadline; None if it gets none.
 
-    ``base`` is its run time or its response time (seconds), as the artificial deadlines are.
+    ``base`` is the job's run time or response time (seconds), of which this is a multiple, but at
+    least a day.
     """
     return None if artificial == "none" else max(DAY, relaxation * base)

@@ -16,9 +16,11 @@ from qops_batsim.workload.workload_model import Profile, Workload, delay_profile
 
 
 def run_times(workload: Workload) -> list[float]:
-    """Return the delay of each job (seconds), ignoring walltimes."""
+    """Return each job's run time (seconds): the delay of its profile, whatever its walltime."""
     if not workload.jobs:
-        raise InputError(f"{workload.source}: holds no job; at least one is expected")
+        raise InputError(
+            f"{workload.source}: holds no job; a workload with at least one job is expected"
+        )
     found = []
     for job in workload.jobs:
         profile = workload.profiles[job.profile]
@@ -45,7 +47,7 @@ def jobs_until_killed(workload: Workload) -> Iterator[tuple[Job, float]]:
 
 
 def exact_estimates(workload: Workload) -> Workload:
-    """Return the workload with estimates that equal the run times.
+    """Return a copy of the workload in which each job's estimate is its run time.
 
     Every job carries its run time, cut to its walltime, as ``qos.estimated_runtime`` and has no
     walltime, since Batsim calls a job killed whose run time equals its walltime.
@@ -60,7 +62,7 @@ def exact_estimates(workload: Workload) -> Workload:
 
 
 class ProfileTable:
-    """Builds the delay profiles of a workload that is derived from another one."""
+    """The delay profiles of a workload that is derived from another one; ``new`` collects them."""
 
     def __init__(self, old: Mapping[str, Profile]) -> None:
         self._old = old
@@ -68,7 +70,8 @@ class ProfileTable:
         self.new: dict[str, Profile] = {}
 
     def name(self, old_name: str, seconds: float) -> str:
-        """Return the name of the new profile for an old delay profile that now lasts ``seconds``.
+        """Return the name of a profile like the old delay profile, but lasting ``seconds``; add it
+        to the new profiles.
 
         Equal profiles share a name; an unchanged one keeps its own.
         """
@@ -96,15 +99,17 @@ class ProfileTable:
 def changed_job(
     job: Job, fields: Mapping[str, Any], qos: Mapping[str, Any], *, workload: Workload
 ) -> Job:
-    """Return a copy of a job with changed fields and changed ``qos`` entries.
+    """Return a copy of a job with new values of some ``fields``, and of some fields in its ``qos``.
 
-    New values stand by name; None removes the field.
+    A value of None removes the field. Messages name the ``workload``.
     """
     return Job.from_fields(_changed_fields(job, fields, qos), where=workload.source)
 
 
 def with_deadline(job: Job, deadline: float | None, of_user: bool, *, workload: Workload) -> Job:
-    """Return a copy of a job with this deadline (seconds, absolute; None: without)."""
+    """Return a copy of a job with this deadline (seconds of the workload; None: without), which its
+    user or the workload maker (``of_user`` false) has set.
+    """
     qos = {"deadline": deadline, "has_user_deadline": of_user}
     if deadline is not None and not abs(deadline) <= MAX_SECONDS:
         return changed_job(job, {}, qos, workload=workload)  # which says what is wrong
@@ -121,7 +126,7 @@ def with_deadline(job: Job, deadline: float | None, of_user: bool, *, workload: 
 
 
 class _Changed:
-    """Reads the fields of a changed job when they are first needed."""
+    """The fields of a job whose ``qos`` was changed, worked out when they are asked for."""
 
     __slots__ = ("_job", "_qos")
 
@@ -130,7 +135,6 @@ class _Changed:
         self._qos = qos
 
     def fields_of(self, job_id: str) -> dict[str, Any]:
-        """Return the fields of the job."""
         return _changed_fields(self._job, {}, self._qos)
 
 
@@ -154,7 +158,8 @@ def derived(
     profiles: dict[str, Profile] | None,
     step: Mapping[str, Any],
 ) -> Workload:
-    """Return a workload made from another one; its provenance records this step.
+    """Return a workload of new ``jobs`` made from another workload; its provenance records the
+    ``step``.
 
     Without ``profiles`` it keeps those of the old that its jobs use. The ``step`` says what was
     done, with every parameter and seed; ``made_from`` holds the old workload's provenance.

@@ -59,7 +59,9 @@ HOUR = 3600
 
 
 class EstimateModel(msgspec.Struct, frozen=True, kw_only=True):
-    """Times that users request: how often each is chosen, and how often it is too short."""
+    """Model of the walltimes that users request: how often each value is chosen, and how often jobs
+    are killed at it.
+    """
 
     table: tuple[tuple[int, float, float], ...]
     """Rows (value, weight, killed share), values ascending: a requested time (whole seconds), its
@@ -76,7 +78,8 @@ class EstimateModel(msgspec.Struct, frozen=True, kw_only=True):
 def sample_estimates(
     model: EstimateModel, run_times: Integers, generator: np.random.Generator
 ) -> tuple[Integers, Integers]:
-    """Return final run times and estimates (seconds), shape (jobs,) each.
+    """Draw an estimate for each job, and its run time, which is shorter or longer than given where
+    the job is killed at its estimate (seconds, shape (jobs,) each).
 
     Parameters
     ----------
@@ -110,7 +113,9 @@ def sample_estimates(
 
 
 def nearest_value(values: Integers, run_times: Integers) -> Integers:
-    """Return the index of the value nearest to each run time (by ratio)."""
+    """Return, for each run time, the index of the value that is nearest to it by ratio; ``values``
+    ascend.
+    """
     borders = np.sqrt(values[:-1].astype(float) * values[1:])
     return np.searchsorted(borders, run_times)
 
@@ -163,9 +168,9 @@ def fit_estimates(
 
 
 def users_estimates(workload: Workload) -> Workload:
-    """Return the workload with the users' walltimes as estimates.
+    """Return the workload with users' walltimes as estimates, and a walltime for each job.
 
-    It is the log's. A job that has none gets the longest of all others as its walltime, or its run
+    A job that has none gets the longest of all others as its walltime, or its run
     time if that is longer; where no job has one, all have exact ones.
     """
     told = workload.columns.estimates
@@ -186,7 +191,8 @@ def users_estimates(workload: Workload) -> Workload:
 
 
 def estimates_sentence(workload: Workload, estimates: str) -> str:
-    """Return a sentence on which estimates deadlines and schedulers use.
+    """Return a sentence that says whether deadlines and schedulers use users' walltimes or run
+    times.
 
     ``estimates`` are ``"users"``, as of :func:`users_estimates`, or ``"exact"``. O(jobs).
     """
@@ -237,7 +243,7 @@ _DECIMALS = 6
 
 
 class EstimateChoices(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A model of estimates, and what happens to jobs that exceed theirs."""
+    """Options of a model of estimates, and what happens to jobs that run longer than estimated."""
 
     model: str = "exact"
     """One of :data:`MODELS`."""
@@ -260,7 +266,7 @@ class EstimateChoices(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
 
     @property
     def name(self) -> str:
-        """The model with its options that are not the defaults, as shown in tables."""
+        """Name of the model for tables, with those of its options that are not the defaults."""
         usual = EstimateChoices()
         others = [
             f"{field} {value:g}" if isinstance(value, float) else f"{field} {value}"
@@ -271,11 +277,11 @@ class EstimateChoices(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
 
     @property
     def needs_ends(self) -> bool:
-        """Return whether the model learns from jobs that ended before a submission."""
+        """Whether the model learns from jobs that have ended, and so needs their ends."""
         return self.model == "predicted" or self.risk is not None
 
     def check(self) -> None:
-        """Raise :class:`~qops_batsim.errors.InputError` if a value is invalid or unused."""
+        """Raise an InputError if an option is out of range, or has no effect on this model."""
         require_one_of("model", self.model, MODELS)
         require_one_of("overrun", self.overrun, OVERRUNS)
         above = "a number above 0 is accepted"
@@ -292,8 +298,8 @@ class EstimateChoices(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
                 require(self.model in models, "model", self.model, f"{field} is for {accepted}")
         if self.risk is not None and self.margin != 1:
             raise InputError(
-                f"margin is {self.margin:g}; with a risk, the margin is learned: leave one of "
-                "the two out"
+                f"margin is {self.margin:g}, and risk is {self.risk:g}; with a risk the margin is "
+                "learned, so give only one of the two"
             )
 
 
@@ -304,7 +310,7 @@ def with_estimates(
     requests: Workload | None = None,
     ends: Mapping[str, float] | None = None,
 ) -> Workload:
-    """Return the workload with a model's estimates; O(jobs × log(jobs)).
+    """Return the workload with the estimates of a model (``choices``); O(jobs × log(jobs)).
 
     Jobs are of type ``delay``, and last as long as before, to their end or their walltime.
     ``requests`` is the workload, of the same jobs, that still has the users' walltimes, if this one
@@ -349,21 +355,23 @@ def with_estimates(
 
 
 def _walltimes(workload: Workload, requests: Workload) -> Floats:
-    """Return the users' walltimes (seconds), infinite where missing."""
+    """Return the users' walltimes (seconds) of the jobs, as ``requests`` has them; infinite where
+    missing.
+    """
     known = {job.id: job for job in requests.jobs}
     limits = np.full(len(workload.jobs), math.inf)
     for place, job in enumerate(workload.jobs):
         asked = known.get(job.id)
         if asked is None:
             raise InputError(
-                f"{requests.source}: job {shown(job.id)} of {workload.source} is not among the "
-                "jobs; the same jobs with users' walltimes are expected"
+                f"{requests.source}: job {shown(job.id)} of {workload.source} is missing; a "
+                "workload of the same jobs, with users' walltimes, is expected"
             )
         if asked.processors != job.processors:
             raise InputError(
                 f"{requests.source}: job {shown(job.id)} asks for {asked.processors} processors, "
-                f"and for {job.processors} in {workload.source}; the same jobs with users' "
-                "walltimes are expected"
+                f"but for {job.processors} in {workload.source}; a workload of the same jobs, with "
+                "users' walltimes, is expected"
             )
         if asked.walltime is not None:
             limits[place] = asked.walltime
@@ -377,14 +385,14 @@ def _estimates(
     limits: Floats,
     ends: Mapping[str, float] | None,
 ) -> Floats:
-    """Return the estimate of each job (seconds)."""
+    """Return the model's estimate of each job (seconds); ``limits`` are the users' walltimes."""
     random = random_stream(choices.seed, _ESTIMATES)
     asked = limits < math.inf
     if choices.model in ("users", "predicted") and not asked.all():
         job = workload.jobs[int((~asked).argmax())]
         raise InputError(
             f"{workload.source}: job {shown(job.id)} has no walltime; model {choices.model} "
-            "expects one for each job (--requests names the workload that has them)"
+            "expects one for each job (--requests names a workload of the same jobs with them)"
         )
     if choices.model == "users":
         users: Floats = np.maximum(limits, run_times)
@@ -416,8 +424,8 @@ def _modal(
     asked = limits < math.inf
     if not asked.any():
         raise InputError(
-            f"{workload.source}: no job has a walltime; model modal expects some, to which it is "
-            "fitted (--requests names the workload that has them)"
+            f"{workload.source}: no job has a walltime; model modal expects some, to which it "
+            "is fitted (--requests names a workload of the same jobs with walltimes)"
         )
     whole = np.ceil(limits[asked]).astype(np.int64)
     fitted = fit_estimates(run_times[asked], whole)
@@ -429,26 +437,29 @@ def _modal(
 
 
 def _known(workload: Workload, ends: Mapping[str, float] | None) -> list[float]:
-    """Return the date at which each job's run time becomes known: its end (seconds)."""
+    """Return the date of each job's end (seconds), from ``ends`` by job id; InputError if one is
+    missing.
+    """
     if ends is None or not all(job.id in ends for job in workload.jobs):
         raise InputError(
-            f"{workload.source}: predictions need the date at which each job ends; one "
-            "for each job is expected"
+            f"{workload.source}: predictions need the date at which each job ends; the end of "
+            "each job in some schedule is expected"
         )
     return [ends[job.id] for job in workload.jobs]
 
 
 def predictions(jobs: Sequence[Job], run_times: Sequence[float], ends: Sequence[float]) -> Floats:
-    """Return the mean of each user's last two known run times; infinite before there are two.
+    """Predict each job's run time (seconds): the mean of its user's last two jobs that had ended
+    when it was submitted; infinite if there are not two.
 
-    Those count that have ended by its submission, the last by date of the end, ties by place.
+    The last are so by date of the end, ties by place.
     """
     users = [job.fields.get("user") for job in jobs]
     if None in users:
         job = jobs[users.index(None)]
         raise InputError(
-            f"job {shown(job.id)} has no user; model predicted expects the field user of each job, "
-            "which `workload import` writes where the log knows it"
+            f"job {shown(job.id)} has no user; model predicted expects the field user in each job, "
+            "which `workload import` writes if the log tells the users"
         )
     last: dict[Any, tuple[float, float]] = {}
     found = np.full(len(jobs), math.inf)
@@ -461,8 +472,8 @@ def predictions(jobs: Sequence[Job], run_times: Sequence[float], ends: Sequence[
 
 
 def learned(jobs: Sequence[Job], ratios: Floats, ends: Sequence[float], risk: float) -> Floats:
-    """Return the margin learned for each job's prediction; infinite while too few jobs have ended.
-    O(jobs²).
+    """Return the factor by which to multiply each job's predicted run time, learned from jobs that
+    had ended; infinite while they are too few. O(jobs²).
 
     ``ratios`` are run time over prediction. Were all of a kind, in any order, then the next one
     exceeded the k-th least of n with probability 1 - k / (n + 1) at most: so k is the least for
@@ -482,7 +493,9 @@ def learned(jobs: Sequence[Job], ratios: Floats, ends: Sequence[float], risk: fl
 
 
 def _in_turn(jobs: Sequence[Job], ends: Sequence[float]) -> Iterator[tuple[int, list[int]]]:
-    """Yield jobs' indices by submission, each with the jobs that ended since the previous one."""
+    """Yield the index of each job by submission, and the indices of the jobs that ended since the
+    previous submission.
+    """
     running: list[tuple[float, int]] = []
     for place in sorted(range(len(jobs)), key=lambda place: jobs[place].submission_time):
         ended = []
@@ -493,7 +506,7 @@ def _in_turn(jobs: Sequence[Job], ends: Sequence[float]) -> Iterator[tuple[int, 
 
 
 class EstimateCounts(msgspec.Struct, frozen=True):
-    """Numbers of jobs that exceed their estimate, or are killed at it before their end.
+    """Numbers of all jobs, of those that run longer than estimated, and of those that are killed.
 
     ``median`` is that of estimate over run time.
     """
@@ -505,7 +518,7 @@ class EstimateCounts(msgspec.Struct, frozen=True):
 
 
 def count_estimates(workload: Workload) -> EstimateCounts:
-    """Compare the estimates of a workload with the run times; O(jobs)."""
+    """Count the jobs whose estimate is shorter than their run time, or that are killed; O(jobs)."""
     delays = np.array(run_times(workload))
     columns = workload.columns
     killed = delays > columns.walltimes

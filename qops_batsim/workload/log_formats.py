@@ -32,26 +32,28 @@ _BEGIN = 1 << 16
 
 
 def delimiter_of(header: str) -> str:
-    """Return the delimiter after the first name of a header (``sacct --delimiter`` sets it)."""
+    """Return what separates the columns in a header of sacct; ``|`` by default."""
     match = re.match(r"\s*\w+\s*([\t!-/:-@\[-^`{-~]+)", header, re.ASCII)
     return match[1] if match else "|"
 
 
 @cache
 def published_logs() -> dict[str, dict[str, Any]]:
-    """Return the descriptions of published logs by name."""
+    """Return how to read each published log that this package knows, by name (``eagle`` ...)."""
     known = packaged_data("qops_batsim.workload", "log_profiles.toml", dict[str, dict[str, Any]])
     return {name: {"name": name, **each} for name, each in known.items()}
 
 
 @cache
 def published_tables() -> dict[str, dict[str, Any]]:
-    """Return the descriptions of published logs that are tables, by name."""
+    """Return how to read those published logs that are tables (CSV or Parquet), by name."""
     return {name: each for name, each in published_logs().items() if "columns" in each}
 
 
 def dialect_of(words: Sequence[str]) -> Mapping[str, Any]:
-    """Return the published log whose columns beyond SWF's 18 fit a line's words, else {}."""
+    """Return the description of the published log whose further columns, beyond the 18 of SWF, have
+    the form of these ``words``; {} if there is none.
+    """
     for each in published_logs().values():
         forms = each.get("beyond", ())
         if len(forms) == len(words) and all(map(re.fullmatch, forms, words)):
@@ -75,14 +77,14 @@ def table_names(content: bytes) -> list[str]:
             return list(pl.read_parquet_schema(io.BytesIO(content)))
         except pl.exceptions.PolarsError as error:
             raise InputError(
-                f"the Parquet file is truncated or damaged ({error}); a whole file is expected"
+                f"the Parquet file is truncated or damaged ({error}); a complete file is expected"
             ) from None
     header = content[:_BEGIN].removeprefix(b"\xef\xbb\xbf").partition(b"\n")[0].decode("latin-1")
     return [name.strip().strip('"') for name in header.split(mark_of(header))]
 
 
 def mark_of(header: str) -> str:
-    """Return the separator used in a table's header."""
+    """Return the character that separates the columns in a table's header; a comma by default."""
     return next((each for each in ",;\t|" if each in header), ",")
 
 
@@ -109,7 +111,7 @@ def log_format(content: bytes) -> str:
 
 
 def refuse_others(content: bytes, source: str) -> None:
-    """Refuse a log in a known but unsupported format; the message names the format."""
+    """Raise an InputError if a log is in a known format that cannot be read, such as LSF's."""
     begin = re.sub(r"\A(?:\s*#.*\n|\s*\n)+", "", content[:_BEGIN].decode("latin-1"))
     for name, form in _NOT_READ.items():
         if re.match(form, begin):

@@ -48,10 +48,8 @@ Records = NDArray[Any]
 
 
 class CancelledJobs(NamedTuple):
-    """Jobs that were cancelled while they waited.
-
-    Their records, whose ``wait_time`` is how long they did, and fields that are texts, by job
-    number from 1.
+    """Jobs that were cancelled while they waited: their records, whose ``wait_time`` is how long
+    they waited (seconds), and their fields that are texts, by job number from 1.
     """
 
     records: Records
@@ -61,10 +59,10 @@ class CancelledJobs(NamedTuple):
 def names_of(
     records: Records, texts: Mapping[str, Words], field: str, unknown: str = ""
 ) -> list[str]:
-    """Return a field of each record (``user``, ``group``, ``executable``, ``queue``) as text.
+    """Return the user, group, executable or queue (``field``) of each record as text: from
+    ``texts``, else its number in the records, or ``unknown``.
 
-    ``texts`` have a row for each record. Where a log has numbers, one that is not known is
-    ``unknown``.
+    ``texts`` have a row for each record.
     """
     if field in texts:
         return texts[field].texts()
@@ -72,7 +70,7 @@ def names_of(
 
 
 class Malformed(NamedTuple):
-    """A line (numbered from 1) that is neither a record nor a comment, with the reason."""
+    """A line of a log, numbered from 1, that cannot be read, and the reason."""
 
     line: int
     problem: str
@@ -81,7 +79,9 @@ class Malformed(NamedTuple):
 def refuse_lines(
     source: str, malformed: Sequence[Malformed], place: Callable[[int], str] = "line {}".format
 ) -> None:
-    """Raise an InputError about the first malformed line, if there is one."""
+    """Raise an InputError about the first malformed line, if there is one; ``place`` formats its
+    number.
+    """
     if malformed:
         first, others = min(malformed), len(malformed) - 1
         more = f" (and {others} more)" if others else ""
@@ -89,7 +89,7 @@ def refuse_lines(
 
 
 class RepairCount(msgspec.Struct, frozen=True, kw_only=True):
-    """The number of jobs that a reader or repair left out or changed.
+    """How many jobs a log's reader or a repair left out or changed, and by which rule.
 
     ``rule`` is a field of :class:`~qops_batsim.workload.conversion.Repairs`, or one of those that
     have no choice (``partial``, ``no_submit_time``, ``submit_order``, and the readers' own),
@@ -108,7 +108,7 @@ class RepairCount(msgspec.Struct, frozen=True, kw_only=True):
     def of_lines(
         cls, rule: str, description: str, lines: Sequence[int], choice: str = "drop"
     ) -> RepairCount:
-        """Make the count of a repair from its lines, each of which is one job."""
+        """Make the count of a repair from the lines of the jobs that it left out or changed."""
         return cls(rule=rule, description=description, choice=choice, jobs=len(lines), lines=lines)
 
 
@@ -147,7 +147,9 @@ class Log(ABC):
 
     @abstractmethod
     def calendar(self, time_zone: str | None = None) -> Calendar:
-        """Return the site's calendar, in this time zone if one is given; InputError without one."""
+        """Return the dates of the log's seconds, in this time zone if one is given, else in the
+        log's; InputError if they are not known.
+        """
 
     @abstractmethod
     def machine_size(self) -> int | None:
@@ -155,4 +157,4 @@ class Log(ABC):
 
     @abstractmethod
     def no_machine_size(self) -> str:
-        """Return why the machine has no size, in words."""
+        """Return a text that says why the size of the machine is unknown."""

@@ -44,7 +44,7 @@ Integers = NDArray[np.int64]
 
 
 class SizeModel(msgspec.Struct, frozen=True, kw_only=True):
-    """Model of job sizes (processors)."""
+    """Lublin and Feitelson's model of job sizes: serial jobs, powers of two, and others."""
 
     serial_share: float
     power_of_two_share: float
@@ -74,7 +74,10 @@ class SizeModel(msgspec.Struct, frozen=True, kw_only=True):
         )
 
     def sizes(self, kind: Floats, position: Floats, processors: int) -> Integers:
-        """Draw each job's size from its two uniform random numbers, shape (jobs,) each."""
+        """Return each job's size (processors) from two uniform random numbers for each job, shape
+        (jobs,): ``kind`` makes it serial, a power of two or other, ``position`` decides how large
+        it is.
+        """
         stages = [0.0, self.lower_stage_share, 1.0]
         bounds = [self.smallest_log2, self.middle_log2, self.largest_log2]
         log2 = np.interp(position, stages, bounds)
@@ -104,7 +107,9 @@ class RunTimeModel(msgspec.Struct, frozen=True, kw_only=True):
     """Longest run time (seconds)."""
 
     def run_times(self, sizes: Integers, kind: Floats, position: Floats) -> Integers:
-        """Draw each job's run time (whole seconds, at least 1) from two uniform random numbers."""
+        """Return each job's run time (whole seconds, at least 1) from two uniform random numbers:
+        ``kind`` makes it short or long, ``position`` decides how long it is.
+        """
         limit = math.log(self.longest)
         short = gamma_table(self.short_shape, self.short_scale)
         long = gamma_table(self.long_shape, self.long_scale)
@@ -119,7 +124,7 @@ class RunTimeModel(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ArrivalModel(msgspec.Struct, frozen=True, kw_only=True):
-    """Model of gaps between arrivals, with a daily cycle."""
+    """Lublin and Feitelson's model of the gaps between submissions, with a daily cycle."""
 
     gap_shape: float
     gap_scale: float
@@ -134,20 +139,24 @@ class ArrivalModel(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     def weights(self) -> Floats:
-        """Return each half hour's arrivals relative to the mean, from midnight, shape (48,)."""
+        """Return the rate of submissions in each half hour of the day, relative to the mean, shape
+        (48,).
+        """
         borders = np.arange(FIRST_BUCKET, FIRST_BUCKET + BUCKETS_A_DAY + 1) - 0.5
         shares = np.diff(gamma_table(self.cycle_shape, self.cycle_scale).cdf(borders))
         return np.roll(shares / shares.mean(), FIRST_BUCKET - 1)
 
     def gaps(self, position: Floats) -> Floats:
-        """Return gaps between arrivals (seconds) at the mean rate, from one uniform number for each
-        job.
+        """Return the gap before each submission (seconds), without the daily cycle, from a uniform
+        random number for each job.
         """
         table = gamma_table(self.gap_shape, self.gap_scale)
         return np.exp(table.quantile(position * table.cdf(math.log(self.longest_gap))))
 
     def to_clock(self, mean_rate_time: Floats) -> Floats:
-        """Convert arrivals at a constant rate to arrivals with a daily cycle (s from midnight)."""
+        """Convert submission times at a constant rate to times that follow the daily cycle (both in
+        seconds from the first midnight).
+        """
         ends = np.concatenate(([0.0], np.cumsum(self.weights()))) * _BUCKET_SECONDS
         ends[-1] = SECONDS_A_DAY
         clock = np.arange(BUCKETS_A_DAY + 1) * _BUCKET_SECONDS
@@ -176,7 +185,7 @@ class LublinModel(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def random_stream(seed: int, stream: int) -> np.random.Generator:
-    """Return one of the seed's independent random generators.
+    """Return the random generator number ``stream`` of a seed, independent of its other ones.
 
     Each aspect of a workload has its own, so that deadlines, say, do not change the jobs.
     """
@@ -204,13 +213,17 @@ def sample_submissions(
     times = np.cumsum(model.arrivals.gaps(random_stream(seed, 1).random(jobs)))
     if period is not None:
         if jobs < 2:
-            raise InputError(f"a load for {jobs} job has no meaning; at least 2 jobs are needed")
+            raise InputError(
+                f"load is given for {jobs} job, which has no load; at least 2 jobs are expected"
+            )
         times = times * _period_factor(model.arrivals, float(times[0]), float(times[-1]), period)
     return np.floor(model.arrivals.to_clock(times)).astype(np.int64)
 
 
 def _period_factor(arrivals: ArrivalModel, first: float, last: float, period: float) -> float:
-    """Return the factor on all submission times with which they span ``period`` seconds."""
+    """Return the factor on submission times by which the time from ``first`` to ``last`` becomes
+    ``period`` seconds, once they follow the daily cycle.
+    """
 
     def clock_period(factor: float) -> float:
         ends = arrivals.to_clock(np.array([first, last]) * factor)
@@ -229,7 +242,7 @@ def _period_factor(arrivals: ArrivalModel, first: float, last: float, period: fl
 
 
 class GammaTable(NamedTuple):
-    """A gamma distribution, tabulated."""
+    """A gamma distribution as a table: ``probabilities`` of values up to each of ``values``."""
 
     values: Floats
     probabilities: Floats

@@ -53,7 +53,9 @@ _ABOVE_0 = f"a number above 0 and up to {MAX_SECONDS:g} is accepted"
 
 
 class NeedMix(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Shares of users' deadlines by need (factor, hours, slack), which add up to 1."""
+    """Shares of users' deadlines made in each of three ways, which add up to 1: a multiple of the
+    job's time (``factor``), working hours (``hours``), a fixed slack (``slack``).
+    """
 
     factor: float = 0.0
     hours: float = 0.0
@@ -72,8 +74,8 @@ class NeedMix(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
 
 class FactorClass(NamedTuple):
-    """Jobs up to a length, and the lognormal factor of the time that their users are willing to
-    wait.
+    """A class of jobs by length, and the lognormal distribution of how long their users would wait,
+    as a multiple of the job's time.
 
     It holds the jobs of at most ``up_to`` seconds that no earlier class holds; None: all others.
     The factor multiplies a job's own time. It has this ``median``; ``spread`` is the standard
@@ -86,7 +88,9 @@ class FactorClass(NamedTuple):
 
 
 class NeedChoices(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Options of giving jobs deadlines by need."""
+    """Options for giving jobs deadlines without a reference schedule: by factors, working hours or
+    a fixed slack.
+    """
 
     mix: NeedMix = NeedMix(factor=0.5, hours=0.3, slack=0.2)
     factors: tuple[FactorClass, ...] = (
@@ -130,13 +134,15 @@ class NeedChoices(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 
 
 def _check_factors(factors: tuple[FactorClass, ...]) -> None:
-    """Raise an InputError unless the classes ascend and cover all jobs."""
+    """Raise an InputError unless the classes of jobs ascend by length and the last takes all
+    others.
+    """
     borders = [math.inf if each.up_to is None else each.up_to for each in factors]
     if borders != sorted(set(borders)) or borders[-1:] != [math.inf] or not borders[0] > 0:
         told = ", ".join("all others" if each == math.inf else f"{each:g} s" for each in borders)
         raise InputError(
-            f"factors: the classes are for jobs up to {told or 'none'}; ascending times, and a "
-            "last class for all others, are expected"
+            f"factors: the classes are for jobs up to {told or 'none'}; ascending times above 0, "
+            "and a last class for all other jobs, are expected"
         )
     for each in factors:
         require(0 < each.median <= MAX_SECONDS, "factors: median", each.median, _ABOVE_0)
@@ -147,7 +153,8 @@ def _check_factors(factors: tuple[FactorClass, ...]) -> None:
 def assign_deadlines_by_need(
     workload: Workload, choices: NeedChoices | None = None, *, at_least: str = "estimate"
 ) -> Workload:
-    """Return the workload with deadlines by need; any that jobs had are replaced.
+    """Give the jobs of a workload deadlines made without a schedule, by factors, working hours or a
+    fixed slack; any that they had are replaced.
 
     Jobs are of type ``delay``. No deadline is earlier than submission + time, which is the run time
     or, with ``at_least="estimate"``, the estimate if that is longer; slacks of a factor are whole
@@ -171,8 +178,8 @@ def assign_deadlines_by_need(
     if choices.mix.hours and calendar is None:
         raise InputError(
             f"{workload.source}: does not tell the date of its second 0, which deadlines by "
-            "working hours depend on; a workload with a calendar (workload import writes it), the "
-            "date (--begins), or a mix without hours is expected"
+            "working hours need; give the date (--begins), a workload with a calendar (workload "
+            "import writes it), or a mix without hours"
         )
     needs = _needs(users_with_deadline(workload, choices.share, choices.seed), choices)
     jobs = []
@@ -202,7 +209,9 @@ def _deadline_by_need(
     date: float,
     seconds: float,
 ) -> float:
-    """Return the deadline of a job submitted at ``date`` that takes ``seconds``."""
+    """Return the deadline of a job submitted at ``date`` that takes ``seconds``, made in the way of
+    ``need``: ``factor``, ``hours`` or ``slack``.
+    """
     if need == "factor":
         return date + seconds + math.ceil(_factor(choices, seconds, job_id) * seconds)
     if need == "slack" or calendar is None:
@@ -213,7 +222,8 @@ def _deadline_by_need(
 def needed_by(
     choices: NeedChoices, calendar: Calendar | None, job_id: str, date: float, seconds: float
 ) -> float | None:
-    """Return the deadline by need of one job (seconds), without knowing the other jobs.
+    """Return the deadline (seconds) that :func:`assign_deadlines_by_need` would draw for a single
+    job, submitted at ``date``, that takes ``seconds``.
 
     None if its user sets no deadline. Seed and id decide, as where all jobs are known, but for
     shares, which are exact only there.
@@ -235,7 +245,7 @@ def _recorded(choices: NeedChoices) -> dict[str, object]:
 
 
 def _needs(by_users: frozenset[str], choices: NeedChoices) -> dict[str, str]:
-    """Draw the need (factor, hours, slack) of each job with a user's deadline, in exact shares."""
+    """Draw how each user's deadline is made (factor, hours, slack), by job id, in exact shares."""
     ordered = sorted(by_users, key=lambda job_id: (_uniform(choices.seed, "need", job_id), job_id))
     to_hours = round(choices.mix.factor * len(ordered))
     to_slack = round((choices.mix.factor + choices.mix.hours) * len(ordered))
@@ -246,20 +256,24 @@ def _needs(by_users: frozenset[str], choices: NeedChoices) -> dict[str, str]:
 
 
 def _factor(choices: NeedChoices, seconds: float, job_id: str) -> float:
-    """Draw how long a job may take from submission to end, as a multiple of its own time."""
+    """Draw how long a job that takes ``seconds`` may wait, as a multiple of that time."""
     found = next(each for each in choices.factors if each.up_to is None or seconds <= each.up_to)
     normal = NormalDist().inv_cdf(_uniform(choices.seed, "factor", job_id))
     return found.median * math.exp(found.spread * normal)
 
 
 def _uniform(seed: int, what: str, job_id: str) -> float:
-    """Return the job's random number between 0 and 1 (both excluded)."""
+    """Return a job's random number above 0 and below 1, made from the seed, its purpose (``what``)
+    and the job's id.
+    """
     drawn = blake2b(f"{seed} {what} {job_id}".encode(), digest_size=8).digest()
     return ((int.from_bytes(drawn, "big") >> 12) + 0.5) / 2**52
 
 
 def next_working_time(seconds: float, calendar: Calendar, choices: NeedChoices) -> float:
-    """Return the first chosen time of a working day at or after a date (seconds)."""
+    """Return the first date (seconds) at or after ``seconds`` that is one of the chosen times of
+    day on a working day.
+    """
     calendar.date(seconds + 9 * DAY)  # Which says so where dates end.
     begin = calendar.date(seconds).date()
     found = (

@@ -37,7 +37,8 @@ def scale_load(
     seed: int = 1,
     same_time: bool = False,
 ) -> Workload:
-    """Return a workload whose work is multiplied by ``load``, sorted by submission.
+    """Return the workload with its work multiplied by ``load``: by duplicating jobs, or by longer
+    run times. Jobs are sorted by submission.
 
     Relative loads go from 1 for duplication, from 0.01 for expansion, up to 100.
 
@@ -60,13 +61,13 @@ def scale_load(
     least = 1.0 if method == "duplication" else MIN_EXPANSION
     if not least <= load <= MAX_LOAD:
         raise InputError(
-            f"load is {load:g}; by {method}, a number from {least:g} to {MAX_LOAD:g} is accepted "
-            "(1.2 offers 20 % more work)"
+            f"load is {load:g}; with method {method}, a number from {least:g} to {MAX_LOAD:g} is "
+            "accepted (1.2 offers 20 % more work)"
         )
     if method == "expansion" and same_time:
         raise InputError(
-            "same time is asked for with expansion; only duplicates can be submitted at the "
-            "time of their originals"
+            "same time is given with method expansion; it is for method duplication, whose "
+            "duplicates it submits with their originals"
         )
     step: dict[str, Any] = {"step": "scale", "load": plain_number(load), "method": method}
     if method == "expansion":
@@ -100,7 +101,7 @@ def _with_duplicates(
         if origin is not None:
             raise InputError(
                 f"{workload.source}: job {shown(job.id)} is a duplicate of {shown(origin)}; "
-                "a workload whose load has not been scaled by duplication is expected"
+                "scale the original workload, without duplicates, instead"
             )
     count = round((load - 1) * len(jobs))
     duplicates = []
@@ -109,7 +110,7 @@ def _with_duplicates(
         if new_id in ids:
             raise InputError(
                 f"{workload.source}: job id {shown(new_id)} is needed for a duplicate of "
-                f"{shown(job.id)}; ids that do not end in d and a number are expected"
+                f"{shown(job.id)}, but a job has it; rename that job"
             )
         if same_time:
             submission = job.submission_time
@@ -124,7 +125,8 @@ def _with_duplicates(
 
 
 def _sample(jobs: list[Job], seed: int) -> Iterator[tuple[Job, int, float]]:
-    """Yield, without end, the next job to duplicate: (job, number of the duplicate, submission).
+    """Yield jobs to duplicate, without end, as (job, how often it was drawn, submission of the
+    duplicate).
 
     What comes first does not depend on how much is taken, so loads nest.
     """
@@ -173,7 +175,8 @@ PAPER_JOBS = 5000
 
 
 def subset(workload: Workload, *, first: int | None = None, skip: int = 0) -> Workload:
-    """Return consecutive jobs of a workload, sorted by submission.
+    """Return a workload of ``first`` jobs of this one in order of submission, after ``skip``
+    others.
 
     Jobs with equal submissions keep the order of the file. Dates stay as they are.
 

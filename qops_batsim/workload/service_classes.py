@@ -57,7 +57,7 @@ LEAST_CPU_TIME = 1.0
 
 
 class ClassChoices(msgspec.Struct, frozen=True, kw_only=True):
-    """Options of giving jobs classes of service and work to compute."""
+    """Options for turning delay jobs into compute jobs with classes of service (deadline ...)."""
 
     every: str | None = None
     """Put all jobs into this class, whatever their queues; None: by queue."""
@@ -194,10 +194,10 @@ def assign_classes(
 def compute_profile(
     seconds: float, speed: float, communication: float = 0.0
 ) -> tuple[str, Profile]:
-    """Return name and content of a profile that computes for ``seconds`` on a host.
+    """Return the name and content of a profile whose tasks compute ``seconds`` each on a host of
+    ``speed`` flop/s.
 
-    That is the CPU time of every task on a host of ``speed`` flop/s; ``communication`` is
-    bytes between each ordered pair of tasks.
+    ``communication`` is bytes between each ordered pair of tasks.
     """
     work, sent = plain_number(seconds * speed), plain_number(communication)
     name = f"compute{plain_number(seconds)}" + (f"_send{sent}" if communication else "")
@@ -214,7 +214,9 @@ def count_classes(workload: Workload) -> dict[str, int]:
 
 
 def application_of(job: Job) -> str:
-    """Return the name of a job's application; its own id without one."""
+    """Return the name of the application of which a job is a task; the job's own id if it is of
+    none.
+    """
     return job.id if job.qos is None or job.qos.application is None else job.qos.application
 
 
@@ -247,7 +249,9 @@ def _class_of(queue: str, where: str) -> str:
 
 
 def _tasks(job: Job, choices: ClassChoices, workload: Workload) -> list[Job]:
-    """Split a job into tasks that start apart (15 becomes 15t1, 15t2, …), or return it whole."""
+    """Split a job into jobs of one processor, its tasks (15 becomes 15t1, 15t2, …); return it alone
+    if tasks stay together.
+    """
     if choices.tasks == TOGETHER:
         return [job]
     qos = {"application": job.id}
@@ -291,7 +295,7 @@ def mixed_workload(
     *,
     processors: int = 68,
 ) -> Workload:
-    """Generate applications of all four classes of service.
+    """Generate a workload of compute jobs, of all four classes of service.
 
     Each is one compute job of 1 to 32 tasks; those whose tasks are jobs of their own
     have up to 4, with the ids ``7t1``, ``7t2``, … and the common name ``7``. No application has
@@ -339,7 +343,7 @@ def mixed_workload(
 
 
 def _jobs(name: str, fields: dict[str, Any], *, apart: bool) -> list[Job]:
-    """Return the jobs of an application."""
+    """Make the job of an application, or one job for each of its tasks (``apart``)."""
     if not apart:
         return [Job.from_fields({"id": name, **fields}, where="mixed workload")]
     tasks = range(1, fields["res"] + 1)

@@ -49,7 +49,7 @@ Matrix = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class SwfHeader:
-    """The comment lines of a log, without ``;``, and the fields in them."""
+    """The comment lines of an SWF log, without ``;``, and their fields (``MaxProcs: 100``)."""
 
     lines: tuple[str, ...] = ()
 
@@ -142,14 +142,14 @@ class SwfLog(Log):
         start = self.header.integer("UnixStartTime", source=self.source)
         if start is None or start <= 0:
             raise InputError(
-                f"{self.source}: the header has no UnixStartTime, so its seconds have no dates; "
-                "give the window in seconds since the log's start"
+                f"{self.source}: the header has no UnixStartTime, so the log's seconds have no "
+                "dates; give the window in seconds since the log's start, not in dates"
             )
         name = time_zone or self.header.get("TimeZoneString")
         if name is None:
             raise InputError(
-                f"{self.source}: the header has no TimeZoneString; give the name of the "
-                "site's time zone (Europe/Stockholm), or the window in seconds"
+                f"{self.source}: the header has no TimeZoneString; give the name of the site's "
+                "time zone (Europe/Stockholm), or the window in seconds since the log's start"
             )
         calendar = Calendar(start, name)
         calendar.check("the given time zone" if time_zone else f"{self.source}: TimeZoneString")
@@ -167,7 +167,7 @@ class SwfLog(Log):
         return None
 
     def no_machine_size(self) -> str:
-        """Return why the machine has no size, in words."""
+        """Return a text that says why the size of the machine is unknown."""
         if self.counted:
             return "jobs are counted in nodes, and the header has no MaxNodes"
         given = [f"{key} {shown(value)}" for key in _SIZES if (value := self.header.get(key))]
@@ -210,7 +210,7 @@ def read_swf(path: str | Path) -> SwfLog:
 
 
 def swf_in(stored: Stored, source: str) -> SwfLog:
-    """Parse a log from a file that was read; see :func:`read_swf`."""
+    """Parse a log (SWF) from a file's content; ``source`` names the file in messages."""
     log = parse_swf(stored.content, source=source)
     log.sha256 = stored.sha256
     return log
@@ -242,7 +242,9 @@ def parse_swf(content: bytes, *, source: str) -> SwfLog:
             part[name] = matrix[:, index]
         records.append(part)
         if len(header) > MAX_ODD_LINES:
-            raise InputError(f"{source}: more than {MAX_ODD_LINES} lines are comments; {_ACCEPTED}")
+            raise InputError(
+                f"{source}: more than {MAX_ODD_LINES} lines are comments; fewer are expected"
+            )
     log = SwfLog(
         records=np.concatenate(records),
         header=SwfHeader(tuple(header)),
@@ -259,7 +261,9 @@ def parse_swf(content: bytes, *, source: str) -> SwfLog:
 
 
 def _refuse(content: bytes, source: str, number: int, problem: str) -> NoReturn:
-    """Raise an InputError about a line that is no record, guessing what the file is."""
+    """Raise an InputError about line ``number``, which is no record, with a guess at what the file
+    is.
+    """
     refuse_others(content, source)
     hint = " (the output of sacct has a header)" if "|" in problem else ""
     if "," in problem:
@@ -270,7 +274,9 @@ def _refuse(content: bytes, source: str, number: int, problem: str) -> NoReturn:
 
 
 def _width(rows: Sequence[str]) -> tuple[int, Mapping[str, Any]]:
-    """Return the number of columns (18, or those of the first record), and the log's dialect."""
+    """Return the number of columns of a log's first record, 0 without any, and the description of
+    the published log that has such further columns.
+    """
     for row in rows:
         words = row.split() if len(row) <= _LONGEST_ROW else []
         if len(words) >= len(FIELDS) and all(
@@ -281,7 +287,9 @@ def _width(rows: Sequence[str]) -> tuple[int, Mapping[str, Any]]:
 
 
 def _count_nodes(matrix: Matrix, rows: Sequence[str], pattern: str) -> None:
-    """Replace the sizes of records by their numbers of nodes, if the last column has these."""
+    """Set the processors of records to their nodes, which a row's last column has in the form
+    ``pattern``.
+    """
     places = [FIELDS.index(f"{which}_processors") for which in ("allocated", "requested")]
     for place, row in enumerate(rows):
         if match := re.fullmatch(pattern, row.rsplit(None, 1)[1]):
@@ -289,7 +297,9 @@ def _count_nodes(matrix: Matrix, rows: Sequence[str], pattern: str) -> None:
 
 
 def _blocks(content: bytes, header: list[str]) -> Iterator[tuple[list[int], list[str]]]:
-    """Yield the numbers and texts of blocks of records; comments go into the header."""
+    """Yield blocks of a log's records as (line numbers, lines); comment lines are added to
+    ``header``.
+    """
     content = content.removeprefix(codecs.BOM_UTF8)
     try:
         content.decode()
@@ -316,7 +326,9 @@ def _blocks(content: bytes, header: list[str]) -> Iterator[tuple[list[int], list
 
 
 def _parse_at_once(rows: Sequence[str], width: int) -> Matrix | None:
-    """Return all values, or None unless every row begins with 18 acceptable numbers."""
+    """Parse all rows at once into a matrix of 18 columns; None if a row is no record of ``width``
+    numbers.
+    """
     if not rows:
         return np.empty((0, len(FIELDS)))
     if max(map(len, rows)) > _LONGEST_ROW:
@@ -337,7 +349,7 @@ def _parse_at_once(rows: Sequence[str], width: int) -> Matrix | None:
 
 
 def _problem(row: str, width: int) -> str:
-    """Return why a line is no record with ``width`` columns; "" if it is such a record."""
+    """Return what is wrong with a record that should have ``width`` columns; "" if nothing."""
     words = row.split() if len(row) <= _LONGEST_ROW else []
     if len(words) != width:
         columns = "1 column" if len(words) == 1 else f"{len(words)} columns"

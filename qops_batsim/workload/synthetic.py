@@ -50,7 +50,9 @@ _ESTIMATES, _DEADLINES = 2, 3
 
 
 class GeneratedColumns(NamedTuple):
-    """Generated jobs: one whole number a job in each column (seconds, processors)."""
+    """Columns of generated jobs, with a whole number for each job: times in seconds, sizes in
+    processors.
+    """
 
     submissions: Integers
     sizes: Integers
@@ -90,7 +92,8 @@ def generate_workload(
     exact_estimates: bool = False,
     deadlines: DeadlineRule | None = None,
 ) -> Workload:
-    """Generate a workload; equal arguments give equal workloads.
+    """Generate a workload of random jobs like those of a log (``preset``); equal arguments give
+    equal workloads.
 
     Jobs, estimates and deadlines come from separate streams of the seed: exact estimates or
     deadlines change nothing else.
@@ -176,7 +179,9 @@ def _check(
 def _qos_requests(
     submissions: Integers, run_times: Integers, rule: DeadlineRule | None, seed: int
 ) -> list[dict[str, Any]]:
-    """Return each job's ``qos`` object: exact estimate, and a deadline for the chosen jobs."""
+    """Return each job's ``qos``: an estimate equal to its run time, and for a share of the jobs a
+    deadline by the ``rule``.
+    """
     requests: list[dict[str, Any]] = [{"estimated_runtime": each} for each in run_times.tolist()]
     if rule is not None:
         uniform = random_stream(seed, _DEADLINES).random((len(run_times), 2))
@@ -195,7 +200,7 @@ def _assemble(
     processors: int,
     provenance: dict[str, Any],
 ) -> Workload:
-    """Build the workload from columns; jobs with ``qos`` have no walltime."""
+    """Make a workload from columns of jobs; jobs have either ``qos`` or a walltime."""
     jobs: list[Job] = []
     profiles: dict[str, Profile] = {}
     rows = zip(*(column.tolist() for column in columns), strict=True)
@@ -208,7 +213,8 @@ def _assemble(
 
 
 class Preset(msgspec.Struct, frozen=True, kw_only=True):
-    """Named parameters of sizes, run times, arrivals, and users' requests.
+    """Parameters with which workloads like one log are generated: sizes, run times, arrivals, and
+    users' requests.
 
     ``offered_load`` is that of the log, which generated workloads get unless another is asked
     for. None: the load is as sampled.

@@ -56,7 +56,7 @@ def read_trace(
     time_zone: str | None = None,
     **choices: Any,
 ) -> Conversion:
-    """Read a trace of any format as a workload, with counts of what was left out.
+    """Read a workload log or a Batsim workload as a workload, with counts of what was left out.
 
     That is a log in the Standard Workload Format, the accounting of Slurm (``sacct --parsable2`` or
     ``--json``) or PBS, or a Batsim workload (JSON), plain or gzip-compressed, recognised by
@@ -123,7 +123,7 @@ def _trace_in(
         given = ", ".join(choices) or ("accounting" if accounting else f"processors {processors}")
         raise InputError(
             f"{source}: is a Batsim workload of {workload.processors} processors, converted "
-            f"already; {given} can be chosen for a log only"
+            f"already; {given} can be chosen for a log only: leave it out"
         )
     return _report_unconverted(workload, first)
 
@@ -140,7 +140,8 @@ def read_partitions(
     time_zone: str | None = None,
     by: str = "binding",
 ) -> tuple[dict[str, Conversion], dict[str, int]]:
-    """Read the partitions of a trace that have many jobs; count the jobs of the others.
+    """Read each partition of a log that has many jobs as a workload of its own; return these, and
+    the numbers of jobs of the other partitions, by name.
 
     Those that share nodes are one pool, called ``a+b``: by the list of nodes, else by the nodes on
     which jobs ran. Slurm's accounting and tables tell them; every other trace is one without a
@@ -156,8 +157,8 @@ def read_partitions(
     if kind not in ("sacct", "json", "csv"):
         if kind != "pbs" and accounting is not None:
             raise InputError(
-                f"{source}: is no accounting; partitions, QOS, accounts, reservations and units "
-                "can be chosen of the accounting of Slurm or PBS only"
+                f"{source}: is no accounting; only in the accounting of Slurm or PBS can "
+                "partitions, QOS, accounts, reservations and units be chosen"
             )
         of_pbs = choices if kind == "pbs" else None
         trace = _trace_in(
@@ -187,9 +188,9 @@ def read_partitions(
         loaded = {name: log for name, log in parts.items() if name not in small}
         if processors is not None and len(loaded) > 1:
             raise InputError(
-                f"{source}: has jobs of several partitions ({', '.join(loaded)}), so "
-                f"processors {processors} could be of any; one partition (--partition), or "
-                "a list of nodes instead (--nodes), is expected"
+                f"{source}: has jobs of several partitions ({', '.join(loaded)}), and "
+                f"processors {processors} does not say whose size it is; choose one partition "
+                "(--partition), or give a list of nodes instead (--nodes)"
             )
         found_in = {name: convert_log(log, processors=processors) for name, log in loaded.items()}
         for name, trace in found_in.items() if processors is None else ():
@@ -213,23 +214,25 @@ def read_partitions(
 
 
 def _sizes(
-    trace: Conversion, steps: Sequence[tuple[float, int]], told: int
+    trace: Conversion, steps: Sequence[tuple[float, int]], listed: int
 ) -> list[tuple[float, int]]:
-    """Return (date, processors) of each change of a partition's size.
+    """Return (date, processors from then on) of each change of a partition's size; empty if it
+    hardly changes.
 
-    Its size is that of the nodes that are ``told``, if any are, else of the most that were there at
-    once; each is taken to have an equal part. One in a hundred may be a node that is seldom used.
+    ``steps`` are (date, nodes from then on). All processors belong to the nodes in the list of
+    nodes (``listed``), or without one, to the most that were there at once, in equal parts. One in
+    a hundred may be a node that is seldom used.
     """
     counts = [count for _, count in steps] or [0]
     if trace.calendar is None or max(counts) - min(counts) <= LEAST_SHARE * max(counts):
         return []
     size, start = trace.workload.processors, trace.calendar.unix_start
-    of_all = told or max(count for _, count in steps)
+    of_all = listed or max(count for _, count in steps)
     return [(date - start, max(round(size * count / of_all), 1)) for date, count in steps]
 
 
 def _small_partitions(parts: Mapping[str, Log]) -> dict[str, int]:
-    """Return the partitions with few jobs (never the largest one), and how many jobs they have."""
+    """Return how many jobs each partition with few jobs has; the largest is never among these."""
     jobs = {name: len(log.records) for name, log in parts.items()}
     least = max(LEAST_JOBS, LEAST_SHARE * sum(jobs.values()))
     largest = max(jobs, key=jobs.__getitem__, default="")
@@ -239,7 +242,10 @@ def _small_partitions(parts: Mapping[str, Log]) -> dict[str, int]:
 def read_log(
     path: Path, choices: Choices | None = None, kind: str = "", form: CsvForm | None = None
 ) -> Log:
-    """Read a log of any format; see :func:`log_in`."""
+    """Read a workload log (SWF, accounting of Slurm or PBS, table) from a file.
+
+    Arguments are those of :func:`log_in`.
+    """
     return log_in(read_stored(path, what="a workload log"), str(path), choices, kind, form)
 
 
@@ -278,8 +284,8 @@ def _rows_in(
         if name is None:
             known = ", ".join(profiles())
             raise InputError(
-                f"{source}: its columns are those of no published log ({known}); "
-                "`workload import --map` says what columns are"
+                f"{source}: its columns are those of no published log ({known}); say with "
+                "`workload import --map` what they mean"
             )
         form = profile(name)
     if form is not None:
@@ -305,7 +311,7 @@ def _log(rows: Rows, choices: Choices, kind: str, stored: Stored, source: str) -
 def _rows(
     stored: Stored, source: str, choices: Choices, kind: str, form: CsvForm | None = None
 ) -> Rows:
-    """Read the rows of jobs in accounting; an unfinished last line is left out and reported."""
+    """Read the rows of jobs in accounting; report a last line without line break."""
     rows = _rows_in(stored, source, choices, kind, form)
     content = stored.content
     if kind != "json" and not content.startswith(PARQUET) and not content.endswith(b"\n"):
@@ -315,7 +321,9 @@ def _rows(
 
 
 def _report_unconverted(workload: Workload, first: int | None) -> Conversion:
-    """Return the report of a workload that needs no conversion."""
+    """Describe a Batsim workload as if it had been converted; take only the ``first`` jobs, if
+    given.
+    """
     count = len(workload.jobs)
     if first is not None:
         workload = subset(workload, first=first)
@@ -337,7 +345,7 @@ def _report_unconverted(workload: Workload, first: int | None) -> Conversion:
 
 
 def _records(workload: Workload) -> Records:
-    """Return a workload's jobs as log records; -1 if unknown."""
+    """Convert a workload's jobs to log records, with -1 for what is not known."""
     columns = workload.columns
     records = np.empty(len(columns.ids), dtype=RECORD)
     for name in RECORD.names or ():

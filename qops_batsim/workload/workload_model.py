@@ -23,7 +23,7 @@ Profile = dict[str, Any]
 
 
 class Workload(msgspec.Struct):
-    """A table of jobs with the profiles they execute.
+    """A workload: its jobs, the profiles that they execute, and the size of the machine.
 
     Examples
     --------
@@ -49,7 +49,7 @@ class Workload(msgspec.Struct):
 
     @property
     def columns(self) -> JobColumns:
-        """The jobs in columns, as read or as they are now."""
+        """The jobs as columns of numbers, with all changes made to job objects."""
         if isinstance(self.jobs, JobTable):
             return self.jobs.columns
         return JobColumns.of(self.jobs, list(self.profiles))
@@ -67,7 +67,8 @@ class Workload(msgspec.Struct):
 
     @property
     def offered_load(self) -> float | None:
-        """Run time × processors of all jobs, over processors of the machine × submission period.
+        """Offered load: run time × processors, summed over jobs, over machine size × submission
+        period.
 
         None where the period is 0, or a job has another profile than a delay. O(jobs).
         """
@@ -80,7 +81,9 @@ class Workload(msgspec.Struct):
         return float(np.dot(delays, self.columns.processors)) / (self.processors * period)
 
     def check(self) -> None:
-        """Raise an InputError unless the jobs can be written; jobs read from a file always can."""
+        """Raise an InputError if a job made in memory has a value that a workload file may not
+        hold.
+        """
         if self.sha256 is None and not self.columns.are_usable:
             read_jobs([job.fields for job in self.jobs], self.profiles, self.source)
 
@@ -91,7 +94,7 @@ class Workload(msgspec.Struct):
         return "<br>".join(map(escape, self._facts()))
 
     def _facts(self) -> list[str]:
-        """Return the facts of the workload's short description (``repr``)."""
+        """Return the parts of ``repr``: jobs, processors, submission dates, source."""
         count = len(self.jobs)
         facts = [f"{count:,} job{'' if count == 1 else 's'} on {self.processors:,} processors"]
         if count:
@@ -101,21 +104,29 @@ class Workload(msgspec.Struct):
 
 
 def read_jobs(written: Sequence[Any], profiles: Mapping[str, Any], source: str) -> list[Job]:
-    """Make jobs from JSON objects; InputError if one is not usable."""
+    """Make jobs from their JSON objects, ``written``; InputError about the first that is not valid.
+
+    ``profiles`` are those that jobs may name, ``source`` is the file in messages.
+    """
     jobs = []
     seen: set[str] = set()
     for index, fields in enumerate(written):
         where = f"{source}: jobs[{index}]"
         if not isinstance(fields, dict):
-            raise InputError(f"{where}: {shown(fields)} is not a job; an object is expected")
+            raise InputError(
+                f"{where} is {shown(fields)}; an object with the fields of a job is expected"
+            )
         job = Job.from_fields(fields, where=where)
         jobs.append(job)
         if job.id in seen:
-            raise InputError(f"{source}: job id {shown(job.id)} is given twice; ids must differ")
+            raise InputError(
+                f"{source}: job id {shown(job.id)} is given twice; each job needs its own id"
+            )
         seen.add(job.id)
         if "!" in job.id:
             raise InputError(
-                f"{source}: job id {shown(job.id)} contains '!', which separates workload and job"
+                f"{source}: job id {shown(job.id)} contains '!', by which Batsim separates "
+                "the names of workload and job; an id without it is expected"
             )
         where = f"{source}: job {shown(job.id)}"
         for name in (job.id, job.profile):
@@ -123,24 +134,24 @@ def read_jobs(written: Sequence[Any], profiles: Mapping[str, Any], source: str) 
                 raise InputError(f"{where}: {shown(name)} {NO_NAME}")
         if job.profile not in profiles:
             name = shown(job.profile)
-            raise InputError(f"{where}: profile {name} is not among the profiles")
+            raise InputError(f"{where}: profile {name} is not among the profiles of the workload")
     return jobs
 
 
-def split_provenance(told: dict[str, Any], source: str) -> tuple[dict[str, Any], Calendar | None]:
-    """Return a file's provenance and, separately, its calendar."""
-    if "calendar" not in told:
-        return told, None
+def split_provenance(data: dict[str, Any], source: str) -> tuple[dict[str, Any], Calendar | None]:
+    """Split the object ``qops_batsim`` of a workload file into provenance and calendar."""
+    if "calendar" not in data:
+        return data, None
     where = f"{source}: field 'qops_batsim.calendar'"
     try:
-        calendar = msgspec.convert(told["calendar"], Calendar)
+        calendar = msgspec.convert(data["calendar"], Calendar)
     except msgspec.ValidationError:
         raise InputError(
-            f"{where} is {shown(told['calendar'])}; an object with unix_start, a number of seconds "
+            f"{where} is {shown(data['calendar'])}; an object with unix_start, a number of seconds "
             "since 1970, and time_zone, a name such as Europe/Stockholm, is expected"
         ) from None
     calendar.check(f"{where}: time_zone")
-    return {name: value for name, value in told.items() if name != "calendar"}, calendar
+    return {name: value for name, value in data.items() if name != "calendar"}, calendar
 
 
 def plain_number(value: float) -> float | int:
@@ -171,13 +182,16 @@ def check_share(share: float) -> None:
 
 
 def check_counts(skip: int, first: int | None) -> None:
-    """Raise :class:`~qops_batsim.errors.InputError` unless ``skip`` and ``first`` are counts."""
+    """Raise an InputError if ``skip`` (jobs to leave out) is negative, or ``first`` (jobs to take)
+    is not above 0.
+    """
     require(skip >= 0, "skip", skip, "a whole number from 0 up is expected")
     require(first is None or first > 0, "first", first, "a whole number above 0 is expected")
 
 
 def stretch_of(source: str, count: int, skip: int, first: int | None) -> slice:
-    """Return the slice of ``first`` jobs (None: all) that follow the ``skip`` first of ``count``.
+    """Return the slice of ``count`` jobs that leaves out the first ``skip`` and takes the next
+    ``first`` (None: all).
 
     Fewer than are asked for are an :class:`~qops_batsim.errors.InputError`: a shorter stretch is
     another experiment, and in a mean it would count as much as a whole one.
@@ -186,14 +200,16 @@ def stretch_of(source: str, count: int, skip: int, first: int | None) -> slice:
     if count - skip < (first or 1):
         asked = f"skip = {skip}" if first is None else f"skip = {skip}, first = {first}"
         raise InputError(
-            f"{source}: has {count} usable jobs, too few for window {{{asked}}}; a window of as "
-            "many jobs as are asked for, and of at least one, is expected"
+            f"{source}: has {count} usable jobs, too few for window {{{asked}}}; choose a smaller "
+            "skip or first, so that all jobs asked for, and at least one, are there"
         )
     return slice(skip, None if first is None else skip + first)
 
 
 def shortage_warning(found: int, asked: int | None, what: str) -> str:
-    """Return a warning if fewer jobs (``what``) were found than were asked for, else ""."""
+    """Return a warning if fewer jobs were ``found`` than ``asked`` for, else ""; ``what`` calls
+    them (``jobs``).
+    """
     if not asked or found >= asked:
         return ""
     return f"{asked:,} {what} were asked for, but there are only {found:,}"
@@ -231,7 +247,7 @@ class JobColumns(NamedTuple):
 
     @property
     def are_usable(self) -> bool:
-        """Whether all jobs have values that a workload file may hold; ``qos`` is not checked.
+        """Whether all jobs have values that a workload file may hold, not looking at ``qos``.
         O(jobs).
         """
         import numpy as np
@@ -251,12 +267,12 @@ class JobColumns(NamedTuple):
 
     @property
     def checkpoints(self) -> np.ndarray:
-        """Interval at which each job saves its work (s, float64), infinite if never. O(jobs)."""
+        """Interval of each job's checkpoints (seconds, float64), infinite without any. O(jobs)."""
         return self.asked("checkpoint")
 
     def asked(self, name: str) -> np.ndarray:
-        """Return each job's number in a field of ``qos`` (float64), infinite where missing.
-        O(jobs).
+        """Return what each job asks for in field ``name`` of ``qos`` (float64), infinite if
+        nothing. O(jobs).
         """
         import numpy as np
 
@@ -269,7 +285,9 @@ class JobColumns(NamedTuple):
 
     @classmethod
     def of(cls, jobs: Sequence[Job], profile_names: Sequence[str]) -> JobColumns:
-        """Return the columns of jobs. O(jobs)."""
+        """Make columns from job objects; profiles not in ``profile_names`` are added there.
+        O(jobs).
+        """
         import numpy as np
 
         count = len(jobs)
@@ -290,10 +308,10 @@ class JobColumns(NamedTuple):
 
 
 class WrittenJobs:
-    """The JSON text of a list of jobs, whose objects are parsed on demand.
+    """The JSON text of a list of jobs; the fields of a job are parsed when they are asked for.
 
-    ``is_changed`` tells that the jobs made of it may say something else by now, ``is_ours`` that
-    the list is written as this package writes it.
+    ``is_changed``: job objects made from the text may differ from it by now. ``is_ours``: the text
+    is laid out as this package writes it, a job on each line.
     """
 
     def __init__(
@@ -311,7 +329,9 @@ class WrittenJobs:
 
     @property
     def lines(self) -> str | None:
-        """The list's lines, one for each job; None if the text has another layout."""
+        """The jobs' JSON, a job on each line; None if it is laid out otherwise, or jobs were
+        changed.
+        """
         return self._content[1:-1].decode() if self._is_ours and not self.is_changed else None
 
     def fields_of(self, job_id: str) -> dict[str, Any]:
@@ -327,7 +347,9 @@ class WrittenJobs:
 
 
 class ReadJob(Job):
-    """A job of a table; changing it makes the table's columns invalid."""
+    """A job read from a file; a change to it is noted, so that the workload's columns are made
+    anew.
+    """
 
     __slots__ = ()
 
@@ -347,7 +369,7 @@ class ReadJob(Job):
 
 
 class JobTable(Sequence[Job]):
-    """A sequence of jobs stored in columns; each object is made on first access."""
+    """A sequence of jobs stored as columns; job objects are made when first asked for."""
 
     def __init__(self, columns: JobColumns, written: WrittenJobs) -> None:
         self._columns = columns
@@ -356,14 +378,16 @@ class JobTable(Sequence[Job]):
 
     @property
     def columns(self) -> JobColumns:
-        """The jobs in columns: as read, or recomputed if a job object may have changed."""
+        """The jobs as columns: as read, or made anew if a job object may have been changed."""
         if self._made is not None and self._written.is_changed:
             return JobColumns.of(self._made, self._columns.profile_names)
         return self._columns
 
     @property
     def written(self) -> str | None:
-        """The jobs as lines of a file; None once a job object that may change exists."""
+        """The jobs as lines of a workload file; None once job objects were made, which may be
+        changed.
+        """
         return None if self._made is not None else self._written.lines
 
     def __getstate__(self) -> dict[str, Any]:

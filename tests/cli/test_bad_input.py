@@ -126,7 +126,7 @@ def test_a_wrong_scheduler_or_option(
         ("damaged.json.gz", "damaged.json.gz: damaged gzip file"),
         ("empty.json", "empty.json: line 1, column 1: not JSON"),
         ("half.json", "half.json: line 1, column"),
-        ("log.swf", "log.swf log.json` makes of it"),
+        ("log.swf", "log.swf log.json` converts this log to one"),
         ("deep.json", "deep.json: JSON nested too deeply"),
         ("brackets.json", "brackets.json: 500000 times '[' in 500000 letters"),
         ("twins.json", "twins.json: field 'nb_res' is given twice"),

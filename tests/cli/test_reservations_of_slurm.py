@@ -145,7 +145,7 @@ def test_gpus_need_their_numbers(cli: Cli, tmp_path: Path) -> None:
     arguments = ["workload", "import", jobs, out, "--reservations", listed, "--by", "gpus"]
     result = cli(*arguments)
     assert result.exit_code == 2
-    assert "line 1: TRES does not tell how many gpus reservation 'long' has" in result.err
+    assert "line 1: TRES does not tell how many gpus reservation 'long' takes" in result.err
     assert not out.exists()
     nodes = tmp_path / "nodes.txt"
     nodes.write_text("PARTITION|NODES|CPUS|GRES\nmain|8|4|gpu:1\n")

@@ -182,11 +182,11 @@ def test_import_of_csv_with_seconds_from_0_and_spaces(cli: Cli, tmp_path: Path) 
         (["--map", "id=job,submit=created,run_time=x"], "no column of processors is given"),
         (
             ["--map", "id=job,submit=created,run_time=x,processors=cores"],
-            "jobs.csv: no column 'x' (of run_time)",
+            "jobs.csv: the header has no column 'x', mapped to run_time",
         ),
         (
             ["--map", "id=job,submit=created,run_time=minutes,processors=twice"],
-            "jobs.csv: several columns are called 'twice' (of processors); one is expected",
+            "jobs.csv: several columns are called 'twice', mapped to processors; one is",
         ),
         (
             ["--map", "id=job,submit=created,run_time=minutes,processors=cores"],
@@ -235,7 +235,7 @@ def test_a_run_of_accounting_names_what_converts_it(cli: Cli, tmp_path: Path, te
     path.write_text(text)
     result = cli("run", "easy", "-w", path, "-o", tmp_path / "out")
     assert result.exit_code == 2
-    assert f"`qops-batsim workload import {path} march.json` makes of it" in result.err
+    assert f"`qops-batsim workload import {path} march.json` converts this log to one" in result.err
 
 
 PAGE = Path(__file__).resolve().parent.parent.parent / "docs" / "workloads.md"

@@ -99,7 +99,7 @@ def test_an_undefined_load_is_told(cli: Cli, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("scale", "IN", "OUT", "--load", "0.5"), "load is 0.5; by duplication"),
+        (("scale", "IN", "OUT", "--load", "0.5"), "load is 0.5; with method duplication"),
         (("scale", "IN", "OUT", "--method", "x"), "method is 'x' (known: duplication, expansion)"),
         (
             ("scale", "IN", "OUT", "--skip", "1000"),
@@ -234,7 +234,7 @@ def test_what_easy_meets_by_construction_is_told(cli: Cli, tmp_path: Path) -> No
         (("--by", "need", "--mix", "slack=0.5"), "add up to 0.5; shares that add up to 1"),
         (("--by", "need", "--factors", "3"), "--factors: '3' is not accepted; UP_TO:MEDIAN:SPR"),
         (("--by", "need", "--factors", "x:1:1,1:1"), "--factors"),
-        (("--by", "need", "--factors", "1h:1:1"), "up to 3600 s; ascending times, and a last"),
+        (("--by", "need", "--factors", "1h:1:1"), "up to 3600 s; ascending times above 0, and"),
         (
             ("--by", "need", "--at", "25:00"),
             "--at: '25:00' is not accepted; a time of day as 9:00 is",

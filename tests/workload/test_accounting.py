@@ -233,7 +233,10 @@ def test_sizes_by_nodes_and_the_machine(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("JobID|Submit\n", "no column State and no Start and no ElapsedRaw or Elapsed or End and"),
+        (
+            "JobID|Submit\n",
+            "no column State and no column Start and no column ElapsedRaw or Elapsed or",
+        ),
         (f"{HEAD}\n", "holds no record; a log with at least one job is expected"),
         (f"{HEAD}\n{ROW.replace('COMPLETED', 'PENDING')}\n", r"no record \(1 with state PENDING"),
         (

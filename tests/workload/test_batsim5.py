@@ -129,7 +129,7 @@ def test_profiles_without_counterpart_are_refused() -> None:
             "profiles": {"a": {"type": "send", "msg": ""}},
         }
     )
-    with pytest.raises(InputError, match="type is 'send', for which Batsim 5 has nothing"):
+    with pytest.raises(InputError, match="type is 'send', for which Batsim 5 has no type"):
         format_batsim5(parse_workload(text, source="w.json"))
 
 

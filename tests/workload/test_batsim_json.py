@@ -114,14 +114,15 @@ def test_a_wrong_job_is_named_by_position_and_id() -> None:
     assert refusal(text_of(jobs=[JOB, second])).startswith(
         "jobs[1] (job 'b'): field 'res' is 'x'; a whole number"
     )
-    assert refusal(text_of(jobs=[JOB, 5])).startswith("jobs[1]: 5 is not a job")
+    assert refusal(text_of(jobs=[JOB, 5])).startswith("jobs[1] is 5; an object with the fields")
     assert refusal(with_job(qos={"deadline": "x"})).startswith("jobs[0] (job '1'): field 'qos'")
 
 
 @pytest.mark.parametrize("ids", [("a", "a"), (1, 1), (1, "1"), ("1", 1)])
 def test_job_ids_differ(ids: tuple[Any, Any]) -> None:
     jobs = [JOB | {"id": each} for each in ids]
-    assert refusal(text_of(jobs=jobs)) == f"job id '{ids[0]}' is given twice; ids must differ"
+    expected = f"job id '{ids[0]}' is given twice; each job needs its own id"
+    assert refusal(text_of(jobs=jobs)) == expected
 
 
 def test_a_job_id_holds_no_exclamation_mark() -> None:
@@ -129,7 +130,8 @@ def test_a_job_id_holds_no_exclamation_mark() -> None:
 
 
 def test_an_unknown_profile_is_named_with_its_job() -> None:
-    assert refusal(with_job(profile="e")) == "job '1': profile 'e' is not among the profiles"
+    expected = "job '1': profile 'e' is not among the profiles of the workload"
+    assert refusal(with_job(profile="e")) == expected
 
 
 @pytest.mark.parametrize(
@@ -230,8 +232,8 @@ def test_nesting_near_the_limit_gives_a_workload_or_one_line(depth: int) -> None
         ("\n\n  nb_res: 4", "line 3, column 3: not JSON"),
         (text_of()[:-10], "line 1, column"),
         (text_of() + "}", "line 1, column"),
-        ("[]", "a JSON object with nb_res, jobs and profiles is expected"),
-        ("null", "a JSON object with nb_res, jobs and profiles is expected"),
+        ("[]", "the JSON is no object; an object with nb_res, jobs and profiles is expected"),
+        ("null", "the JSON is no object; an object with nb_res, jobs and profiles is expected"),
         ("; Version: 2.2\n1 0 -1 100", "line 1, column 1: not JSON"),
     ],
 )
@@ -434,7 +436,9 @@ def test_reading_what_was_written_gives_the_same(data: dict[str, Any]) -> None:
 @pytest.mark.parametrize("what", ["[],", "{},", '{"a":[]},'])
 def test_what_would_take_far_more_memory_than_it_has_letters_is_refused(what: str) -> None:
     content = what * 200_000
-    assert "letters; a Batsim workload is expected" in refusal(f'{{"jobs": [{content}0]}}')
+    assert "letters, more than a Batsim workload has; a Batsim" in refusal(
+        f'{{"jobs": [{content}0]}}'
+    )
 
 
 @pytest.mark.parametrize(

@@ -219,7 +219,10 @@ def test_modal_estimates_are_few_popular_values() -> None:
         ({"model": "predicted", "margin": 0.0}, "margin is 0; a number above 0 is accepted"),
         ({"model": "users", "margin": 2.0}, "model is 'users'; margin is for predicted or error"),
         ({"model": "predicted", "risk": 1.0}, "risk is 1; a share above 0 and below 1"),
-        ({"model": "predicted", "risk": 0.1, "margin": 2.0}, "margin is 2; with a risk"),
+        (
+            {"model": "predicted", "risk": 0.1, "margin": 2.0},
+            "margin is 2, and risk is 0.1; with a risk",
+        ),
         ({"model": "error", "spread": -1.0}, "spread is -1; a number from 0 to 10"),
     ],
 )
@@ -244,10 +247,10 @@ def test_a_workload_that_lacks_what_is_needed_is_told() -> None:
         with_estimates(users, EstimateChoices(model="predicted"))
     with pytest.raises(InputError, match="no job has a walltime; model modal expects some"):
         with_estimates(exact_estimates(users), EstimateChoices(model="modal"))
-    with pytest.raises(InputError, match="job '2' of test is not among the jobs"):
+    with pytest.raises(InputError, match="job '2' of test is missing; a workload of the same jobs"):
         with_estimates(base, EstimateChoices(model="users"), requests=users)
     (job,) = users.jobs
     wide = Job.from_fields({**job.fields, "res": 2}, where="test")
     other = Workload(jobs=[wide], profiles=users.profiles, processors=4, source="other")
-    with pytest.raises(InputError, match="other: job '1' asks for 2 processors, and for 1 in test"):
+    with pytest.raises(InputError, match="other: job '1' asks for 2 processors, but for 1 in test"):
         with_estimates(users, EstimateChoices(model="users"), requests=other)

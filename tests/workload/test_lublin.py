@@ -162,5 +162,5 @@ def test_longer_sample_begins_with_the_shorter() -> None:
 def test_negative_seed_and_period_of_one_job_are_refused() -> None:
     with pytest.raises(InputError, match="seed is -1; a whole number from 0 up is accepted"):
         random_stream(-1, 0)
-    with pytest.raises(InputError, match="at least 2 jobs are needed"):
+    with pytest.raises(InputError, match="at least 2 jobs are expected"):
         sample_submissions(BATCH, 1, 1, period=100.0)

@@ -285,7 +285,7 @@ def test_what_matters_is_recorded() -> None:
         ({"mix": NeedMix(factor=1.5, slack=-0.5)}, "mix: factor is 1.5; a number from 0 to 1"),
         ({"mix": NeedMix(factor=float("nan"))}, "mix: factor is nan"),
         ({"factors": ()}, "factors: the classes are for jobs up to none; ascending times"),
-        ({"factors": (FactorClass(60, 1, 1),)}, "for jobs up to 60 s; ascending times, and a last"),
+        ({"factors": (FactorClass(60, 1, 1),)}, "for jobs up to 60 s; ascending times above 0"),
         (
             {"factors": (FactorClass(60, 1, 1), FactorClass(50, 1, 1), FactorClass(None, 1, 1))},
             "up to 60 s, 50 s, all others; ascending",

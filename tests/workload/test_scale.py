@@ -154,11 +154,11 @@ def test_every_parameter_is_recorded() -> None:
 @pytest.mark.parametrize(
     ("load", "options", "message"),
     [
-        (0.9, {}, "load is 0.9; by duplication, a number from 1 to 100"),
+        (0.9, {}, "load is 0.9; with method duplication, a number from 1 to 100"),
         (float("nan"), {}, "load is nan"),
-        (0, {"method": "expansion"}, "load is 0; by expansion, a number from 0.01 to 100"),
+        (0, {"method": "expansion"}, "load is 0; with method expansion, a number from 0.01 to 100"),
         (1.2, {"method": "duplicate"}, "method is 'duplicate'; did you mean 'duplication'?"),
-        (1.2, {"method": "expansion", "same_time": True}, "only duplicates can be"),
+        (1.2, {"method": "expansion", "same_time": True}, "it is for method duplication"),
         (1.2, {"seed": -1}, "seed is -1; a whole number from 0 up"),
     ],
 )
@@ -169,7 +169,7 @@ def test_wrong_parameters_are_told(load: float, options: dict[str, Any], message
 
 def test_a_scaled_workload_is_not_scaled_again() -> None:
     scaled = scale_load(TRACE, 1.1)
-    with pytest.raises(InputError, match="is a duplicate of '[0-9]+'; a workload whose load"):
+    with pytest.raises(InputError, match="is a duplicate of '[0-9]+'; scale the original"):
         scale_load(scaled, 1.1)
     assert len(scale_load(scaled, 2, method="expansion").jobs) == 55
 

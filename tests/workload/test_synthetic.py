@@ -147,7 +147,7 @@ def test_tiny_workload_by_hand() -> None:
         ({"processors": 0}, "processors is 0; a whole number from 1 to"),
         ({"load": -0.5}, "load is -0.5; a number from 0.001 to 1000"),
         ({"load": math.nan}, "load is nan"),
-        ({"jobs": 1, "load": 0.5}, "at least 2 jobs are needed"),
+        ({"jobs": 1, "load": 0.5}, "at least 2 jobs are expected"),
         ({"seed": -3}, "seed is -3; a whole number from 0 up"),
         ({"deadlines": DeadlineRule(share=1.5)}, "deadline share is 1.5; a number from 0 to 1"),
         ({"deadlines": DeadlineRule(share=0.5, stretch=(0.5, 2.0))}, "stretch is 0.5 to 2;"),

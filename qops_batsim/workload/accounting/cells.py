@@ -64,7 +64,7 @@ def is_none(text: str) -> bool:
 
 
 def special_number(text: str) -> float | None:
-    """Return the infinity or NaN that a text stands for; None for all other texts.
+    """Return infinity for Slurm's numbers for "no limit", NaN for "not set", None for other texts.
 
     >>> special_number("4294967295"), special_number("4294967294.0"), special_number("60")
     (inf, nan, None)
@@ -74,7 +74,7 @@ def special_number(text: str) -> float | None:
 
 
 def read_count(text: str) -> float | None:
-    """Return a number of processors; NaN if unknown, None if the text is not a count.
+    """Read a cell with a number of processors: NaN if unknown, None if it is no whole number.
 
     >>> read_count("16"), read_count("x")
     (16.0, None)
@@ -87,7 +87,8 @@ def read_count(text: str) -> float | None:
 
 
 def read_duration(text: str, unit: float = 1.0) -> float | None:
-    """Return a duration in seconds; infinite without limit, NaN if unknown.
+    """Read a cell with a duration, in seconds: infinite for "no limit", NaN if unknown, None if it
+    is no duration. Plain numbers are multiples of ``unit`` (seconds).
 
     >>> [read_duration(text, 60) for text in ("90", "30:00", "2-01:00:00", "1-2", "UNLIMITED")]
     [5400.0, 1800.0, 176400.0, 93600.0, inf]
@@ -119,7 +120,9 @@ def read_duration(text: str, unit: float = 1.0) -> float | None:
 
 
 def read_date(cell: str, form: str | None) -> tuple[float, bool] | None:
-    """Return (seconds since 1970, whether the time is local); None if the text is no date."""
+    """Read a cell with a date: (seconds since 1970, whether it is in local time), NaN seconds if
+    unknown, None if it is no date. ``form`` is as for ``strptime``, None for ISO 8601.
+    """
     text = cell.strip()
     if is_none(text) or special_number(text) is not None or text.startswith(_NO_DATE):
         return math.nan, False
@@ -141,7 +144,7 @@ def read_date(cell: str, form: str | None) -> tuple[float, bool] | None:
 
 @dataclass
 class Dates:
-    """Dates in seconds since 1970 (UTC).
+    """A column of dates (seconds since 1970, UTC), with what a change of the clock leaves open.
 
     Where the clock was put back, an hour has two meanings: ``values`` are the first, and
     ``later`` says how many seconds after it the second is. ``missing`` are dates in an hour that
@@ -217,7 +220,7 @@ class TextTable:
         return len(self.lines)
 
     def keep(self, rows: Booleans) -> None:
-        """Keep these rows and drop all others."""
+        """Drop the rows of the table for which the mask ``rows`` is false."""
         self._frame = self._frame.filter(rows)
         self.lines = self.lines[rows]
 
@@ -226,11 +229,13 @@ class TextTable:
         return self._frame.to_series(self.header[name])
 
     def words(self, name: str) -> Words:
-        """Return a column that has few different texts as :class:`~qops_batsim.tables.Words`."""
+        """Return a column as its different texts, and which of them each row has."""
         return _words(self.column(name))
 
     def refuse(self, wrong: Booleans, name: str, accepted: str) -> None:
-        """Raise an InputError if any of these rows has a cell that is not accepted."""
+        """Raise an InputError about the cells of column ``name`` in the rows that are ``wrong``, if
+        any; the message says what is ``accepted``.
+        """
         if wrong.any():
             cell = self.column(name)[int(wrong.argmax())]
             problem = f"{name} is {shown(cell)}; {accepted} is expected"
@@ -238,7 +243,9 @@ class TextTable:
             refuse_lines(self.source, found, self.place)
 
     def numbers(self, name: str, read: Callable[[str], float | None], accepted: str) -> Floats:
-        """Return a column as numbers."""
+        """Return a column as numbers, each made by ``read``; where that returns None, raise an
+        InputError that says what is ``accepted``.
+        """
         column = self.words(name)
         meanings = [read(word) for word in column.words]
         none = np.array([each is None for each in meanings], np.bool_)
@@ -297,7 +304,9 @@ def _words(series: pl.Series) -> Words:
 
 
 def _iso_seconds(cells: pl.Series) -> Floats:
-    """Return the local seconds of ``YYYY-MM-DDThh:mm:ss`` cells, NaN for all others."""
+    """Convert cells such as ``2024-01-31T08:00:00`` to seconds since 1970 by the local clock; NaN
+    for cells of another form.
+    """
     import polars as pl
 
     text = pl.col("text")
@@ -317,7 +326,10 @@ def read_cells(
     texts: Sequence[str] = (),
     forms: Mapping[str, str] = {},
 ) -> TextTable:
-    """Read a table with a header; O(bytes).
+    """Read a text table whose first line is a header; O(bytes).
+
+    ``source`` names the file in messages, ``what`` the format that is expected. Cells may be
+    ``quoted``, as in CSV.
 
     Lines that repeat the header are passed over, as files that were joined have them. Columns in
     ``texts`` (in lower case) may hold the delimiter itself and line breaks, if others have
@@ -332,7 +344,10 @@ def read_cells(
         found = f"{len(row)} cells ({shown(delimiter.join(row))})"
         malformed.append(Malformed(line, f"{found}, the header has {expected}"))
         if len(malformed) > MAX_ODD_LINES:
-            raise InputError(f"{source}: more than {MAX_ODD_LINES} lines are no records")
+            raise InputError(
+                f"{source}: more than {MAX_ODD_LINES} lines have another number of cells than the "
+                f"header ({expected}); {what} is expected"
+            )
 
     joined: list[int] = []
     if quoted and b'"' in content:
@@ -370,8 +385,8 @@ def _split(
     forms: Mapping[str, str],
     refuse: _Refuse,
 ) -> tuple[_Cells, list[int]]:
-    """Split a table without quotes into cells; return also which lines were joined to the row
-    before.
+    """Split a table without quotes into cells; also return the lines (from 0) that were found to be
+    part of an earlier row.
 
     Where columns are in ``texts``, lines that are no rows may be parts of these.
     """
@@ -413,7 +428,7 @@ def _split(
 
 
 class _BrokenRows:
-    """Rows broken by delimiters or line breaks in users' texts, and their repair.
+    """Repairs rows whose comments or commands hold the delimiter or line breaks.
 
     A row begins with its job; it goes on until the cells that are no text have their forms. What
     begins as a row does is no text: where it could be either, nothing is joined.
@@ -491,12 +506,16 @@ class _BrokenRows:
         return done == len(self.rows) or job >= before
 
     def _begins(self, line: str) -> bool:
-        """Return whether a line begins a row: with a job id and the next cell, or all cells."""
+        """Return whether a line begins a row: it has a job id, followed by a cell of the right
+        form.
+        """
         form = self.whole if line.count(self.delimiter) == self.size - 1 else self.begin
         return form.match(line) is not None
 
     def _row(self, place: int, odd: Booleans) -> tuple[str, int]:
-        """Return the row that begins at a line, and the line after it; empty if there is none."""
+        """Return the row that begins at line ``place`` (from 0), and the number of the line after
+        that row; ("", 0) if no whole row begins there. ``odd`` lines may be parts of it.
+        """
         text = self.rows[place]
         for end in range(place + 1, min(place + _MOST_LINES, len(self.rows)) + 1):
             count = text.count(self.delimiter) - self.size + 1
@@ -518,7 +537,7 @@ class _BrokenRows:
 
 
 def _split_quoted(text: str, delimiter: str, refuse: _Refuse, where: tuple[str, str]) -> _Cells:
-    """Return the cells of the rows of a table in which some are quoted."""
+    """Split a CSV table in which some cells are quoted; ``where`` is the file's name and format."""
     import polars as pl
 
     reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter)
@@ -533,8 +552,8 @@ def _split_quoted(text: str, delimiter: str, refuse: _Refuse, where: tuple[str, 
             parts = [part for cell in row for part in cell.split("\n")[1:]]
             if rows and any(part.count(delimiter) >= len(row) - 1 for part in parts):
                 raise InputError(
-                    f"{where[0]}: line {reader.line_num}: a cell holds lines that look like rows; "
-                    "a quotation mark that is closed is expected"
+                    f"{where[0]}: line {reader.line_num}: a quoted cell holds lines that look like "
+                    "rows; close the quotation mark that begins it"
                 )
             rows.append([cell.replace("\n", " ") for cell in row])
             lines.append(reader.line_num)

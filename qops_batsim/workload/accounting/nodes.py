@@ -44,7 +44,7 @@ class NodeSizes(dict[str, dict[str, int]]):
         super().__init__({name: self.together([name]) for name in self._nodes})
 
     def together(self, partitions: Iterable[str]) -> dict[str, int]:
-        """Return the total size of some partitions, shared nodes counted once."""
+        """Return the cores, nodes and GPUs of these partitions in all; shared nodes count once."""
         none: Counter[Node] = Counter()
         rows = reduce(or_, (self._nodes.get(name, none) for name in partitions), none).items()
         return {
@@ -59,7 +59,7 @@ class NodeSizes(dict[str, dict[str, int]]):
 
     @property
     def spans(self) -> dict[str, dict[Node, Span]]:
-        """Return each partition's nodes, all with the same span of time (as if always present)."""
+        """The nodes of each partition, all present at the same time, as :func:`pools_of` takes."""
         return {name: dict.fromkeys(nodes, (0.0, 1.0)) for name, nodes in self._nodes.items()}
 
     def refuse_cut(self, partitions: Iterable[str], *, alike: bool = False) -> None:
@@ -72,16 +72,16 @@ class NodeSizes(dict[str, dict[str, int]]):
         for pool in pools_of(self.spans):
             if chosen.intersection(pool) and not chosen.issuperset(pool):
                 raise InputError(
-                    f"partitions {', '.join(pool)} share nodes, so that the jobs of one "
-                    "take nodes of the others; all these partitions are expected with "
-                    f"{', '.join(sorted(chosen))}"
+                    f"partitions {', '.join(pool)} share nodes, so that the jobs of one take "
+                    f"nodes of the others, but only these are chosen: "
+                    f"{', '.join(sorted(chosen.intersection(pool)))}; choose all (--partition)"
                 )
         kinds = {frozenset(self._nodes.get(name, {}).items()) for name in chosen}
         if alike and (len(kinds) != 1 or frozenset() in kinds):
             told = ", ".join(f"{n}: {self.together([n])['nodes']} nodes" for n in sorted(chosen))
             raise InputError(
-                f"the partitions are not one pool ({told}); one partition, or several that have "
-                "the same nodes, are expected (--partition)"
+                f"the partitions are not one pool ({told}); choose one partition that has nodes, "
+                "or several that have the same nodes (--partition)"
             )
 
 
@@ -118,12 +118,12 @@ def gpus_of(gres: str) -> int:
 
 
 def read_nodes(path: str | Path) -> NodeSizes:
-    """Read the nodes of each partition; a node may be in several."""
+    """Read a list of nodes (``scontrol show node``, or ``sinfo``) into sizes of partitions."""
     return nodes_of(read_text(path, what="a list of nodes", max_bytes=_MOST_BYTES), str(path))
 
 
 def nodes_of(text: str, path: str) -> NodeSizes:
-    """Parse the nodes of each partition; errors name ``path``."""
+    """Parse a list of nodes as :func:`read_nodes` does; messages name ``path``."""
     try:
         nodes = [
             (partition, (name, cores, gpus_of(gres)))
@@ -215,14 +215,14 @@ def _range(text: str) -> list[str]:
 
 
 def extend_spans(seen: dict[str, Span], spans: Mapping[str, Span]) -> None:
-    """Extend each node's span (first and last date) by the spans in other records."""
+    """Extend the first and last dates of the nodes in ``seen``, in place, to include ``spans``."""
     for name, (first, last) in spans.items():
         old = seen.get(name, (first, last))
         seen[name] = min(old[0], first), max(old[1], last)
 
 
 def nodes_over_time(spans: Iterable[Mapping[str, Span]]) -> list[tuple[float, int]]:
-    """Return the number of nodes over time from the spans of each partition's nodes.
+    """Return (date, number of nodes from that date on) from when each partition had which nodes.
 
     A node is there from the first job on it to the last. One whose first or last is less than
     :data:`UNSEEN` from the beginning or end of all was there then, too. Nothing without any node.

@@ -127,7 +127,9 @@ def _rows_of(jobs: Mapping[str, _PbsJob], by: str) -> Rows:
 
 
 def _stretches(job: _PbsJob, limit: float) -> list[tuple[str, float, float, float, int]]:
-    """Return (state, start, end, run time, line) of each run of a job; one run if only its end."""
+    """Return (state, start, end, run time, line) of each run of a job, NaN where unknown; a job
+    that never ran has one row. ``limit`` is the walltime (seconds).
+    """
     found: list[tuple[str, float, float, float, int]] = []
     start, deleted, begin_line = math.nan, False, job.line
     for kind, date, line, fields in job.happened:
@@ -185,7 +187,6 @@ def _cores(fields: Mapping[str, str]) -> float:
 
 
 def _nodes(fields: Mapping[str, str]) -> float:
-    """Return the nodes of a job."""
     for key in ("unique_node_count", "Resource_List.nodect"):
         if _number(fields.get(key)) > 0:
             return _number(fields.get(key))
@@ -196,7 +197,7 @@ def _nodes(fields: Mapping[str, str]) -> float:
 
 
 def _gpus(fields: Mapping[str, str]) -> float:
-    """Return the GPUs of a job."""
+    """Return the GPUs that a job requested; NaN if its record names none."""
     if _number(fields.get("Resource_List.ngpus")) > 0:
         return _number(fields.get("Resource_List.ngpus"))
     for key, each in (("Resource_List.select", "ngpus"), ("Resource_List.nodes", "gpus")):
@@ -220,7 +221,9 @@ def _slots(text: str) -> int:
 
 
 def _chunks(text: str, each: str, default: int = 1) -> list[tuple[int, int]]:
-    """Return (count, size) of each part of a resource request such as ``2:ppn=8+1:ncpus=4``."""
+    """Return (count, size) of each part of a request such as ``2:ppn=8+1:ppn=4``: the size is the
+    number behind ``each`` (``ppn``), or the default.
+    """
     found = []
     for part in filter(None, text.split("+")):
         count = re.match(r"(\d{1,6})(?::|$)", part)

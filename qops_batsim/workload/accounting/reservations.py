@@ -45,7 +45,9 @@ _COUNTED = {"cores": ("cpu", "CoreCnt"), "nodes": ("node", "NodeCnt"), "gpus": (
 
 
 class Reservation(msgspec.Struct, frozen=True):
-    """A reservation: dates in seconds since 1970, ``amounts`` by unit where reported."""
+    """One of Slurm's reservations: dates in seconds since 1970; ``amounts`` are the cores, nodes
+    and GPUs that it takes, by name, as far as they are reported.
+    """
 
     where: str
     name: str
@@ -56,7 +58,9 @@ class Reservation(msgspec.Struct, frozen=True):
     amounts: Mapping[str, float]
 
     def times(self, until: float, zone: ZoneInfo) -> list[tuple[float, float]]:
-        """Return the (start, end) of all repetitions before a date, at the same time of day."""
+        """Return (start, end) of every repetition that begins before ``until`` (seconds since
+        1970), at the same time of day in the ``zone``.
+        """
         flag = next((each for each in _REPEATED if each in self.flags), None)
         if flag is None:
             return [(self.start, self.end)]
@@ -69,7 +73,9 @@ class Reservation(msgspec.Struct, frozen=True):
 
 
 class Window(NamedTuple):
-    """Hosts (bits) that are reserved from one date to another (seconds of a workload)."""
+    """A reservation in a workload: from ``start`` to ``end`` (seconds of the workload) no job may
+    use the ``hosts``, bit k of which stands for host k.
+    """
 
     name: str
     hosts: int
@@ -78,7 +84,9 @@ class Window(NamedTuple):
 
 
 def read_reservations(path: str | Path, choices: Choices) -> list[Reservation]:
-    """Read reservations; of several records with the same begin, the last one counts."""
+    """Read a list of Slurm's reservations (``scontrol``, ``sacctmgr``); of records with the same
+    name and start, the last counts.
+    """
     lines = read_text(path, what="a list of reservations").splitlines()
     is_table = not any("ReservationName=" in each for each in lines)
     header = next((each.split("|") for each in lines if is_table and "|" in each), [])
@@ -131,7 +139,8 @@ def _reservation(where: str, fields: Mapping[str, str], choices: Choices) -> Res
 def windows_of(
     reservations: Iterable[Reservation], trace: Conversion, choices: Choices
 ) -> tuple[list[Window], Counter[str]]:
-    """Return the windows of reservations by start; count those left out, by reason.
+    """Convert reservations to windows in a workload, by start; also count those left out, by
+    reason.
 
     They lie between the first submission and the last end of the log's jobs, on the hosts of the
     highest numbers that are not away for another: maintenance is placed first, then what lasts
@@ -140,7 +149,8 @@ def windows_of(
     records, calendar, of_jobs = trace.records, trace.calendar, trace.workload.calendar
     if calendar is None or of_jobs is None:
         raise InputError(
-            f"{trace.workload.source}: does not tell dates; a log with dates is expected"
+            f"{trace.workload.source}: the log does not say which dates its seconds are, so "
+            "reservations have no place in it; a log with dates is expected"
         )
     ends = records["submit_time"] + np.maximum(records["wait_time"], 0) + records["run_time"]
     begin, last = (calendar.unix_start + each for each in (trace.first_submission, ends.max()))
@@ -179,7 +189,7 @@ def windows_of(
 
 
 def _hosts(reservation: Reservation, choices: Choices, size: int) -> int:
-    """Return how many hosts of a machine of a given size a reservation takes."""
+    """Return how many hosts of a machine of ``size`` hosts a reservation takes."""
     amounts, unit = reservation.amounts, choices.unit
     if "ALL_NODES" in reservation.flags:
         return size
@@ -192,8 +202,7 @@ def _hosts(reservation: Reservation, choices: Choices, size: int) -> int:
         if not all_known:
             raise InputError(
                 f"{reservation.where}: TRES does not tell how many {unit} reservation "
-                f"{shown(reservation.name)} has; their number, or a list of nodes "
-                "(--nodes), are expected"
+                f"{shown(reservation.name)} takes; give them in TRES, or a list of nodes (--nodes)"
             )
         amount *= total / all_known
     return min(math.ceil(amount), size)
@@ -204,7 +213,9 @@ _Placed = tuple[float, float, int]
 
 
 def _parts(start: float, end: float, hosts: int, others: list[_Placed], size: int) -> list[_Placed]:
-    """Return a window's hosts, in parts where other windows leave it too few hosts."""
+    """Place a window on the highest free hosts; where other windows leave too few, return it in
+    parts, each with what is free then.
+    """
     beside = [each for each in others if each[0] < end and each[1] > start]
     cuts = {date for each in beside for date in each[:2] if start < date < end}
     enough = _free(beside, size).bit_count() >= hosts

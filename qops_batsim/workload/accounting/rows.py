@@ -44,7 +44,11 @@ from qops_batsim.workload.log_records import (
     RepairCount,
 )
 
-_MEASURED = ("submitted", "started", "ended", "run_times", "limits")
+_CALLED = {"submitted": "submission", "started": "start", "ended": "end"} | {
+    "run_times": "run time", "limits": "walltime", "processors": "number of processors"
+}  # fmt: skip
+"""Names of columns in messages."""
+_MEASURED = tuple(_CALLED)[:-1]
 _RECENT = 3.2e8
 """A date of 1980 (seconds): only logs whose seconds have no dates have all before it."""
 
@@ -98,13 +102,17 @@ _SHORT = {
 
 
 def state_reader(site: Mapping[str, str]) -> Callable[[str], str]:
-    """Return a function from a word to a job state, also for a site's own words; "" if unknown."""
+    """Return a function that maps a word to one of Slurm's job states, "" if unknown; ``site``
+    gives the states of the site's own words.
+    """
     known = _SHORT | {word.strip().upper(): state for word, state in site.items()}
     return cache(partial(_state, known=known))
 
 
 def _state(word: str, known: Mapping[str, str]) -> str:
-    """Return the state that a word means (``CANCELLED by 1000``, ``OUT_OF_ME+``), else ""."""
+    """Return the job state that a word means (``CANCELLED by 1000``, ``OUT_OF_ME+``), "" if none;
+    ``known`` gives the states of further words.
+    """
     plain = word.strip().upper()
     if plain in known:
         return known[plain]
@@ -122,23 +130,26 @@ def _state(word: str, known: Mapping[str, str]) -> str:
 STATES_EXPECTED = f"a state of Slurm ({', '.join(STATES)}), or a word that --state-name explains,"
 
 
-def elsewhere(what: str, told: str, wanted: Sequence[str]) -> str:
-    """Return why a job is outside the chosen partitions, QOS or accounts; "" if inside.
+def elsewhere(what: str, name: str, wanted: Sequence[str]) -> str:
+    """Return why a job is not among those chosen by partition, QOS, account or reservation; "" if
+    it is.
 
-    ``told`` is its ``partition``, ``QOS``, ``account`` or ``reservation``, or the partitions in any
-    of which it may start (``a,b``). Nothing wanted means every job, but none inside a reservation;
-    of reservations, ``all`` means every job as well.
+    ``what`` is one of these four, ``name`` the job's (or several partitions in any of which it may
+    start: ``a,b``), ``wanted`` the chosen names. Nothing wanted means every job, but none inside a
+    reservation; of reservations, ``all`` means every job as well.
     """
     if what == "reservation" and not wanted:
-        return "inside a reservation (--reservation takes them)" if told else ""
+        return "inside a reservation (--reservation takes them)" if name else ""
     if not wanted or (what == "reservation" and "all" in wanted):
         return ""
-    names = told.split(",") if what == "partition" else [told]
+    names = name.split(",") if what == "partition" else [name]
     return "" if set(names) & set(wanted) else f"of another {what}"
 
 
 class Choices(msgspec.Struct, frozen=True, kw_only=True):
-    """Options of reading accounting: which rows are jobs, and how cells are read."""
+    """Options for reading a batch system's accounting: which rows are taken as jobs, what a size
+    counts, and how dates are read.
+    """
 
     states: Sequence[str] = tuple(ENDED)
     """Names of states, by default those of jobs that ran and ended. A job that was cancelled
@@ -181,12 +192,12 @@ class Choices(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def unit(self) -> str:
-        """The unit of job sizes; the binding resource is counted in cores."""
+        """What job sizes count: ``cores``, ``nodes`` or ``gpus``."""
         return "cores" if self.by == "binding" else self.by
 
     @property
     def zone_name(self) -> str:
-        """The time zone of dates without a UTC offset."""
+        """The time zone of dates without UTC offset; UTC if none was chosen."""
         return self.time_zone or "UTC"
 
 
@@ -199,7 +210,8 @@ _ACCEPTED = {
 
 @dataclass
 class Rows:
-    """Rows of accounting stored by column, one a job; dates in seconds since 1970, NaN if unknown.
+    """The jobs of a batch system's accounting, a row each, stored by column; dates are in seconds
+    since 1970, NaN if unknown.
 
     ``run_times`` are what the accounting says itself, ``limits`` are infinite without limit,
     ``processors`` counts what was allocated, else asked for, in the unit that was chosen.
@@ -254,14 +266,16 @@ class Rows:
 
     @property
     def own_times(self) -> Floats:
-        """Return each job's run time without the time in which it was suspended (seconds)."""
+        """Each job's run time (seconds), without the time for which it was suspended."""
         there = self.ended - self.started - self.suspended
         own = np.where(self.run_times > 0, self.run_times, there)
         return np.where(self.suspended > 0, np.fmin(own, there), own)
 
     @property
     def unclear(self) -> Booleans:
-        """Return which rows have local dates that a change of the clock repeats or skips."""
+        """Mask of the rows with a local date in an hour that a change of the clock repeats or
+        skips.
+        """
         lines = [
             each.lines for each in self.left_out if each.rule in ("hour_twice", "hour_missing")
         ]
@@ -269,7 +283,9 @@ class Rows:
         return found
 
     def take(self, kept: Any) -> None:
-        """Keep the rows at these places (or where a mask is true), in this order."""
+        """Replace the rows by those at the positions ``kept``, in that order, or where a mask is
+        true.
+        """
         places = np.arange(len(self.ids))[kept]
         new = np.full(len(self.ids), -1)
         new[places] = np.arange(len(places))  # of a place's copies, the last
@@ -287,14 +303,16 @@ class Rows:
         self.spare = {moved[old]: spare for old, spare in self.spare.items() if moved[old] >= 0}
 
     def pools(self) -> Words:
-        """Return the partition of each row, the first if a job asked for several."""
+        """Return the partition of each job; of several that a job asked for, the first."""
         column: Words = self.texts.get("queue") or Words.one("", len(self.ids))
         used, which = np.unique(column.which, return_inverse=True)
         words = [column.words[at].partition(",")[0].strip() for at in used.tolist()]
         return Words(words, which)
 
     def part(self, kept: Booleans) -> Rows:
-        """Return some of the rows, without the counts of rows left out so far."""
+        """Return a copy with only the rows where the mask ``kept`` is true, and only the repairs of
+        those.
+        """
         rows = copy(self)
         rows.read = int(kept.sum())
         rows.take(kept)
@@ -308,7 +326,9 @@ class Rows:
         return rows
 
     def choose(self, choices: Choices) -> None:
-        """Leave out rows of other partitions, QOS or accounts, and those inside reservations."""
+        """Leave out, and count, jobs of partitions, QOS, accounts or reservations that are not
+        chosen.
+        """
         gone = np.zeros(len(self.ids), np.bool_)
         nothing = Words.one("", len(self.ids))
         for what, wanted, column in (
@@ -321,7 +341,7 @@ class Rows:
             for name in wanted:
                 if name not in known and (what, name) != ("reservation", "all"):
                     hint = did_you_mean(name, list(known)[1:])
-                    raise InputError(f"no job is of {what} {shown(name)}{hint}")
+                    raise InputError(f"no job is of {what} {shown(name)}; choose another{hint}")
             reasons = {word: elsewhere(what, word, wanted) for word in column.words}
             if told := next(filter(None, reasons.values()), ""):
                 told += self._beside(wanted) if what == "partition" else ""
@@ -332,18 +352,24 @@ class Rows:
             self.take(~gone)
 
     def _beside(self, partitions: Sequence[str]) -> str:
-        """Return a text on other partitions that had jobs on the same nodes; "" if none had."""
+        """Return a text that names the other partitions with jobs on the same nodes; "" if there
+        are none.
+        """
         pools = [set(each) for each in pools_of(node_spans(self))]
         beside = {name for each in pools if each & {*partitions} for name in each - {*partitions}}
         return f", though on the same nodes ({', '.join(sorted(beside))})" if beside else ""
 
     def tell(self, rule: str, description: str, lines: Sequence[int], choice: str = "keep") -> None:
-        """Record that a rule (a kind of repair) applied to these lines of the file."""
+        """Report that the repair called ``rule`` was made on these lines of the file; ``choice`` is
+        what was done (``keep``, ``drop``, ``merge`` ...).
+        """
         if len(lines):
             self.left_out.append(RepairCount.of_lines(rule, description, list(lines), choice))
 
     def leave_out(self, rule: str, description: str, gone: Booleans) -> None:
-        """Count rows that will be left out, under a rule and its description."""
+        """Report that the rows where ``gone`` is true will be left out, and why; the caller drops
+        them.
+        """
         lines = self.lines[gone].tolist()
         if lines:
             jobs = len(lines)
@@ -357,7 +383,7 @@ class Rows:
 
 @dataclass(eq=False, kw_only=True)
 class AccountingLog(Log):
-    """A log made from accounting; second 0 is the first submission in the file."""
+    """A workload log made from a batch system's accounting; second 0 is the first submission."""
 
     start: Calendar
     size: int | None
@@ -375,7 +401,7 @@ class AccountingLog(Log):
         return self.size
 
     def no_machine_size(self) -> str:
-        """Return why the machine has no size, in words."""
+        """Return a text that says why the size of the machine is unknown."""
         return "no job has processors and dates from which the size of the machine would follow"
 
 
@@ -400,9 +426,10 @@ def node_spans(rows: Rows) -> dict[str, dict[str, Span]]:
 
 
 def task_numbers(text: str) -> list[int] | None:
-    """Return the task numbers of a list such as ``5-9%2`` or ``1,3-7:2``; None if invalid.
+    """Return the task numbers in a job array's list such as ``5-9%2`` or ``1,3-7:2``; None if
+    invalid.
 
-    Of a list that Slurm cut, those that are told.
+    Of a list that Slurm has cut (``...``), those that it names.
 
     >>> task_numbers("1,5-9:2%2"), task_numbers("1,3,...")
     ([1, 5, 7, 9], [1, 3])
@@ -425,7 +452,10 @@ def task_numbers(text: str) -> list[int] | None:
 
 
 def log_of(rows: Rows, choices: Choices, kind: str, source: str) -> AccountingLog:
-    """Make a log from rows, with counts of rows left out or changed, by rule."""
+    """Convert rows of accounting to a workload log, with counts of the rows left out or changed.
+
+    ``kind`` is the format of the file, ``source`` its name in messages.
+    """
     _check_ranges(rows, source)
     known = rows.submitted[~np.isnan(rows.submitted)]
     start = float(np.floor(known.min())) if len(known) else 0.0
@@ -474,7 +504,9 @@ def log_of(rows: Rows, choices: Choices, kind: str, source: str) -> AccountingLo
 
 
 def _records_of(rows: Rows, own: Floats, start: float) -> Records:
-    """Return the records of rows with these run times (seconds); dates count from a start."""
+    """Convert rows to records of a log: ``own`` are their run times (seconds), dates count from
+    ``start`` (seconds since 1970).
+    """
     records = np.empty(len(rows.ids), dtype=RECORD)
     for name in RECORD.names or ():
         records[name] = -1
@@ -492,7 +524,7 @@ def _records_of(rows: Rows, own: Floats, start: float) -> Records:
 
 
 def _check_ranges(rows: Rows, source: str) -> None:
-    """Refuse numbers outside the accepted range; a walltime may be infinite."""
+    """Raise an InputError if a date, time or size is out of range; a walltime may be infinite."""
     for name in (*_MEASURED, "processors"):
         most = MAX_PROCESSORS if name == "processors" else MAX_SECONDS
         column = getattr(rows, name)
@@ -502,15 +534,13 @@ def _check_ranges(rows: Rows, source: str) -> None:
         if wrong.any():
             line, value = int(rows.lines[wrong][0]), float(column[wrong][0])
             raise InputError(
-                f"{source}: line {line}: {name.replace('_', ' ')} is {value:g}; up to {most:g} is "
-                "accepted"
+                f"{source}: line {line}: {_CALLED[name]} is {value:g}; up to {most:g} is accepted"
             )
 
 
 def _select(rows: Rows, choices: Choices) -> Rows:
-    """Leave out states that were not chosen and jobs cancelled while waiting.
-
-    Return the latter: jobs that were cancelled while they waited.
+    """Leave out jobs in states that were not chosen, and jobs that were cancelled while they
+    waited; return the latter.
     """
     gone = np.zeros(len(rows.ids), np.bool_)
     for state in STATES:
@@ -541,7 +571,9 @@ def _expand(rows: Rows) -> None:
     for place, tasks in rows.tasks.items():
         copies[place] = len(tasks or ())
     if copies.sum() > MAX_JOBS:
-        raise InputError(f"{copies.sum()} tasks wait; up to {MAX_JOBS} jobs are accepted")
+        raise InputError(
+            f"the lists of waiting tasks name {copies.sum()} tasks; up to {MAX_JOBS} are accepted"
+        )
     waiting = dict(rows.tasks)
     places = np.repeat(np.arange(len(rows.ids)), copies)
     begins = np.cumsum(copies) - copies
@@ -575,7 +607,7 @@ def _restarts(rows: Rows, choice: str) -> None:
 
 
 def settle(rows: Rows, choices: Choices) -> None:
-    """Merge rows about the same run of a job and sort its runs by start.
+    """Merge rows about one run of a job, and sort the runs of each job by date.
 
     What a later row tells again is left out: the same run, or that the job waited. The stretches
     of a resized job become one row. Where its last row counts, a job has the names of that.
@@ -632,8 +664,8 @@ def settle(rows: Rows, choices: Choices) -> None:
 
 
 def _join(rows: Rows, stretches: list[int]) -> float:
-    """Merge the rows of a resized job into the last one; return the processor-seconds that this
-    adds.
+    """Merge the rows of a resized job into the last one, with the job's largest size; return the
+    processor-seconds that this counts too many.
     """
     last = stretches[-1]
     rows.run_times[last] = rows.own_times[stretches].sum()
@@ -677,8 +709,8 @@ def _merge(rows: Rows) -> None:
 
 
 def binding_sizes(rows: Rows, rates: Mapping[str, tuple[int, int]]) -> tuple[Floats, str]:
-    """Return each job's size in cores, at least those that belong to its GPUs, and the rule as
-    text.
+    """Return each job's size in cores, at least those that belong to its GPUs, and a text that says
+    so. ``rates`` are (cores, GPUs) by partition.
 
     A job of 1 core and 8 GPUs on nodes of 64 cores and 8 GPUs takes a node: 64 cores. The cores
     that belong to a GPU are those of its partition over its GPUs: both by partition.
@@ -701,9 +733,8 @@ def binding_sizes(rows: Rows, rates: Mapping[str, tuple[int, int]]) -> tuple[Flo
 def _cores_and_gpus(
     rows: Rows, run_times: Floats, nodes: NodeSizes | None
 ) -> dict[str, tuple[int, int]]:
-    """Return (cores, GPUs) of each partition with GPUs: of its nodes, else the most in use at once.
-
-    As ``nodes`` have them, else the most of both in use at once.
+    """Return (cores, GPUs) of each partition with GPUs: those of its ``nodes``, if these are known,
+    else the most that jobs used at once.
     """
     gpus = rows.numbers.get("gpus")
     if gpus is None:
@@ -722,7 +753,7 @@ def _cores_and_gpus(
 
 
 def _size(rows: Rows, run_times: Floats, choices: Choices) -> tuple[int | None, str]:
-    """Return the size of the machine and, in words, what it follows from."""
+    """Return the machine's number of processors, None if unknown, and a text on its source."""
     pools = set(rows.pools().words)
     if choices.nodes is not None and pools <= choices.nodes.keys():
         size = choices.nodes.together(pools)[choices.unit]
@@ -756,7 +787,7 @@ def _most_in_use(rows: Rows, run_times: Floats, sizes: Floats | None = None) -> 
 
 
 def first_known(columns: Iterable[Floats], size: int) -> Floats:
-    """Return each row's first value that is not NaN, over several columns."""
+    """Return, for each of ``size`` rows, the first value in these columns that is not NaN."""
     found = np.full(size, math.nan)
     for column in columns:
         found = np.where(np.isnan(found), column, found)
@@ -780,9 +811,10 @@ _REQUEUE = {
 
 
 def rerunnable_of(flags: Words | None, commands: Words | None) -> dict[str, Words]:
-    """Return the field :data:`RERUNNABLE` of each job; empty if all jobs may be run again.
+    """Return, as a field of the jobs, which may be run again after a kill; empty if all may.
 
-    Told are requeue flags, and commands with which jobs were submitted: ``sbatch --no-requeue``.
+    ``flags`` are requeue flags, ``commands`` those with which jobs were submitted (``sbatch
+    --no-requeue``).
     """
     told = []
     if flags is not None:
@@ -802,7 +834,11 @@ def rows_of_table(
     units: Mapping[str, float],
     choices: Choices,
 ) -> Rows:
-    """Read all columns of a table of jobs except the processors."""
+    """Convert a table of jobs to rows, all but the processors, which stay NaN.
+
+    ``columns`` are the names of columns by meaning (``submit``, ``run_time`` ...), ``units`` the
+    seconds that a plain number in such a column counts.
+    """
     size = len(table.lines)
     states = Words.one("COMPLETED", size)
     if names := columns.get("state"):
@@ -855,7 +891,7 @@ def rows_of_table(
 
 
 def _changes_of_clock(table: TextTable, zone: str, dates: list[Dates]) -> list[RepairCount]:
-    """Return how many rows have local dates that a change of the clock repeats or skips."""
+    """Count the rows with a local date in an hour that a change of the clock repeats or skips."""
     found = []
     for rule, description, choice, which in (
         ("hour_twice", "a date in an hour that comes twice", "first", [d.later > 0 for d in dates]),

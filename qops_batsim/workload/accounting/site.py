@@ -43,7 +43,7 @@ _SUFFIXES = {"K": 1 / 1024, "M": 1.0, "G": 1024.0, "T": 1024.0**2}
 
 
 class CsvForm:
-    """The meaning of a site's columns, and the units of their numbers.
+    """How to read a site's own table of jobs: the meanings and units of its columns.
 
     ``columns`` are names in the header by what they say (:data:`MAPPED`), ``units`` those of plain
     numbers by the same (:data:`UNITS`; seconds and MB by default). ``states`` are words for states,
@@ -64,31 +64,39 @@ class CsvForm:
         self.states, self.time_zone = dict(states or {}), time_zone
         for name in columns:
             if name not in MAPPED:
-                raise InputError(f"nothing is called {shown(name)}{did_you_mean(name, MAPPED)}")
+                raise InputError(
+                    f"nothing is called {shown(name)} that a column can be mapped to"
+                    f"{did_you_mean(name, MAPPED)}"
+                )
         for name, unit in (units or {}).items():
             if name not in UNITS:
-                raise InputError(f"{shown(name)} has no unit{did_you_mean(name, UNITS)}")
+                raise InputError(
+                    f"column meaning {shown(name)} has no unit to choose{did_you_mean(name, UNITS)}"
+                )
             if unit not in UNITS[name]:
                 raise InputError(
-                    f"unit {shown(unit)} is not known{did_you_mean(unit, UNITS[name])}"
+                    f"{name}: unit {shown(unit)} is not known{did_you_mean(unit, UNITS[name])}"
                 )
             self.units[name] = UNITS[name][unit]
         if "id" not in columns or "submit" not in columns:
-            raise InputError("columns of id and submit are not both given; both are expected")
+            raise InputError(
+                "columns of id and submit are not both given; map a column to each of them "
+                "(--map id=COLUMN,submit=COLUMN)"
+            )
         if "run_time" not in columns and not {"start", "end"} <= columns.keys():
             raise InputError(
-                "no column of run_time, or of start and end, is given; run_time, or start "
-                "and end, is expected"
+                "no column of run_time, or of start and end, is given; map a column to run_time, "
+                "or one to each of start and end (--map)"
             )
         if not {"processors", "nodes", "gpus"} & columns.keys():
             raise InputError(
-                "no column of processors is given; processors, nodes or gpus is expected"
+                "no column of processors is given; map one to processors, nodes or gpus (--map)"
             )
 
 
 @cache
 def profiles() -> dict[str, CsvForm]:
-    """Return the formats of published logs by name; the file gives their sources."""
+    """Return, by name, how to read each published log that is a table (``eagle`` ...)."""
     return {
         name: CsvForm(
             each["columns"], each.get("units"), "", each.get("states"), each.get("time_zone")
@@ -98,13 +106,13 @@ def profiles() -> dict[str, CsvForm]:
 
 
 def profile(name: str) -> CsvForm:
-    """Return the format of a published log by name."""
+    """Return how to read the table of the published log of this name; InputError if unknown."""
     require_one_of("profile", name, profiles())
     return profiles()[name]
 
 
 def _parquet_table(content: bytes, source: str, wanted: Collection[str]) -> TextTable:
-    """Read some columns of a Parquet table as texts."""
+    """Read the columns of a Parquet table whose names are ``wanted``, as texts."""
     import polars as pl
     import polars.selectors as cs
 
@@ -124,7 +132,7 @@ def _parquet_table(content: bytes, source: str, wanted: Collection[str]) -> Text
 
 
 def csv_rows(content: bytes, source: str, choices: Choices, form: CsvForm) -> Rows:
-    """Read a site's own table into rows; O(bytes)."""
+    """Read a site's own table (CSV or Parquet) into rows of jobs, as ``form`` says; O(bytes)."""
     choices = msgspec.structs.replace(
         choices,
         state_names={**form.states, **choices.state_names},
@@ -140,10 +148,13 @@ def csv_rows(content: bytes, source: str, choices: Choices, form: CsvForm) -> Ro
     for says, name in form.columns.items():
         if name not in table:
             hint = did_you_mean(name, table.header)
-            raise InputError(f"{source}: no column {shown(name)} (of {says}){hint}")
+            raise InputError(
+                f"{source}: the header has no column {shown(name)}, mapped to {says}{hint}"
+            )
         if name in table.repeated:
             raise InputError(
-                f"{source}: several columns are called {shown(name)} (of {says}); one is expected"
+                f"{source}: several columns are called {shown(name)}, mapped to {says}; one is "
+                "expected"
             )
     read = len(table.lines)
     columns = {says: [name] for says, name in form.columns.items()}
@@ -155,8 +166,8 @@ def csv_rows(content: bytes, source: str, choices: Choices, form: CsvForm) -> Ro
     size = form.columns.get(unit)
     if size is None:
         raise InputError(
-            f"{source}: no column tells how many {choices.by} a job has; one is expected (--map "
-            f"{unit}=COLUMN), or another --by"
+            f"{source}: no column tells how many {choices.by} a job has; name it (--map "
+            f"{unit}=COLUMN), or count jobs by another resource (--by)"
         )
     factor = form.units.get(unit)
     rows.processors = (
@@ -185,7 +196,9 @@ def csv_rows(content: bytes, source: str, choices: Choices, form: CsvForm) -> Ro
 
 
 def _amounts(table: TextTable, name: str, suffixes: Mapping[str, float] = {}) -> Floats:
-    """Return a column of amounts, numbers with one of these suffixes; NaN where unknown."""
+    """Return a column of numbers, NaN where unknown; a letter behind a number multiplies it as
+    ``suffixes`` say (``K``, ``M`` ...).
+    """
 
     def read(text: str) -> float | None:
         number = text.strip()
@@ -204,7 +217,7 @@ def _amounts(table: TextTable, name: str, suffixes: Mapping[str, float] = {}) ->
 
 
 def _number_tasks(rows: Rows) -> None:
-    """Give rows of one id that ran at the same time task numbers, as tasks of an array."""
+    """Number rows of one job id that ran at the same time, as tasks of a job array (``7_1``)."""
     several: dict[str, list[int]] = {}
     for place, job in enumerate(rows.ids):
         several.setdefault(job, []).append(place)

@@ -124,7 +124,9 @@ def _id_of(table: TextTable) -> str:
 
 
 def _rows_of(table: TextTable, choices: Choices, steps: list[int], read: int) -> Rows:
-    """Make the rows of a table's jobs; job steps are counted and left out."""
+    """Convert a table of sacct to rows of jobs; ``steps`` are the lines of job steps, which the
+    table no longer has, ``read`` the number of lines that were read.
+    """
     columns = {key: [each for each in names if each in table] for key, names in _SACCT.items()}
     rows = rows_of_table(table, columns, _UNITS, choices)
     rows.processors = _slurm_processors(table, choices.unit)
@@ -149,7 +151,7 @@ _OTHERS = {"memory": r"\bmem=", "licenses": r"\blicense/", "burst buffers": r"\b
 
 
 def _not_counted(table: TextTable, by: str) -> dict[str, Booleans]:
-    """Return, for each resource that job sizes do not count, which jobs requested or had it."""
+    """Return which jobs requested or had each resource that job sizes do not count (memory ...)."""
     looked = _OTHERS if by in ("gpus", "binding") else {**_OTHERS, "GPUs": r"\bgres/gpu"}
     columns = [table.column(name) for name in ("AllocTRES", "ReqTRES") if name in table]
     found = {}
@@ -161,7 +163,9 @@ def _not_counted(table: TextTable, by: str) -> dict[str, Booleans]:
 
 
 def _restore_capitals(table: TextTable, by: str, header: str) -> None:
-    """Check sacct's columns and restore their usual capitals."""
+    """Raise an InputError if a needed column of sacct is missing; spell the names of the others as
+    sacct does (``jobid`` becomes ``JobID``).
+    """
     usual = {name for names in _SACCT.values() for name in names}
     usual |= {"ReqTRES", "AllocTRES", "NodeList"}
     for allocated, _, requested in _SIZES.values():
@@ -179,7 +183,7 @@ def _restore_capitals(table: TextTable, by: str, header: str) -> None:
         )
     if missing:
         raise InputError(
-            f"{table.source}: no column {' and no '.join(missing)}; "
+            f"{table.source}: the header has no column {' and no column '.join(missing)}; "
             f"the output of `{_ASK}` is expected"
         )
 
@@ -203,7 +207,9 @@ def amount_of(resources: str, name: str) -> float:
 
 
 def _set_partitions_by_node(rows: Rows, nodes: Words) -> None:
-    """Set the partition of jobs submitted to several (``a,b``) from other jobs on their nodes."""
+    """Set the partition in which a job ran that was submitted to several (``a,b``): the one of
+    other jobs on its first node.
+    """
     column = rows.texts.get("queue", Words([], np.zeros(0, np.int64)))
     names = list(column.words)
     several = [place for place, word in enumerate(names) if "," in word]
@@ -222,7 +228,7 @@ def _set_partitions_by_node(rows: Rows, nodes: Words) -> None:
 
 
 def _slurm_processors(table: TextTable, by: str) -> Floats:
-    """Return allocated processors, or requested ones if none were allocated."""
+    """Return each job's size in the unit ``by``: what was allocated, else what was requested."""
     allocated, resource, requested = _SIZES[by]
     found: list[Floats] = [np.full(len(table), np.nan)]
     for name in (*allocated, "AllocTRES", requested, "ReqTRES"):
@@ -240,7 +246,9 @@ def _slurm_processors(table: TextTable, by: str) -> Floats:
 
 
 def _split_heterogeneous_ids(rows: Rows, table: TextTable, name: str) -> None:
-    """Separate parts of heterogeneous jobs (``123+1``) and waiting tasks (``123_[5-9%2]``)."""
+    """Find, by the job ids in column ``name``, the parts of heterogeneous jobs (``123+1``) and the
+    lists of waiting array tasks (``123_[5-9%2]``).
+    """
     column = table.column(name)
     wrong = ~column.str.contains(_ID).to_numpy()
     table.refuse(wrong, name, _JOBS_EXPECTED)
@@ -259,7 +267,7 @@ def _split_heterogeneous_ids(rows: Rows, table: TextTable, name: str) -> None:
 
 
 def _report_cut_lists(rows: Rows) -> None:
-    """Report the lists of array tasks or nodes that Slurm has cut."""
+    """Report how many lists of array tasks or nodes Slurm has cut with ``...``."""
     tasks = [place for place in rows.tasks if "..." in rows.ids[place]]
     nodes = rows.nodes or Words.one("", len(rows.ids))
     cut = nodes.where(lambda each: "..." in each)
@@ -270,7 +278,7 @@ def _report_cut_lists(rows: Rows) -> None:
 
 
 def _infer_suspensions(rows: Rows) -> None:
-    """Infer suspended time where Slurm tells none, from run times, which exclude it."""
+    """Set how long jobs were suspended, where Slurm does not say: end - start - run time."""
     rest = rows.ended - rows.started - rows.run_times
     told = (rows.suspended > 0) | rows.unclear | ~(rest >= 1)
     rows.suspended = np.where(told, rows.suspended, rest)
@@ -290,21 +298,23 @@ _outputs = msgspec.json.Decoder(_Output)
 
 
 def slurm_number(value: Any) -> float:
-    """Return a number of Slurm's JSON; infinite without limit, NaN if not set.
+    """Return a number in Slurm's JSON as a float: infinite for "no limit", NaN if not set.
 
     >>> slurm_number({"set": True, "infinite": False, "number": 60}), slurm_number(4294967295)
     (60.0, inf)
     """
     if isinstance(value, dict):
         if not all(isinstance(value.get(name, True), bool) for name in ("infinite", "set")):
-            raise InputError(f"{shown(value)} is found; true or false is expected")
+            raise InputError(
+                f"a number is {shown(value)}; true or false is expected as its set and infinite"
+            )
         if value.get("infinite"):
             return math.inf
         value = value.get("number") if value.get("set", True) else None
     if value is None:
         return math.nan
     if isinstance(value, bool) or not isinstance(value, (int, float)):
-        raise InputError(f"{shown(value)} is found; a number is expected")
+        raise InputError(f"a field is {shown(value)}; a number is expected")
     if value in (NOT_SET, _NOT_SET_64):
         return math.nan
     return float(value) if value not in (INFINITE, _INFINITE_64) and is_number(value) else math.inf
@@ -368,7 +378,7 @@ def _cells_of(job: Mapping[str, Any], words: Callable[[str], str]) -> list[str]:
         raise InputError(f"job_id is {shown(job_id)}; {_JOBS_EXPECTED} is expected")
     state = _state(job, words)
     if not isinstance(time, dict):
-        raise InputError(f"time is {shown(time)}; an object of dates is expected")
+        raise InputError(f"time is {shown(time)}; an object with the job's dates is expected")
     times = [slurm_number(time.get(key)) for key in _TIMES.values()]
     limit = slurm_number(time.get("limit"))
     tres, of = _object(job.get("tres")), _object(job.get("association"))
@@ -390,21 +400,25 @@ def _cells_of(job: Mapping[str, Any], words: Callable[[str], str]) -> list[str]:
 
 
 def _resources(listed: Any, others: Mapping[str, float]) -> str:
-    """Return a resource list as sacct writes it, completed from other fields."""
+    """Format the JSON list ``listed`` of resources as sacct does (``cpu=4,node=1``); ``others`` are
+    amounts to take where the list has none.
+    """
     amounts = {}
     for each in map(_object, _list(listed)):
         parts = str(each.get("type")), str(each.get("name") or "")
         amounts["/".join(filter(None, parts))] = count = slurm_number(each.get("count"))
         if math.isinf(count):
-            raise InputError(f"count of {shown(parts[0])} is infinite; a number is expected")
+            raise InputError(
+                f"the count of resource {shown(parts[0])} is infinite; a finite number is expected"
+            )
     known = {**others, **amounts}.items()
     return ",".join(f"{name}={count:.0f}" for name, count in known if count > 0)
 
 
 def _object(value: Any) -> dict[str, Any]:
-    """Return a JSON object; an empty one if it is missing."""
+    """Return ``value`` if it is a JSON object, {} if it is null; else raise an InputError."""
     if not isinstance(value, dict | None):
-        raise InputError(f"{shown(value)} is found; an object is expected")
+        raise InputError(f"a field is {shown(value)}; an object is expected")
     return value or {}
 
 
@@ -413,7 +427,7 @@ def _list(value: Any) -> list[Any]:
 
 
 def _whole(value: Any) -> int:
-    """Return a whole number; 0 if not set."""
+    """Return a number in Slurm's JSON as an int, 0 if it is not set."""
     number = slurm_number(value)
     return int(number) if math.isfinite(number) else 0
 
