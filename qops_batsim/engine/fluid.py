@@ -346,7 +346,7 @@ class _Filling:
     def _taken(
         self, resource: Resource, rounds: int, now: dict[int, float], then: dict[int, float]
     ) -> float:
-        """Return how much of a shared resource's capacity the next ``rounds`` rounds use."""
+        """Return how much of a shared resource's capacity the next rounds of raising rates use."""
         return rounds * math.fsum(
             amount * ((now[n] + then[n]) / 2 if n in now else self._growth[n])
             for n, amount in self._users[resource]

@@ -265,7 +265,7 @@ class DelayColumns:
 
     @cached_property
     def ended_jobs(self) -> EndedJobs:
-        """The ended jobs, in the columns of files."""
+        """The ended jobs, in columns as in ``_jobs.csv``."""
         return ended_jobs_of_outcome(self.outcome)
 
     def remember(self) -> None:

@@ -190,7 +190,7 @@ class Fqops(RestartingQops):
         return offered - job.arrival <= factor * (job.deadline - job.arrival)
 
     def admit_with(self, job: Job, offered: float, soonest: float) -> None:
-        """Admit a job with an offered deadline; the draft is the plan found for the ``soonest``
+        """Admit a job with an offered deadline, by a plan for this deadline or for the ``soonest``
         one.
         """
         lag = job.target - job.deadline

@@ -28,7 +28,7 @@ class EndedRun(NamedTuple):
 
 
 class PastRuns:
-    """The ended runs of one user's jobs, sorted by end, from which a scheduler predicts run times.
+    """One user's ended jobs, sorted by end: the verifier recomputes run times predicted from them.
 
     News takes up to ``delay`` (seconds). Among the last ``needed`` runs whose news has arrived for
     certain are the last two from which the scheduler has learned.

@@ -13,7 +13,8 @@ from qops_batsim.timing import TOLD_DECIMALS, duration_on_grid
 
 
 class Work(msgspec.Struct, frozen=True, kw_only=True):
-    """The work of each task of an application.
+    """The work of one task of an application: computation (flop), fixed time (s), data sent
+    (bytes).
 
     Attributes
     ----------

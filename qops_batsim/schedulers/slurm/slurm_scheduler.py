@@ -466,7 +466,7 @@ class Slurm(QueueScheduler):
     # What jobs do
 
     def start_chosen(self, entry: Entry, now: float) -> None:
-        """Start a job of the line on the chosen hosts. O(running + words)."""
+        """Start a waiting job on the hosts that a pass has chosen for it. O(running + words)."""
         entry.hosts = HostBits(self.manager.machine_size)
         entry.hosts.copy_from(self.chosen)
         self.free_hosts.remove(self.chosen)
@@ -612,7 +612,8 @@ class Slurm(QueueScheduler):
         return later
 
     def first_date(self, now: float, needed: int) -> float:
-        """Return when enough of the unreserved hosts are free, and choose them. O(running × words).
+        """Choose the hosts, of those without reservation, that are free first; return from when on.
+        O(running × words).
 
         Running jobs that end within a window count as ending with the last of them.
         """
