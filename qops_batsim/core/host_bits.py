@@ -34,36 +34,36 @@ class HostBits:
         return made
 
     def set_mask(self, mask: int) -> None:
-        """Replace the set's contents by the hosts whose bits are 1 in ``mask``. O(words)."""
+        """Replace the set's contents by the hosts whose bits are 1 in ``mask``. O(hosts)."""
         self.words = array("Q", mask.to_bytes(8 * self.size, "little"))
 
     def mask(self) -> int:
-        """Return the set as an integer whose bit *i* is 1 if host *i* is in the set. O(words)."""
+        """Return the set as an integer whose bit *i* is 1 if host *i* is in the set. O(hosts)."""
         return int.from_bytes(bytes(self.words), "little")
 
     def fill(self) -> None:
-        """Set all bits of all words, also those beyond the machine's last host. O(words)."""
+        """Set all bits of all words, also those beyond the machine's last host. O(hosts)."""
         for word in range(self.size):
             self.words[word] = _ONES
 
     def copy_from(self, other: HostBits) -> None:
-        """Replace this set's contents by those of another set of the same machine. O(words)."""
+        """Replace this set's contents by those of another set of the same machine. O(hosts)."""
         for word in range(self.size):
             self.words[word] = other.words[word]
 
     def add(self, other: HostBits) -> None:
-        """Add the hosts of another set to this one. O(words)."""
+        """Add the hosts of another set to this one. O(hosts)."""
         for word in range(self.size):
             self.words[word] |= other.words[word]
 
     def remove(self, other: HostBits) -> None:
-        """Remove the hosts of another set from this one. O(words)."""
+        """Remove the hosts of another set from this one. O(hosts)."""
         for word in range(self.size):
             self.words[word] &= ~other.words[word]
 
     def first_from(self, host: int, inside: bool) -> int:
         """Return the first host not below ``host`` that is in the set, or (``inside`` False) that
-        is not. O(words).
+        is not. O(hosts).
 
         Where there is none, that is the first number that the words have no bit for.
         """
@@ -78,22 +78,22 @@ class HostBits:
         return self.size << 6
 
     def clear(self) -> None:
-        """Remove all hosts from the set. O(words)."""
+        """Remove all hosts from the set. O(hosts)."""
         for word in range(self.size):
             self.words[word] = 0
 
     def keep_common(self, other: HostBits) -> None:
-        """Remove the hosts that are not in the other set. O(words)."""
+        """Remove the hosts that are not in the other set. O(hosts)."""
         for word in range(self.size):
             self.words[word] &= other.words[word]
 
     def add_common(self, one: HostBits, other: HostBits) -> None:
-        """Add the hosts that are in both of two other sets. O(words)."""
+        """Add the hosts that are in both of two other sets. O(hosts)."""
         for word in range(self.size):
             self.words[word] |= one.words[word] & other.words[word]
 
     def shares(self, other: HostBits) -> bool:
-        """Return whether this set and another one have a host in common. O(words)."""
+        """Return whether this set and another one have a host in common. O(hosts)."""
         for word in range(self.size):  # noqa: SIM110 - any() would make a generator
             if self.words[word] & other.words[word]:
                 return True
@@ -107,28 +107,28 @@ class HostBits:
             other.words[host >> 6] |= bit
 
     def count(self) -> int:
-        """Return the number of hosts in the set. O(words)."""
+        """Return the number of hosts in the set. O(hosts)."""
         total = 0
         for word in range(self.size):
             total += bit_count(self.words[word])
         return total
 
     def equals(self, other: HostBits) -> bool:
-        """Return whether this set and another one hold the same hosts. O(words)."""
+        """Return whether this set and another one hold the same hosts. O(hosts)."""
         for word in range(self.size):  # noqa: SIM110 - all() would make a generator
             if self.words[word] != other.words[word]:
                 return False
         return True
 
     def is_within(self, other: HostBits) -> bool:
-        """Return whether all hosts of this set are also in another one. O(words)."""
+        """Return whether all hosts of this set are also in another one. O(hosts)."""
         for word in range(self.size):  # noqa: SIM110 - all() would make a generator
             if self.words[word] & ~other.words[word]:
                 return False
         return True
 
     def keep_lowest(self, wanted: int) -> None:
-        """Keep the ``wanted`` lowest hosts, remove the others. O(words + wanted)."""
+        """Keep the ``wanted`` lowest hosts, remove the others. O(hosts + wanted)."""
         for word in range(self.size):
             left, kept = self.words[word], 0
             while left != 0 and wanted > 0:

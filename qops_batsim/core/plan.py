@@ -869,7 +869,7 @@ class Plan:
 
     def can_start(self, job: Job) -> bool:
         """Return whether enough processors (or the job's planned hosts) are free to start a job
-        that is due. O(words).
+        that is due. O(hosts).
         """
         if job.is_held or job.processors > self.free:
             return False

@@ -374,7 +374,7 @@ class HostProfile(Profile):
         Profile.insert_step(self, step, date)
 
     def remove_steps(self, first: int, end: int) -> None:
-        """Remove the steps ``first`` to ``end - 1`` from the profile. O(steps × words)."""
+        """Remove the steps ``first`` to ``end - 1`` from the profile. O(steps × hosts)."""
         words = self.words
         removed = (end - first) * words
         for place in range(end * words, self.size * words):
@@ -382,12 +382,12 @@ class HostProfile(Profile):
         Profile.remove_steps(self, first, end)
 
     def grow(self) -> None:
-        """Double the memory reserved for steps. O(steps × words)."""
+        """Double the memory reserved for steps. O(steps × hosts)."""
         self.rows = grown("Q", self.rows)
         Profile.grow(self)
 
     def copy_from(self, other: Profile) -> None:
-        """Replace this profile's steps by those of another one. O(steps × words)."""
+        """Replace this profile's steps by those of another one. O(steps × hosts)."""
         assert isinstance(other, HostProfile)
         Profile.copy_from(self, other)
         self.copy_rows(other)
@@ -497,7 +497,7 @@ class HostProfile(Profile):
         False if too few are.
 
         The interval goes from step ``begin`` to the date ``end``. From ``planned`` on, the job's
-        own hosts count as free. O(steps × words).
+        own hosts count as free. O(steps × hosts).
         """
         hosts.fill()
         step = begin

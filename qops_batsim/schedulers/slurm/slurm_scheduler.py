@@ -302,7 +302,7 @@ class Slurm(QueueScheduler):
         """Run the passes that are due; return the date of the next one (seconds), or infinity.
 
         Slurm's clock has whole seconds: plans and deadlines are counted from the last one.
-        O(tests × map × words).
+        O(tests × map × hosts).
         """
         second = floor_of(now + _PLAN_TOLERANCE)
         self.fraction = max(now - second, 0.0)
@@ -466,7 +466,7 @@ class Slurm(QueueScheduler):
     # What jobs do
 
     def start_chosen(self, entry: Entry, now: float) -> None:
-        """Start a waiting job on the hosts that a pass has chosen for it. O(running + words)."""
+        """Start a waiting job on the hosts that a pass has chosen for it. O(running + hosts)."""
         entry.hosts = HostBits(self.manager.machine_size)
         entry.hosts.copy_from(self.chosen)
         self.free_hosts.remove(self.chosen)
@@ -487,7 +487,7 @@ class Slurm(QueueScheduler):
         self.count_running(entry, 1)
 
     def leave(self, job: Job, now: float) -> None:
-        """Remove an ended job from its hosts. O(running + words)."""
+        """Remove an ended job from its hosts. O(running + hosts)."""
         for place in range(len(self.active)):
             entry = self.active[place]
             if entry.job is job:
@@ -561,7 +561,7 @@ class Slurm(QueueScheduler):
         """Return the earliest start (seconds) of a job on hosts without reservation, and choose
         them.
 
-        Infinite: not within the window. Whether that was tried is noted. O(map² × words).
+        Infinite: not within the window. Whether that was tried is noted. O(map² × hosts).
         """
         needed, duration, later = entry.job.processors, entry.requested, now
         while True:
@@ -591,7 +591,7 @@ class Slurm(QueueScheduler):
     def hosts_until(self, after: float, end: float) -> float:
         """Find the hosts without reservation between two dates; return when that set changes next.
 
-        That is 0 if there never are. O(map × words).
+        That is 0 if there never are. O(map × hosts).
         """
         trial, records = self.trial, self.map
         trial.copy_from(self.there)
@@ -613,7 +613,7 @@ class Slurm(QueueScheduler):
 
     def first_date(self, now: float, needed: int) -> float:
         """Choose the hosts, of those without reservation, that are free first; return from when on.
-        O(running × words).
+        O(running × hosts).
 
         Running jobs that end within a window count as ending with the last of them.
         """
@@ -661,7 +661,7 @@ class Slurm(QueueScheduler):
         return False
 
     def keep_for(self, start: float, end: float) -> None:
-        """Reserve the chosen hosts between two dates. O(map × words)."""
+        """Reserve the chosen hosts between two dates. O(map × hosts)."""
         records = self.map
         first = records[0]
         start = max(start, first.begin)
@@ -687,7 +687,7 @@ class Slurm(QueueScheduler):
             place += 1
 
     def split(self, place: int, date: float) -> None:
-        """Split a record of the map at a date. O(words)."""
+        """Split a record of the map at a date. O(hosts)."""
         record = self.map[place]
         hosts = HostBits(self.manager.machine_size)
         hosts.copy_from(record.hosts)
@@ -701,7 +701,7 @@ class Slurm(QueueScheduler):
         return start < window.until and end + (self.fraction - _PLAN_TOLERANCE) > window.since
 
     def sees_maintenance(self, start: float, end: float) -> bool:
-        """Return whether a chosen host has maintenance between two dates. O(windows × words)."""
+        """Return whether a chosen host has maintenance between two dates. O(windows × hosts)."""
         for window in self.windows:
             if self.reaches(window, start, end) and window.hosts.shares(self.chosen):
                 return True
@@ -710,7 +710,7 @@ class Slurm(QueueScheduler):
     def leave_windows(self, start: float, end: float) -> float:
         """Remove from the unreserved hosts those with maintenance between two dates.
 
-        Returned is when the first of it is over, 0 if there is none. O(windows × words).
+        Returned is when the first of it is over, 0 if there is none. O(windows × hosts).
         """
         later = 0.0
         for window in self.windows:
