@@ -23,8 +23,15 @@ import msgspec
 from qops_batsim.errors import InputError, shown
 from qops_batsim.files import Stored, read_stored, text_of, write_text
 from qops_batsim.garbage import without_garbage_collection
-from qops_batsim.job_fields import CHECKED, is_amount, is_number, is_whole_number, problem_in
-from qops_batsim.jobs import Job, QosRequest
+from qops_batsim.job_fields import (
+    CHECKED,
+    is_amount,
+    is_number,
+    is_whole_number,
+    problem_in,
+    read_qos,
+)
+from qops_batsim.jobs import QosRequest
 from qops_batsim.limits import (
     LETTERS_OF_LIST,
     LETTERS_OF_OBJECT,
@@ -226,7 +233,7 @@ def _decode(content: bytes, source: str) -> Workload:
     if top != 3 + bool(told) or not fits:
         _check(content, source)
     _check_profiles(profiles, source)
-    columns = _columns(values, asked, list(profiles), source)
+    columns = _columns(values, asked, list(profiles))
     if columns is None:
         _refuse(content, source, "the jobs cannot be used")
     # The identifiers lie scattered among all that was decoded. Without them it goes as a whole.
@@ -263,7 +270,6 @@ def _columns(
     values: Mapping[str, Sequence[Any]],
     asked: Mapping[str, Sequence[Any]],
     profile_names: list[str],
-    source: str,
 ) -> JobColumns | None:
     """Return the jobs as columns; None if a job has a value that is not accepted.
 
@@ -274,7 +280,10 @@ def _columns(
     count = len(values["id"])
     names = {name: index for index, name in enumerate(profile_names)}
     processors = np.array(values["res"], None if count else np.int64)
-    requests = _requests(values, source)
+    try:
+        requests = _requests(values)
+    except InputError:
+        return None  # The second pass names the first mistake, with values as written.
     if processors.dtype != np.int64 or not names.keys() >= set(values["profile"]):
         return None
     if _any_problem(_requested_values(requests or ()) if "extra_data" in values else asked):
@@ -301,7 +310,7 @@ def _columns(
     return columns if columns.are_usable else None
 
 
-def _requests(values: Mapping[str, Sequence[Any]], source: str) -> list[QosRequest | None] | None:
+def _requests(values: Mapping[str, Sequence[Any]]) -> list[QosRequest | None] | None:
     """Return each job's ``qos``, or Batsim 5's ``extra_data``; None if no job has either."""
     requests = list(values.get("qos", ()))
     others = values.get("extra_data", ())
@@ -309,9 +318,7 @@ def _requests(values: Mapping[str, Sequence[Any]], source: str) -> list[QosReque
     if others.count(None) < len(others):
         for index, other in enumerate(others):
             if other is not None and requests[index] is None:
-                fields = {name: values[name][index] for name in ("id", "subtime", "res", "profile")}
-                where = f"{source}: jobs[{index}]"
-                requests[index] = Job.from_fields({**fields, "extra_data": other}, where=where).qos
+                requests[index] = read_qos({"extra_data": other}, "")
     return requests if requests.count(None) < len(requests) else None
 
 

@@ -151,6 +151,12 @@ FIELDS = st.fixed_dictionaries(
 )
 
 
+def test_a_wrong_value_next_to_extra_data_is_shown_as_written() -> None:
+    # The columns hold numbers as floats: it was shown as 9.223372036854776e+18.
+    jobs = [JOB | {"subtime": 2**63, "extra_data": {"deadline": 5}}]
+    check(json.dumps(GOOD | {"jobs": jobs, "profiles": {"d": DELAY}}))
+
+
 @given(st.lists(FIELDS, max_size=4), st.data())
 def test_jobs_are_those_made_one_by_one(jobs: list[dict[str, Any]], data: Any) -> None:
     if jobs and data.draw(st.booleans()):
