@@ -478,9 +478,9 @@ def _with_queue(
     now = state.now - calendar.unix_start
     if now < past.submissions[past.history - 1]:
         raise InputError(
-            f"{state.source}: the queue's date is {now:.0f} s on the clock of the history, before "
-            "the last submission there; a queue of the same machine, after its history, "
-            "is expected"
+            f"{state.source}: the queue is dated {now:.0f} s after the history's begin, when jobs "
+            "of the history were still to be submitted; a queue that is later than the history is "
+            "expected"
         )
     running = [job for job in state.jobs if job.start is not None]
     queued = [*running, *line_of(state)[0], *(_submitted(job, state.now) for job in asked)]

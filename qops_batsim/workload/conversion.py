@@ -594,7 +594,7 @@ def _repairs(processors: int, next_number: int, repairs: Repairs) -> list[_Repai
     """Return the repairs in the order in which they are made."""
     width, run, asked = "requested_processors", "run_time", "requested_time"
     too_wide = f"more than {processors} processors"
-    partial = "stretch of a job told whole elsewhere (status 2, 3, 4)"
+    partial = "partial record of a job that has a whole one (status 2, 3, 4)"
 
     def renumber(log: Records, wrong: Mask) -> None:
         log["job_number"][wrong] = next_number + np.arange(int(wrong.sum()))

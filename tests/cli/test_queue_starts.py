@@ -256,7 +256,7 @@ def test_a_queue_is_of_a_later_date_than_its_history(cli, log: Path, tmp_path: P
     queue.write_text(json.dumps({"processors": 8, "now": UNIX + 60, "jobs": []}))
     done = cli("queue", "starts", queue, "--history", log, "--now", str(UNIX + 60))
     assert done.exit_code == 2
-    assert "before the last submission there" in " ".join(done.err.split())
+    assert "a queue that is later than the history is expected" in " ".join(done.err.split())
 
 
 def test_a_calibration_is_of_the_scheduler_that_decides(cli, queue, log, tmp_path: Path) -> None:
