@@ -197,7 +197,11 @@ def _run(
             return run(scheduler, out=out, batsim=batsim, progress=progress, **choices)
         unset = {"settings": {}, "smaller_machine": False, "message_delays": True}
         unset["engine"] = "embedded"
-        given = [f"--{name}" for name, value in choices.items() if value != unset.get(name)]
+        given = [
+            f"--{'no-' if value is False else ''}{name}"
+            for name, value in choices.items()
+            if value != unset.get(name)
+        ]
         if scheduler or given:
             beside = (scheduler or ", ".join(given)).replace("settings", "set").replace("_", "-")
             raise InputError(

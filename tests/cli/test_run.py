@@ -183,7 +183,7 @@ def test_message_delays_can_be_left_out_and_are_so_again(cli: Cli) -> None:
         ),
         (
             ("--again", "x_run.json", "--no-message-delays"),
-            "--again is given with --message-delays",
+            "--again is given with --no-message-delays",
         ),
         ((), "no scheduler is given; the name of one, FILE.py:CLASS, or --again"),
         (("easy", "--again", "x_run.json"), "--again is given with easy, but the file"),
