@@ -43,7 +43,7 @@ STRINGENCY = Parameter(
     "stringency",
     "stringencies",
     "stringency",
-    "--stringency S: A user's deadline is submission + max(run time, (1 - S) x EASY response "
+    "--stringency S: A user's deadline is submission + max(estimate, (1 - S) x EASY response "
     "time).",
 )
 SHARE = Parameter(
