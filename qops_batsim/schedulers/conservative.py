@@ -26,7 +26,8 @@ class ConservativeOptions(PlannerOptions, frozen=True, kw_only=True):
 
 
 class Conservative(PlanScheduler):
-    """Every job is promised a start when it arrives: the earliest at which it fits in the plan.
+    """Conservative backfilling: every job is promised, on arrival, the earliest start at which it
+    fits in the plan.
 
     A job may go ahead of earlier ones only where that delays none of them. When a job ends earlier
     than expected, the waiting jobs are re-placed one by one, each at its earliest fit and never

@@ -62,7 +62,9 @@ class DeadlineOptions(PlannerOptions, frozen=True, kw_only=True):
 
 
 def has_own_promise(job: Job) -> bool:
-    """Return whether a job's user asked for a deadline or a start (none is artificial)."""
+    """Return whether a job asks for a fixed start, or for a deadline that its user chose and not an
+    artificial one.
+    """
     if job.qos is None:
         return False
     return job.fixed_start < _INFINITY or (
@@ -71,12 +73,16 @@ def has_own_promise(job: Job) -> bool:
 
 
 def meets(start: float, duration: float, target: float) -> bool:
-    """Return whether a job with this start is expected to end by its target."""
+    """Return whether a job of this duration is expected to end by its target if it starts at
+    ``start`` (all in seconds).
+    """
     return end_of(start, duration) <= target + _DEADLINE_TOLERANCE
 
 
 def deadline_key(job: Job, by_laxity: bool) -> float:
-    """Return a job's latest start in time (``by_laxity``), else its promise (both in seconds)."""
+    """Return the sort key of a job (seconds): with ``by_laxity`` the latest start that keeps its
+    promise, else the promise.
+    """
     if by_laxity and job.promise < _INFINITY:
         return job.promise - job.duration
     # Without deadline nothing is as patient, estimate or not.
@@ -172,7 +178,9 @@ class DeadlineScheduler(PlanScheduler):
             self.refused(job, refusal)
 
     def attempt(self, job: Job) -> object:
-        """Admit a new job and return None, or return the reason for a refusal."""
+        """Try to admit a new job as it asks; return None if it was admitted, else the reason for a
+        refusal.
+        """
         refusal: object = self.why_impossible(job)
         if refusal is None:
             self.prepare()
@@ -190,7 +198,9 @@ class DeadlineScheduler(PlanScheduler):
         ``quote`` asks again. Not overridden: what the search of :meth:`try_admission` finds.
         """
         if not self.has_search:
-            raise SimulationError(f"{type(self).__name__} has to implement admit")
+            raise SimulationError(
+                f"{type(self).__name__} has neither admit nor try_admission; one is expected"
+            )
         return self.admit_found(job)
 
     # What a subclass can call
@@ -205,7 +215,8 @@ class DeadlineScheduler(PlanScheduler):
         return AvailabilityProfile.like(self.running, self.plan.machine_size)
 
     def try_admission(self, job: Job) -> object:
-        """Return None if a new job could be admitted now (start in ``trial``), else the reason.
+        """Return None if a new job could be admitted now, with its start in ``job.trial``; else
+        return the reason for a refusal.
 
         The plan stays as it is. A subclass that has a search overrides this instead of
         :meth:`admit`; else that is tried and undone. O(waiting + steps).
@@ -223,14 +234,18 @@ class DeadlineScheduler(PlanScheduler):
         return refusal
 
     def admit_found(self, job: Job) -> object:
-        """Adopt the plan that :meth:`try_admission` finds; return None, or why it finds none."""
+        """Admit a new job with the plan that :meth:`try_admission` finds; return None, or the
+        reason for a refusal.
+        """
         refusal = self.try_admission(job)
         if refusal is None:
             self.adopt()
         return refusal
 
     def why_impossible(self, job: Job) -> Refusal | None:
-        """Return why a job would end late even with an empty queue, None if it would not."""
+        """Return why a job would miss its deadline even if no other job waited, None if it would
+        not.
+        """
         plan, left = self.plan, job.target - self.plan.nominal()
         if job.target < _INFINITY and job.processors > plan.present:
             size = plan.machine_size
@@ -245,7 +260,8 @@ class DeadlineScheduler(PlanScheduler):
         return None
 
     def why_limited(self, job: Job) -> Refusal | None:
-        """Return a refusal if a new job would exceed the promise limit of its holder. O(plan).
+        """Return a refusal if the job's user or account would hold more promises than the option
+        ``promise_limit`` allows, else None. O(plan).
 
         Held is the work of waiting jobs, and of running ones what is expected to be left of it.
         """
@@ -272,8 +288,8 @@ class DeadlineScheduler(PlanScheduler):
         )
 
     def prepare(self) -> None:
-        """Prepare a decision: reset the targets of late jobs, and build the profile of running
-        jobs.
+        """Prepare the answer to a new job: give late jobs new targets, and build the profile of
+        running jobs.
         """
         now = self.plan.nominal()
         self.plan.aim_again()
@@ -282,7 +298,9 @@ class DeadlineScheduler(PlanScheduler):
             self.has_profile = True
 
     def adopt(self) -> None:
-        """Make the draft (trial starts) the plan. O(jobs²), linear if nearly sorted by start."""
+        """Make the plan that a search has found (``order`` and ``draft``) the plan. O(jobs²),
+        linear if nearly sorted by start.
+        """
         plan = self.plan
         plan.adopt(self.order)
         plan.profile, self.draft = self.draft, plan.profile
@@ -299,7 +317,8 @@ class DeadlineScheduler(PlanScheduler):
         odd = [job.id for job in starts if job not in expected]
         if missing or odd:
             raise self.wrong(
-                f"not just the waiting jobs and the new one (differs: {', '.join(missing + odd)})"
+                "starts for not just the waiting jobs and the new one; missing or not expected: "
+                f"{', '.join(missing + odd)}"
             )
         now, draft = self.plan.nominal(), self.draft
         draft.copy_from(self.running)
@@ -310,28 +329,30 @@ class DeadlineScheduler(PlanScheduler):
             start = on_grid(float(given))
             if not start >= now or not meets(start, job.duration, job.target):
                 raise self.wrong(
-                    f"a start of {job.id} at {start:g} s; one from {now:g} s on, with which it "
-                    f"ends by {job.target:g} s, is expected"
+                    f"{job.id} a start at {start:g} s; a start at {now:g} s or later, from which "
+                    f"the job ends by {job.target:g} s, is expected"
                 )
             end = end_of(start, job.duration)
             if start < _INFINITY and draft.lowest_free(start, end) < job.processors:
                 raise self.wrong(
-                    f"a start of {job.id} at {start:g} s, where fewer than {job.processors} "
-                    "processors are free"
+                    f"{job.id} a start at {start:g} s, where fewer processors are free than "
+                    f"the {job.processors} that it asks for"
                 )
             draft.reserve(start, end, job.processors)
             job.trial = start
         self.adopt()
 
     def checked_refusal(self, answer: object) -> object:
-        """Return the answer of :meth:`admit`; SimulationError if it is no answer."""
+        """Return what :meth:`admit` of a subclass returned if it is an answer; else raise a
+        SimulationError.
+        """
         if answer is None or isinstance(answer, Refusal):
             return answer
         if isinstance(answer, str):
             return answer or "refused without a reason"
         raise self.wrong(
-            f"{python_text(answer)}; the reason of a refusal is expected, or None once the job is "
-            "in the plan (adopt_starts, plan.place_new)"
+            f"the answer {python_text(answer)}; a text or Refusal that says why the job is refused "
+            "is expected, or None after adopt_starts or plan.place_new has planned it"
         )
 
     def check_admitted(self, job: Job) -> None:
@@ -341,14 +362,19 @@ class DeadlineScheduler(PlanScheduler):
                 if meets(job.start, job.duration, job.target):
                     return
                 break
-        raise self.wrong(f"no plan in which {job.id} ends by {job.target:g} s, and no reason")
+        raise self.wrong(
+            f"no reason to refuse {job.id}, but planned no start from which the job ends by "
+            f"{job.target:g} s"
+        )
 
     def wrong(self, what: str) -> SimulationError:
-        """Return a SimulationError that says what a subclass answered wrongly, and when."""
+        """Return a SimulationError that names the subclass, the date and what it did wrong."""
         return SimulationError(f"{type(self).__name__} at {self.manager.now:g} s gave {what}")
 
     def checked_key(self, job: Job, key: object) -> float:
-        """Return a job's key as a float; SimulationError if it is not a number."""
+        """Return the sort key that a subclass gave for a job as a float; raise a SimulationError if
+        it is not a number.
+        """
         if isinstance(key, (int, float)) and not math.isnan(key):
             return float(key)
         told = f"{type(self).__name__}.key({job.id}) returned {python_text(key)}"

@@ -31,7 +31,8 @@ INCREMENTS = (60.0, 300.0, 900.0, 1800.0, 3600.0, 7200.0, 18e3, 36e3, 72e3, 18e4
 
 
 def key_in(order: int, wait: float, job: Job) -> float:
-    """Return a job's sort key in the order with this index, after a wait (seconds); least first.
+    """Return a job's sort key in the order with this index in :data:`ORDERS`, after a wait
+    (seconds); the least key comes first.
 
     With the time *w* that a job has waited, its duration *r* and its arrival *s* (all in seconds),
     and its processors *n*:
@@ -167,10 +168,10 @@ class Easy(QueueScheduler):
         self.has_key = type(self).key is not Easy.key
         self.has_order = type(self).order is not Easy.order
         if (self.has_key or self.has_order) and given.order != "fcfs":
-            what = "a key" if self.has_key else "a method order"
+            what = "a method key" if self.has_key else "a method order"
             raise InputError(
-                f"order is {shown(given.order)}, and {type(self).__name__} has {what}, which is "
-                "its order; one of both is accepted"
+                f"option order is {shown(given.order)}, but {type(self).__name__} has {what} that "
+                "orders the jobs; only one of the two is accepted"
             )
         behind, bound = given.backfill_order, given.starvation_bound
         self.reserving = OWN if self.has_key else ORDERS.index(given.order)
@@ -213,7 +214,9 @@ class Easy(QueueScheduler):
     # Events
 
     def checked(self, job: Job, key: object) -> float:
-        """Return a job's key as a float; SimulationError if it is not a number."""
+        """Return the sort key that a subclass gave for a job as a float; raise a SimulationError if
+        it is not a number.
+        """
         if isinstance(key, SupportsFloat) and not math.isnan(float(key)):
             return float(key)
         told = f"{type(self).__name__}.key({job.id}) returned {python_text(key)}"
@@ -229,7 +232,7 @@ class Easy(QueueScheduler):
             self.new.append(job)
 
     def set_key(self, job: Job) -> None:
-        """Set the key of a job in an order that does not change with time."""
+        """Set the sort key of a new job, if keys do not change while it waits."""
         if self.has_key:
             key = self.key(job)
             # To ask whether something follows a protocol takes longer.
@@ -265,14 +268,15 @@ class Easy(QueueScheduler):
             self.queue.close_up(0)
 
     def prepare(self) -> None:
-        """Update predictions and the order of the queue."""
+        """Update predicted run times, and sort new jobs into the queue."""
         if self.predicts:
             self.predict(self.manager.now - self.manager.grace)
         if self.queue.new > 0 and not self.chooses:
             self.queue.put_in_order()
 
     def start_in_order(self, queue: Queue, free: int) -> None:
-        """Start jobs that fit ``free`` processors, in order; the first other gets a reservation.
+        """Start jobs of a queue that fit ``free`` processors, in order; the first that does not fit
+        gets the reservation.
 
         A block of it is skipped if its narrowest job asks for more than is free, or if that one
         needs more than the extra processors and the shortest one that may fit ends after the shadow
@@ -338,7 +342,9 @@ class Easy(QueueScheduler):
             self.release()
 
     def choose(self, queue: list[Job], free: int) -> None:
-        """Repeatedly start the first job, by key, that may start. O(started × queue)."""
+        """Start jobs one by one, each time the one with the least key among those that may start.
+        O(started × queue).
+        """
         manager, now, present = self.manager, self.manager.now, self.present
         extra, latest, is_reserved, has_keys = 0, INFINITY, False, self.is_sorted
         while True:
@@ -390,20 +396,23 @@ class Easy(QueueScheduler):
         self.release()
 
     def hold(self, job: Job) -> None:
-        """Treat a chosen job that waits for late news as running in this pass."""
+        """Count a chosen job as running in this pass, though its processors are not reported free
+        yet.
+        """
         job.is_held, job.end = True, self.manager.now + job.duration
         self.insert_running(job)
         self.held.append(job)
 
     def release(self) -> None:
-        """Put the jobs that :meth:`hold` set aside back into the queue."""
+        """Put the jobs of :meth:`hold` back into the queue at the end of a pass."""
         for job in self.held:
             job.is_held = False
             QueueScheduler.ended(self, job)
         self.held.clear()
 
     def ending(self) -> int:
-        """Return the processors of jobs that may have ended but are not reported. O(running).
+        """Return how many processors belong to jobs that should have ended but are not reported
+        yet. O(running).
 
         They should have ended, by less than the grace ago, or by the end of this microsecond, to
         which planned ends are rounded.
@@ -502,7 +511,8 @@ class Easy(QueueScheduler):
     # Predictions
 
     def predict(self, now: float) -> None:
-        """Learn run times from ended jobs; predict those of new jobs, and correct running ones'.
+        """Learn run times from ended jobs, predict those of new jobs, and correct predictions that
+        running jobs have exceeded.
 
         1. A new job is expected to run as :meth:`UserPast.expected` says.
         2. A running job that has outlived its prediction is expected to run a minute longer, then

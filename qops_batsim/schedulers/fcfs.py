@@ -40,7 +40,9 @@ class Fcfs(QueueScheduler):
             queue.first = 0
 
     def start_allowed(self) -> None:
-        """Start jobs in order; skip those that :meth:`may_start` holds back. O(queue)."""
+        """Start jobs in order until one does not fit; skip those for which :meth:`may_start` is
+        false. O(queue).
+        """
         for job in self.queue.listed():
             if self.may_start(job):
                 if job.processors > self.manager.free:

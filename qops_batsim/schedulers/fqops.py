@@ -140,7 +140,9 @@ class Fqops(RestartingQops):
             self.answer_otherwise(job, as_refusal(refusal))
 
     def answer_otherwise(self, job: Job, why: Refusal) -> None:
-        """Offer a later deadline for a job that cannot be admitted as asked, or reject it."""
+        """Answer a job that cannot be admitted as asked: kill for it if allowed, else offer a later
+        deadline, or reject it.
+        """
         if job.target == _INFINITY:
             # Its earliest fit moves no other job, and is always possible.
             self.plan.place_new(job)
@@ -184,7 +186,9 @@ class Fqops(RestartingQops):
         self.manager.note_metadata(job, offer.note(self.manager.record(job)))
 
     def is_taken(self, job: Job, offered: float, factor: float) -> bool:
-        """Return whether the user of a job accepts an offered deadline, by the tolerance factor."""
+        """Return whether a job's user accepts an ``offered`` deadline (seconds): at most ``factor``
+        times the requested response time.
+        """
         if not isinstance(self.tolerance, FactorTolerance):
             return bool(self.tolerance(job, offered))
         return offered - job.arrival <= factor * (job.deadline - job.arrival)
@@ -207,14 +211,16 @@ class Fqops(RestartingQops):
     # The earliest deadline
 
     def promise(self, job: Job, deadline: float, lag: float) -> None:
-        """Promise a new job ``deadline`` (seconds) in place of the one that it asked for.
+        """Set the promise of a new job to ``deadline`` (seconds) instead of its requested deadline,
+        and its target ``lag`` seconds later.
 
         Its target is later by the ``lag`` with which its submission was told.
         """
         job.promise, job.target = deadline, deadline + lag
 
     def find_earliest(self, new: Job) -> float:
-        """Return the earliest deadline (s) that can be promised; its plan is the draft.
+        """Return the earliest deadline that can be promised to a new job (seconds), and leave its
+        plan in ``draft``.
 
         1. The job is planned without deadline. If its end there keeps the requested deadline, that
            is returned; infinity if there is no such plan or end.
@@ -255,13 +261,13 @@ class Fqops(RestartingQops):
         return high
 
     def keep_draft(self) -> None:
-        """Save the draft (the trial plan) while others are tried. O(jobs)."""
+        """Save the plan that the search has just found, while others are tried. O(jobs)."""
         self.best = self.order
         self.starts = [job.trial for job in self.order]
         self.draft, self.spare = self.spare, self.draft
 
     def take_kept_draft(self) -> None:
-        """Restore the saved draft. O(jobs)."""
+        """Restore the plan saved by :meth:`keep_draft`. O(jobs)."""
         self.order = self.best
         for place in range(len(self.order)):
             job = self.order[place]

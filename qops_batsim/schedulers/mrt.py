@@ -63,7 +63,9 @@ class Mrt(DeadlineScheduler):
         self.backtracks = 0
 
     def try_admission(self, job: Job) -> object:
-        """Return None if there is a plan with a new job (then the draft), else the reason."""
+        """Search a plan with a new job; return None if there is one, which is then in ``draft``,
+        else the reason for a refusal.
+        """
         if self.search(job):
             return None
         blamed = self.blamed
@@ -72,7 +74,8 @@ class Mrt(DeadlineScheduler):
         )
 
     def search(self, new: Job) -> bool:
-        """Return whether there is a plan with a new job; it is then the draft.
+        """Search a plan with a new job that keeps all targets; return whether there is one, which
+        is then in ``draft``.
 
         O((jobs + backtracks) × jobs × steps).
         """
@@ -111,7 +114,8 @@ class Mrt(DeadlineScheduler):
         return True
 
     def extend(self, depth: int, place: int) -> bool:
-        """Extend the partial schedule by a candidate; return whether it stays strongly feasible.
+        """Add the job at index ``place`` to the first ``depth`` jobs of the partial schedule;
+        return whether it stays strongly feasible.
 
         If it is not, the job that would be late is ``blamed``.
         """
@@ -132,7 +136,8 @@ class Mrt(DeadlineScheduler):
         return True
 
     def is_one_late(self, first: int, start: float, end: float, taken: int) -> bool:
-        """Return whether any unplaced job would be late even if placed next; blame that job.
+        """Return whether any unplaced job would miss its target even if placed next; that job is
+        then ``blamed``.
 
         The newest reservation has ``taken`` processors from ``start`` to ``end``. Where it takes
         more than was to spare, another time is sought. O(jobs × steps), as good as always O(jobs).
@@ -149,7 +154,8 @@ class Mrt(DeadlineScheduler):
         return False
 
     def find_time(self, job: Job) -> bool:
-        """Find the earliest fit of a job that is in time; return whether there is one. O(steps).
+        """Find a time for an unplaced job at which it ends by its target; return whether there is
+        one. O(steps).
 
         The latest is looked at first: reservations to come will reach it last.
         """

@@ -91,7 +91,9 @@ class Msb(DeadlineScheduler):
         self.following = 0
 
     def try_admission(self, job: Job) -> object:
-        """Return None if there is a plan with a new job (then the draft), else the reason."""
+        """Search a plan with a new job; return None if there is one, which is then in ``draft``,
+        else the reason for a refusal.
+        """
         if self.search(job):
             return None
         # At the last position no waiting job blocks it.
@@ -113,7 +115,7 @@ class Msb(DeadlineScheduler):
         return rate
 
     def price_of(self, delay: float, rate: float) -> float:
-        """Return the price of a job's delay (seconds).
+        """Return the price of delaying a job by ``delay`` seconds, at ``rate`` per second.
 
         A job without estimate ahead of others may leave them without any start: an infinite delay,
         which counts as :data:`FOREVER`. A job that had none before and has none now (the delay is
@@ -124,7 +126,8 @@ class Msb(DeadlineScheduler):
         return max(-_FOREVER, min(delay, _FOREVER)) * rate
 
     def bound_prices(self, new: Job) -> None:
-        """Set each job's price per second of delay, and a lower bound. O(waiting × steps).
+        """Set each waiting job's price per second of delay, and a lower bound of the price of
+        moving it. O(waiting × steps).
 
         None can start earlier than with the running jobs alone, so positions that cannot win are
         given up early.
@@ -137,7 +140,9 @@ class Msb(DeadlineScheduler):
         new.rate = float(new.processors)
 
     def bound_behind(self, position: int) -> None:
-        """Set, for each position, a lower bound of the price of the jobs behind it. O(waiting)."""
+        """Set, for each place of the order from ``position`` on, a lower bound of the price of all
+        jobs behind it. O(waiting).
+        """
         last = len(self.order) - 1
         self.least[last] = rest = 0.0
         for index in range(last - 1, position - 1, -1):
@@ -148,7 +153,8 @@ class Msb(DeadlineScheduler):
     # The search
 
     def search(self, new: Job) -> bool:
-        """Return whether a position for a new job exists; the cheapest plan is the draft then.
+        """Search the cheapest position of a new job that keeps all targets; return whether there is
+        one. Its plan is then in ``draft``.
 
         Positions that give the same schedule are tried once. O(waiting² × steps).
         """
@@ -193,7 +199,8 @@ class Msb(DeadlineScheduler):
         return True
 
     def price_position(self, position: int, new: Job, cheapest: float) -> float:
-        """Place the new job at its position and the jobs behind it; return the price.
+        """Place a new job at a position and the jobs behind it again; return the price of that
+        plan.
 
         It is infinite if a target is missed, or if it is not below the cheapest one so far.
         ``following`` is the next position that can give another schedule: as long as jobs that

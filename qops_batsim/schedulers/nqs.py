@@ -70,11 +70,11 @@ class NqsOptions(SchedulerOptions, frozen=True, kw_only=True):
         """Raise :class:`~qops_batsim.errors.InputError` if a value is out of range."""
         limits = self.time_limits
         if not all(0 < limit < math.inf for limit in limits) or list(limits) != sorted(set(limits)):
-            raise _error("time_limits", limits, "growing numbers of seconds above 0 are accepted")
+            raise _error("time_limits", limits, "seconds above 0 in ascending order are accepted")
         if not all(limit >= 1 for limit in self.run_limits.values()):
             raise _error("run_limits", self.run_limits, "whole numbers from 1 up are accepted")
         if len(set(self.queues)) < len(self.queues) or "" in self.queues:
-            raise _error("queues", self.queues, "different names are accepted")
+            raise _error("queues", self.queues, "names that are not empty, each once, are accepted")
 
 
 def _error(option: str, value: object, accepted: str) -> InputError:
@@ -86,7 +86,7 @@ Place = tuple[int, str, int]
 
 
 class Nqs(QueueScheduler):
-    """Queues by name and requested time, each first come first served, no reservations.
+    """NQS: queues by name and requested time, each first come, first served, without reservations.
 
     Whenever something happens, the queues are visited in the order of their
     priorities: names in the order of the options, and of one name the shorter
@@ -128,11 +128,11 @@ class Nqs(QueueScheduler):
         self.lines[place].append(job)
 
     def waiting(self) -> list[Job]:
-        """Return the jobs of all queues by priority."""
+        """Return the waiting jobs of all queues, in the order of the queues' priorities."""
         return [job for jobs in self.lines.values() for job in jobs if job.phase == _WAITING]
 
     def place(self, job: Job) -> Place:
-        """Return the queue of a job."""
+        """Return the key of the queue of a job, by its queue name and requested time."""
         queue = (job.qos.queue if job.qos is not None else None) or self.options.default_queue
         requested = job.estimate if job.walltime is None else job.walltime
         rank = self.ranks.get(queue, len(self.ranks))

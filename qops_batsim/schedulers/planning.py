@@ -75,7 +75,7 @@ class PlanScheduler(Scheduler):
     # Events
 
     def submitted(self, job: Job) -> None:
-        """Add a new job to the plan."""
+        """Hand a new job to the plan, to be answered at the next decision."""
         self.plan.arrived(job)
 
     def ended(self, job: Job) -> None:
@@ -99,7 +99,7 @@ class PlanScheduler(Scheduler):
         self.is_whole = False
 
     def cancelled(self, job: Job) -> None:
-        """Remove a cancelled job at the next decision: a new job only after its answer."""
+        """Called when a user cancels a job: the next decision removes it if it waits."""
         self.asked_for.append(job)
 
     def hosts_changed(self, announced: int) -> None:
@@ -173,13 +173,15 @@ class PlanScheduler(Scheduler):
             self.may_be_too_wide = False
 
     def prepare_decision(self) -> None:
-        """Prepare a decision, before the plan is updated."""
+        """Called at the start of a decision, before the plan is updated; does nothing here."""
 
     def conclude_decision(self) -> None:
-        """Conclude a decision, after the due jobs have started."""
+        """Called at the end of a decision, after due jobs have started; does nothing here."""
 
     def hear_late(self) -> None:
-        """Plan with late news: new jobs are judged as if known since their submission."""
+        """Plan with late news, called in a decision: judge new jobs as if known since their
+        submission.
+        """
         plan, news, now = self.plan, self.manager.news, up_to_grid(self.manager.now)
         for job in plan.new:
             job.target += news.submitted(job, now)
@@ -218,7 +220,7 @@ class PlanScheduler(Scheduler):
         plan.new.clear()
 
     def start_due(self) -> None:
-        """Start the jobs that are due."""
+        """Start the jobs whose planned start has come, and log the starts."""
         plan, manager = self.plan, self.manager
         for job in plan.start_due():
             planned = job.start
@@ -232,11 +234,15 @@ class PlanScheduler(Scheduler):
         """Called after a planned job was started; does nothing here."""
 
     def compress(self) -> None:
-        """Use the processors that early ends have freed."""
+        """Called when jobs ended early: move waiting jobs forward into the processors that became
+        free.
+        """
         self.plan.compress()
 
     def why_limited(self, job: Job) -> Refusal | None:
-        """Return why a new job's user may hold no further promise, None if they may."""
+        """Return a refusal if a new job's user may hold no further promise, else None; here always
+        None.
+        """
         return None
 
     def reject_wider(self) -> None:
@@ -264,7 +270,7 @@ class PlanScheduler(Scheduler):
                 self.asked_for.append(job)
 
     def note_date(self) -> None:
-        """Set the date of the decision log's next events, outside a decision."""
+        """Set the current date as that of the next events in the decision log."""
         assert self.plan.log is not None
         self.plan.log.now = up_to_grid(self.manager.now)
 
@@ -292,7 +298,7 @@ class PlanScheduler(Scheduler):
             self.note_promise(job)
 
     def note_promise(self, job: Job) -> None:
-        """Record a new job's promise for ``_qos.csv``."""
+        """Record the promised start or deadline of a new job for the file ``_qos.csv``."""
         if job.fixed_start < _INFINITY:
             self.manager.record(job).latest_start = job.fixed_start
         promises = self.plan.keeps_promises or job.fixed_start < _INFINITY
@@ -300,7 +306,9 @@ class PlanScheduler(Scheduler):
             self.manager.record(job).admitted_deadline = job.promise
 
     def refused(self, job: Job, refusal: object, offer: Offer | None = None) -> None:
-        """Reject a new job for a Refusal or a text, perhaps after a declined offer."""
+        """Reject a new job for a reason (a Refusal or a text); ``offer`` is the offer that its user
+        declined, if any.
+        """
         if self.plan.log is not None:
             why = as_refusal(refusal)
             blamed = self.blamed_number(job, why)
@@ -332,7 +340,9 @@ class PlanScheduler(Scheduler):
             self.note_promise(job)
 
     def renewed(self, renewal: Renewal) -> None:
-        """Log and record a promise that was renewed because hosts have left."""
+        """Called when a promise was renewed because hosts were lost: record the new promise and the
+        loss.
+        """
         job, promise = renewal.job, renewal.promise
         record = self.manager.record(job)
         if job.fixed_start < _INFINITY or self.plan.promises_starts:
@@ -346,7 +356,9 @@ class PlanScheduler(Scheduler):
         record.note_renewal(renewal.broken, loss)
 
     def log_starts(self) -> None:
-        """Log the last moves, the new jobs that can never run, and the starts of this decision."""
+        """Write to the decision log which jobs moved, which can never run, and which start in this
+        decision.
+        """
         plan, log = self.plan, self.plan.log
         assert log is not None
         log.look_last(plan.waiting, plan.running, plan.starting)
@@ -357,7 +369,7 @@ class PlanScheduler(Scheduler):
         log.started(plan.starting)
 
     def call_for_start(self) -> None:
-        """Request one message at the next promised start."""
+        """Ask the engine to call the scheduler at the next promised start."""
         date = self.plan.next_claimed_start(self.plan.now)
         if date < _INFINITY and date != self.called_for:
             self.called_for = date
@@ -366,14 +378,15 @@ class PlanScheduler(Scheduler):
     # What was before
 
     def standing(self) -> Standing | None:
-        """Return the snapshot from which an equal scheduler can resume.
+        """Return a snapshot of the scheduler, from which one with the same options can resume the
+        run.
 
         None if this one is in the middle of something. O(jobs in the plan).
         """
         return standing_of(self)
 
     def go_on(self, standing: Standing) -> list[Job]:
-        """Resume from a snapshot, directly after :meth:`begin`.
+        """Resume a run from a snapshot, directly after :meth:`begin`.
 
         Returned are the jobs that wait or run, by arrival: the manager has to know them.
         """

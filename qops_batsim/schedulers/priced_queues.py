@@ -73,12 +73,12 @@ class PricedQueuesOptions(PlannerOptions, frozen=True, kw_only=True):
         """Raise :class:`~qops_batsim.errors.InputError` if a value is out of range."""
         names, prices = self.queues, self.prices
         if not names or "" in names or len(set(names)) < len(names):
-            raise _error("queues", names, "different names are accepted, one at least")
+            raise _error("queues", names, "one or more names, each once, are accepted")
         if len(prices) != len(names):
-            raise _error("prices", prices, f"{len(names)} are accepted, one for each queue")
+            raise _error("prices", prices, f"{len(names)} prices are accepted, one for each queue")
         falling = all(first > second for first, second in pairwise(prices))
         if not (falling and min(prices) >= 0 and max(prices) < math.inf):
-            raise _error("prices", prices, "falling numbers from 0 up are accepted")
+            raise _error("prices", prices, "numbers from 0 up in descending order are accepted")
         if self.choice == "stated" and self.default_queue not in names:
             known = ", ".join(names)
             raise _error("default_queue", self.default_queue, f"one of {known} is accepted")
@@ -115,7 +115,7 @@ class PricedQueues(Easy):
         self.chosen: dict[str, int] = {}
 
     def key(self, job: Job) -> float:
-        """Choose the queue of a new job and return its rank; ties by arrival.
+        """Choose the queue of a new job and return its rank as the job's sort key; ties by arrival.
 
         It is that of the next queue if too many jobs had priority in this period.
         """
@@ -133,7 +133,9 @@ class PricedQueues(Easy):
         return float(queue)
 
     def queue_of(self, job: Job) -> int:
-        """Return the queue that a user chooses: the stated one, or the cheapest that is in time."""
+        """Return the rank of a job's queue: the stated one, or the cheapest in which its deadline
+        is expected to be met.
+        """
         if self.options.choice == "stated":
             name = None if job.qos is None else job.qos.queue
             return self.ranks.get(name or "", self.ranks[self.options.default_queue])

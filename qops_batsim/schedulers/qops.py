@@ -123,7 +123,9 @@ class QopsOptions(DeadlineOptions, frozen=True, kw_only=True):
 
 
 def sort_by_trial(jobs: list[Job], first: int, end: int) -> None:
-    """Sort placed jobs by trial start, keeping the order of ties. O(jobs²)."""
+    """Sort the jobs at indices ``first`` to ``end`` (excluded) by trial start, keeping the order of
+    ties. O(jobs²).
+    """
     for last in range(first + 1, end):
         job, place = jobs[last], last
         while place > first:
@@ -188,7 +190,8 @@ class Qops(DeadlineScheduler):
         self.past = UserPast()
 
     def key(self, job: Job) -> float:
-        """Return the key of a job; jobs are placed in ascending order, ties by arrival.
+        """Return the sort key of a job: a search places jobs with lower keys first, ties by
+        arrival.
 
         Asked of each waiting job in each search. Not overridden: the option ``order``; where that
         is the scheduled start, jobs are placed by no key.
@@ -196,7 +199,7 @@ class Qops(DeadlineScheduler):
         return deadline_key(job, self.by_laxity)
 
     def set_key(self, job: Job) -> None:
-        """Set the key of a job, from the option or the subclass."""
+        """Set a job's sort key, by :meth:`key` of a subclass, else by the option ``order``."""
         if self.has_key:
             key = self.key(job)
             job.key = key if type(key) is float and key == key else self.checked_key(job, key)
@@ -210,7 +213,9 @@ class Qops(DeadlineScheduler):
         DeadlineScheduler.decide(self)
 
     def try_admission(self, job: Job) -> object:
-        """Return None if there is a plan with a new job (then the draft), else the reason."""
+        """Search a plan with a new job; return None if there is one, which is then in ``draft``,
+        else the reason for a refusal.
+        """
         if self.search(job):
             return None
         blamed, waiting = self.blamed, len(self.plan.waiting)
@@ -225,13 +230,17 @@ class Qops(DeadlineScheduler):
     # The search
 
     def search(self, new: Job) -> bool:
-        """Return whether there is a plan with a new job; it is then the draft."""
+        """Search a plan with a new job that keeps all targets; return whether there is one, which
+        is then in ``draft``.
+        """
         waiting = self.plan.waiting
         self.leave_headroom(waiting, new)
         return self.try_points(waiting, new)
 
     def leave_headroom(self, line: list[Job], new: Job) -> None:
-        """Set the headroom of each job: processors kept free next to it while it runs."""
+        """Set the headroom of all jobs: how many processors have to stay free beside each while it
+        runs.
+        """
         # What is free in the end is the machine.
         last = self.running.free[self.running.size - 1]
         new.headroom = room = int(self.share * last + _ROUNDING)
@@ -287,7 +296,8 @@ class Qops(DeadlineScheduler):
             job.trial = job.start
 
     def in_order(self, line: list[Job], new: Job) -> list[Job]:
-        """Return all jobs in heuristic order; set their ranks by planned start.
+        """Return all jobs in the order in which a search places them; ``job.rank`` becomes the
+        place by planned start.
 
         O(N log N), and linear where the waiting jobs are those of the last time.
         """
@@ -315,7 +325,9 @@ class Qops(DeadlineScheduler):
         return found
 
     def try_point(self, line: list[Job], in_order: list[Job], new: Job, point: int) -> bool:
-        """Return whether an insertion point gives a plan; jobs before it keep their starts."""
+        """Try to plan a new job at one insertion point (index) of the waiting jobs; return whether
+        all targets are met.
+        """
         self.order = order = line[:point]
         if self.new_job_first and point > 0:
             order.append(new)
@@ -326,7 +338,8 @@ class Qops(DeadlineScheduler):
         return self.place_line(point)
 
     def place_line(self, point: int) -> bool:
-        """Place the jobs behind an insertion point; return whether all of them are in time.
+        """Place the jobs from an insertion point on at their earliest fits; return whether all
+        targets are met.
 
         A critical job that is late even directly behind the kept ones ends the attempt, as does
         the violation after the last one that is repaired. It is ``blamed``.
@@ -369,7 +382,8 @@ class Qops(DeadlineScheduler):
         return True
 
     def fit_beside(self, job: Job, now: float) -> float:
-        """Return a job's earliest fit; with headroom if the job still ends in time. O(steps).
+        """Return a job's earliest fit (seconds): with its headroom if it still ends in time, else
+        without. O(steps).
 
         The headroom of a wide job is what it leaves of the machine, if that is less.
         """
@@ -387,7 +401,9 @@ class Qops(DeadlineScheduler):
         return start
 
     def go_back(self, point: int, middle: int, stride: int) -> None:
-        """Take the jobs from index ``middle`` on out of the draft, from the nearest snapshot."""
+        """Take the jobs from index ``middle`` on out of the draft profile, starting from the
+        nearest saved profile.
+        """
         number = (middle - point) // stride
         if number == 0:
             self.draft.copy_from(self.base)
@@ -401,7 +417,8 @@ class Qops(DeadlineScheduler):
             self.draft.reserve(job.trial, end_of(job.trial, job.duration), job.processors)
 
     def cost_of(self, point: int) -> float:
-        """Return the cost of the plan of an insertion point (option ``best_by``). O(jobs).
+        """Return the cost of the plan found at an insertion point, by the option ``best_by``; the
+        least is best. O(jobs).
 
         What has no deadline has no slack that could be used up.
         """
@@ -422,7 +439,8 @@ class Qops(DeadlineScheduler):
     # Predictions
 
     def predict(self) -> None:
-        """Learn from ended jobs, and predict the run times of new ones.
+        """Learn run times from ended jobs, and predict those of new jobs from the last jobs of
+        their users.
 
         A job with a fixed start is expected to run as long as it asks for.
         """

@@ -28,7 +28,9 @@ _BLOCK, _WIDTHS, _NO_WIDTH = BLOCK, WIDTHS, NO_WIDTH
 
 
 def width_of(processors: int) -> int:
-    """Return the index of the class of widths that a number of processors belongs to. O(1)."""
+    """Return the width class (0 to 15) of a number of processors: 1, 2, up to 4, up to 8 and so on.
+    O(1).
+    """
     width = 0
     while width < _WIDTHS - 1 and processors > 1 << width:
         width += 1
@@ -36,7 +38,8 @@ def width_of(processors: int) -> int:
 
 
 class Queue:
-    """The waiting jobs in order, with summaries of blocks for fast searches.
+    """The waiting jobs in order; a summary of each block of jobs lets a search skip blocks in which
+    none can start.
 
     To iterate over it yields the jobs that wait when that begins, so jobs may be started meanwhile.
     A long queue has a summary of each block of :data:`BLOCK` places; a pass skips the blocks in
@@ -94,7 +97,9 @@ class Queue:
         self.jobs.append(job)
 
     def put_in_order(self) -> None:
-        """Insert the new jobs by key, behind those of the same key. O(new × places)."""
+        """Move the jobs appended last to their places by key, behind jobs with an equal key. O(new
+        × places).
+        """
         if self.summarized > 0:
             self.close_up(0)
         jobs, count = self.jobs, len(self.jobs)
@@ -113,7 +118,7 @@ class Queue:
         self.new = 0
 
     def close_up(self, first: int) -> None:
-        """Remove the empty places from index ``first`` on. O(places)."""
+        """Remove the jobs that no longer wait, from index ``first`` on. O(places)."""
         jobs, kept = self.jobs, first
         for place in range(first, len(jobs)):
             job = jobs[place]
@@ -128,7 +133,7 @@ class Queue:
     # Summaries
 
     def count_new(self) -> None:
-        """Add the new jobs to the summaries of their blocks. O(new)."""
+        """Add the jobs appended since the last call to the summaries of their blocks. O(new)."""
         count = len(self.jobs)
         if count > self.blocks * _BLOCK:
             self.blocks = 2 * (count // _BLOCK + 1)
@@ -147,7 +152,7 @@ class Queue:
         self.summarized = count
 
     def leave(self, place: int) -> None:
-        """Remove the job at an index of the queue; :meth:`count_block` has to follow. O(1)."""
+        """Mark the job at an index as gone; :meth:`count_block` has to follow. O(1)."""
         self.widths[place] = _NO_WIDTH
         self.waiting -= 1
 
@@ -165,7 +170,7 @@ class Queue:
             self.shortest[block * _WIDTHS + width] = INFINITY
 
     def count_place(self, place: int) -> None:
-        """Add a waiting job to the summary of its block. O(1)."""
+        """Add the waiting job at index ``place`` to the summary of its block. O(1)."""
         processors, duration, block = self.widths[place], self.durations[place], place // _BLOCK
         self.narrowest[block] = min(self.narrowest[block], processors)
         size, end = block * _WIDTHS + width_of(processors), (block + 1) * _WIDTHS
@@ -336,7 +341,7 @@ class QueueScheduler(Scheduler):
             self.known_timetable().asked.append(job)
 
     def ended(self, job: Job) -> None:
-        """Remove a job that has ended. O(running)."""
+        """Remove a job that has ended from the running ones. O(running)."""
         running, place = self.running, self.place_before(job.end)
         while place < len(running):
             if running[place] is job:
@@ -352,7 +357,7 @@ class QueueScheduler(Scheduler):
         self.insert_running(job)
 
     def cancelled(self, job: Job) -> None:
-        """Reject a waiting job. O(queue)."""
+        """Called when a user cancels a job: reject it if it waits. O(queue)."""
         if job.phase != _WAITING:
             return
         if self.timetable is not None:
@@ -373,7 +378,9 @@ class QueueScheduler(Scheduler):
             self.reject_wider()
 
     def note_hosts(self, announced: int) -> None:
-        """Update which hosts are present; ``announced`` more will leave. O(running)."""
+        """Update which hosts are present; ``announced`` of them will leave for maintenance.
+        O(running).
+        """
         capacity, manager = self.manager.capacity, self.manager
         away = capacity.away.mask
         lost = announced + (away & ~self.away).bit_count()
@@ -409,7 +416,7 @@ class QueueScheduler(Scheduler):
             self.schedule()
 
     def known_timetable(self) -> Timetable:
-        """Return the timetable, created on first use."""
+        """Return the timetable (plan of promised starts), which is created on first use."""
         if self.timetable is None:
             self.timetable = Timetable(self.manager.machine_size)
         return self.timetable
@@ -449,7 +456,9 @@ class QueueScheduler(Scheduler):
         running.insert(low, job)
 
     def place_before(self, end: float) -> int:
-        """Return the index of the first running job that ends no earlier. O(log running)."""
+        """Return the index of the first running job that is expected to end at ``end`` or later.
+        O(log running).
+        """
         running, low, high = self.running, 0, len(self.running)
         while low < high:
             middle = (low + high) >> 1

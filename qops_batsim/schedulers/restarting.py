@@ -131,13 +131,15 @@ class RestartingQops(Qops):
     # Events
 
     def submitted(self, job: Job) -> None:
-        """Add a new job to the plan; InputError if its checkpoints cannot be expressed."""
+        """Add a new job to the plan; raise an InputError if its checkpoints cannot be used for a
+        restart.
+        """
         if self.kills:
             self.manager.check_saves(job)
         Qops.submitted(self, job)
 
     def ended(self, job: Job) -> None:
-        """Tell the plan that a running job has ended, perhaps because it was killed."""
+        """Called when a running job has ended or was killed: free its processors in the plan."""
         Qops.ended(self, job)
         if job.is_dying:
             for place in range(len(self.under_way)):
@@ -160,7 +162,9 @@ class RestartingQops(Qops):
     # Decisions
 
     def prepare_decision(self) -> None:
-        """Register the remaining work of killed jobs, unless they had ended by themselves."""
+        """Submit the remaining work of jobs that were killed, unless they had ended before the
+        kill.
+        """
         manager = self.manager
         for restart in self.dead:
             again, victim, saved = restart.again, restart.victim, restart.saved
@@ -207,7 +211,9 @@ class RestartingQops(Qops):
         return job.processors * (now - job.start - self.saved_time(job, now))
 
     def comes_before(self, job: Job, other: Job, now: float) -> bool:
-        """Return whether a job is a better victim than another: by lost work, start, arrival."""
+        """Return whether one running job is to be killed rather than another: for less lost work,
+        then earlier start, then arrival.
+        """
         one, two = self.lost_work(job, now), self.lost_work(other, now)
         if one != two:
             return one < two
@@ -216,7 +222,9 @@ class RestartingQops(Qops):
         return job.number < other.number
 
     def may_be_killed(self, job: Job, now: float) -> bool:
-        """Return whether a killed job would still be in time if restarted at once."""
+        """Return whether a running job may be killed now; restarted at once it would still end by
+        its target.
+        """
         soonest = now - self.youngest + _PLAN_TOLERANCE
         if job.is_kept or job.is_dying or job.start > soonest or actual_start(job) > soonest:
             return False
@@ -231,7 +239,9 @@ class RestartingQops(Qops):
         return now + rest <= job.target + _DEADLINE_TOLERANCE
 
     def next_victim(self, last: Job | None, now: float) -> Job | None:
-        """Return the next victim to try after another one, or the first one. O(running)."""
+        """Return the job to try killing next after ``last`` (None: the first one), None if there is
+        no more. O(running).
+        """
         victim: Job | None = None
         for each in self.plan.running:
             if last is not None and not self.comes_before(last, each, now):
@@ -243,13 +253,16 @@ class RestartingQops(Qops):
         return victim
 
     def count(self, processors: int, duration: float) -> None:
-        """Count a new job and its work; the mean work limits what kills may waste."""
+        """Add a new job to the mean work of arrived jobs (processors × seconds), which limits the
+        work that kills may waste.
+        """
         if duration < _INFINITY:
             self.arrivals += 1.0
             self.work += processors * duration
 
     def kill_for(self, new: Job) -> bool:
-        """Admit a new job by killing running ones, if that suffices (section 8).
+        """Try to admit a new job by killing running ones (section 8); return whether it was
+        admitted.
 
         1. Running jobs are tried one by one in the order of the work that they would lose: if the
            new job can be admitted without one, and that one, run again, still ends in time, it is
@@ -318,7 +331,8 @@ class RestartingQops(Qops):
     # Plans
 
     def kill_all(self, new: Job, victims: list[Job]) -> bool:
-        """Kill running jobs for a new one if a plan exists for the new job and their repetitions.
+        """Kill these running jobs if there is a plan with the new job and their remaining work;
+        return whether there is.
 
         O(victims) searches; the headroom of all jobs is known.
         """
@@ -337,7 +351,9 @@ class RestartingQops(Qops):
         return found
 
     def restart_of(self, victim: Job, sake: Job, now: float) -> Restart:
-        """Return the restart of a running job if it was killed now for a new job."""
+        """Return what killing a running job now for a new one would mean: its saved time and the
+        job that continues it.
+        """
         saved, original = self.saved_time(victim, now), self.manager.original_id(victim)
         again = rest_of(victim, restarted_id(original, victim.kills + 1), saved)
         # It keeps the place of the job in the order of arrivals, and what it was promised.
@@ -351,8 +367,8 @@ class RestartingQops(Qops):
         return Restart(victim, again, sake, actual_start(victim), saved)
 
     def plan_all(self, new: Job, restarts: list[Restart]) -> bool:
-        """Search a plan with a new job in place of the victims, then with the rest of each victim's
-        work.
+        """Search a plan with the new job and the remaining work of the killed jobs, and adopt it;
+        return whether there is one.
         """
         self.prepare()
         now = self.plan.nominal()
@@ -377,7 +393,9 @@ class RestartingQops(Qops):
         return found
 
     def note_kills(self, new: Job, restarts: list[Restart]) -> None:
-        """Note the kills for a new job; the plan has it and the victims' remaining work."""
+        """Mark the victims of a new job as being killed, and write the admission and the kills to
+        the log.
+        """
         plan, log = self.plan, self.plan.log
         # Jobs that keep their places may rest on the end that a victim would have had, at which
         # nothing happens any more: they are placed again when its end is told.

@@ -171,12 +171,14 @@ class SlackOptions(PlannerOptions, frozen=True, kw_only=True):
     ] = "none"
 
     def check(self) -> None:
-        """Raise :class:`~qops_batsim.errors.InputError` if options make no sense together."""
+        """Raise :class:`~qops_batsim.errors.InputError` if an option is not accepted alone or with
+        the others.
+        """
         for name in ("slack_factor", "average_wait", "average_wait_window"):
             value = getattr(self, name)
             if not math.isfinite(value):
                 raise InputError(
-                    f"scheduler 'slack': option {name} is {value}; it has to be finite"
+                    f"scheduler 'slack': option {name} is {value}; a finite number is expected"
                 )
         edges = self.average_wait_edges
         shown = f"scheduler 'slack': option average_wait_edges is {list(edges)}"
@@ -184,14 +186,14 @@ class SlackOptions(PlannerOptions, frozen=True, kw_only=True):
         if not all(low < high for low, high in pairwise((0.0, *edges, math.inf))):
             raise InputError(f"{shown}; seconds above 0 in ascending order are expected")
         if edges and self.average_wait_source == "fixed":
-            raise InputError(f"{shown}, which needs average_wait_source=learned")
+            raise InputError(f"{shown}; it is accepted only with average_wait_source=learned")
 
 
 # Priorities and slacks (sections 2.3, 4.3 and 5.2)
 
 
 def asked_priority(qos: QosRequest | None) -> float:
-    """Return the sum of the user's and the site's priorities.
+    """Return the sum of a job's user priority and political priority, minus infinity if over quota.
 
     ``qos.user_priority`` and ``qos.political_priority`` count as 0 unless given; a
     political priority of None (over quota) as minus infinity.
@@ -210,7 +212,8 @@ def mean_priority(asked: float, scheduler: float) -> float:
 
 
 def scheduler_priority(wait: float, average_wait: float) -> float:
-    """Return the scheduler's priority for a job with this wait until its first start.
+    """Return the scheduler's priority (0 to 1) for a job that waits ``wait`` seconds until its
+    first planned start.
 
     0 for a job that starts at once, 1/2 for one that waits as long as the average of the
     system (above 0), 1 from twice that on.
@@ -247,7 +250,7 @@ class AverageWait:
         self.sums = [0.0] * classes
 
     def class_of(self, estimate: float) -> int:
-        """Return the number of the class that holds an estimate (seconds)."""
+        """Return the number of the class of run times that an estimate (seconds) belongs to."""
         return bisect_right(self.edges, estimate)
 
     def at(self, estimate: float, now: float) -> float:
@@ -262,7 +265,7 @@ class AverageWait:
         return max(total / (PRIOR_JOBS + len(starts)), LEAST_AVERAGE_WAIT)
 
     def learn(self, estimate: float, wait: float, now: float) -> None:
-        """Record the wait of a job with this estimate (both in seconds)."""
+        """Record that a job with this estimate started now after this wait (all in seconds)."""
         if self.is_learned:
             kind = self.class_of(estimate)
             self.starts[kind].append((now, wait))
@@ -278,7 +281,7 @@ def power(base: float, exponent: float) -> float:
 
 
 class Prices:
-    """Prices of schedules, with weights of utilization, time, priority and fairness.
+    """Prices of moving and delaying jobs, weighed by processors, time, priority and used slack.
 
     These are the paper's alpha_u, alpha_t, alpha_p and alpha_f, each from 0 to 1.
     """
@@ -290,7 +293,7 @@ class Prices:
         self.fairness = self.priority * float(options.fairness_weight)
 
     def of_wait(self, wait: float, processors: int) -> float:
-        """Return the price of a new job's own wait (seconds)."""
+        """Return the price of a new job's wait of ``wait`` seconds until it starts."""
         return power(min(wait, _FOREVER), self.time) * power(float(processors), self.utilization)
 
     def of_killing(self, processors: int, estimate: float) -> float:
@@ -332,7 +335,7 @@ class Prices:
 
 
 class Search:
-    """Search for the cheapest schedule: with a new job, or, after an early end, without one.
+    """Searches the cheapest schedule with a new job, or without one after a job ended early.
 
     At each position among the waiting jobs, the jobs before it keep their reservations;
     the new job, then the jobs from the position on in the order of the heuristic, are
@@ -373,7 +376,8 @@ class Search:
     def reschedule(
         self, new: Job | None, priority: float, latest: float, now: float, fixed: int, most: float
     ) -> float:
-        """Adopt the cheapest schedule, with a new job or without one, and reserve it.
+        """Find the cheapest schedule, with a new job or without, and make it the plan; return the
+        new job's start.
 
         The new job has a priority, and has to start by ``latest``. Returned is its start (seconds);
         infinite if the price is not below ``most``, and then nothing is changed.
@@ -395,7 +399,9 @@ class Search:
         return self.start
 
     def find(self, new: Job | None, priority: float, latest: float, now: float, fixed: int) -> None:
-        """Find the cheapest schedule. O(waiting² × steps), O(waiting! × steps) if exhaustive."""
+        """Search the cheapest schedule; ``price``, ``start`` and ``starts`` tell the result.
+        O(waiting² × steps), O(waiting! × steps) if exhaustive.
+        """
         plan, base, position, kept = self.plan, self.base, fixed, fixed
         self.new, self.latest, self.now = new, latest, now
         self.waiting = waiting = list(plan.waiting)
@@ -426,12 +432,12 @@ class Search:
             position = self.try_orders(position, start)
 
     def keep(self, job: Job) -> None:
-        """Reserve a waiting job in the trial schedule at its planned start."""
+        """Reserve a waiting job at its planned start in the profile of unmoved jobs."""
         self.base.reserve(job.start, end_of(job.start, job.duration), job.processors)
 
     def soonest(self, job: Job, profile: Profile, bounds: FitBounds) -> float:
-        """Return the earliest fit of a job (seconds); remember it as a bound for jobs as wide.
-        O(steps).
+        """Return the earliest fit of a job in a profile (seconds); in long queues, remember it as a
+        bound for jobs as large. O(steps).
         """
         if not self.learns:
             return profile.earliest_fit(job.fits_from, job.duration, job.processors)
@@ -441,7 +447,8 @@ class Search:
         return start
 
     def list_waiting(self, fixed: int, priority: float) -> None:
-        """List the waiting jobs in order, with the rate and the greatest gain of moving each.
+        """Set each waiting job's price of being moved, the most that moving it can gain, and its
+        place in the heuristic order.
 
         No job can start earlier (``fits_from``) than in the profile of what is not moved in any
         schedule. O(waiting × steps).
@@ -462,7 +469,9 @@ class Search:
             sort_by_key(self.line, 0, len(self.line))
 
     def key_of(self, job: Job) -> float:
-        """Return the sort key of the order heuristic, ascending; ties by arrival."""
+        """Return the sort key of a waiting job in the order of the option ``heuristic``; the least
+        comes first.
+        """
         if self.order == _AAT:
             return float(job.number)
         if self.order == _DU:
@@ -476,8 +485,8 @@ class Search:
         return float(job.rank)
 
     def stay(self, fixed: int) -> None:
-        """Begin the search with a schedule that delays no job: the new job last, or a compressed
-        plan.
+        """Begin the search with a schedule that delays no job: the new job last, or without one a
+        compressed plan.
         """
         count, new = len(self.waiting), self.new
         self.is_changed, self.position, self.start = False, count, self.now
@@ -497,7 +506,7 @@ class Search:
                 self.moved = 0
 
     def compress(self, fixed: int) -> float:
-        """Compress a copy of the plan conservatively, and return the price.
+        """Compress a copy of the plan, as conservative backfilling does, and return the price.
 
         One by one in order of planned start, jobs move up to their earliest fit while all
         others stay. The price is at most 0. O(waiting × steps).
@@ -520,7 +529,8 @@ class Search:
         return price
 
     def try_orders(self, position: int, start: float) -> int:
-        """Place the new job at a start, then try the orders of the jobs behind a position.
+        """Place the new job at ``start`` and the jobs behind a position after it; return the next
+        position to try.
 
         Each schedule that is cheaper than the best one so far takes its place. Returned is the next
         position to try: none, if what the jobs behind this one can gain at most is not enough, as
@@ -550,7 +560,9 @@ class Search:
                 return position + 1
 
     def most_gain(self, position: int) -> float:
-        """Return a lower bound (at most 0) for moving the jobs behind a position. O(waiting)."""
+        """Return the lowest price (at most 0) that moving the jobs from a position on can have.
+        O(waiting).
+        """
         gain = 0.0
         for place in range(position, len(self.waiting)):
             job = self.waiting[place]
@@ -558,7 +570,8 @@ class Search:
         return gain
 
     def place_delayed(self, position: int, start: float, price: float) -> int:
-        """Place the jobs from a position on at their earliest fits; return the price.
+        """Place the jobs from a position on at their earliest fits, and keep the schedule if it is
+        the cheapest; return the next position to try.
 
         The trial profile has the running jobs, the jobs before the position and the new job,
         whose own wait costs ``price``. The schedule becomes the best one if it is cheaper, or as
@@ -643,7 +656,9 @@ class SlackPlan(Plan):
         self.promises: list[tuple[Job, float]] = []
 
     def rebuild(self) -> None:
-        """Rebuild the plan; latest starts follow the new starts."""
+        """Plan all waiting jobs again; a job that now starts after its latest start gets that start
+        as its latest.
+        """
         before = self.planned()
         Plan.rebuild(self)
         # Besides an end that comes late there can be one that comes early.
@@ -652,11 +667,11 @@ class SlackPlan(Plan):
             job.latest_start = max(job.latest_start, job.start)
 
     def planned(self) -> list[tuple[Job, float]]:
-        """Return the waiting jobs with their starts, for :meth:`promise_gains`."""
+        """Return the waiting jobs and their starts if earlier starts are promised, else nothing."""
         return [(job, job.start) for job in self.waiting] if self.promises_gains else []
 
     def promise_gains(self, before: list[tuple[Job, float]]) -> None:
-        """Promise jobs that moved forward their earlier starts, if the option says so."""
+        """Move up the latest starts of jobs that now start earlier than in ``before`` (seconds)."""
         for job, start in before:
             # From infinite to finite is no gain in seconds, but a first start.
             if job.start < start < math.inf:
@@ -665,7 +680,8 @@ class SlackPlan(Plan):
 
 
 class Slack(PlanScheduler):
-    """Every job is promised a latest start; jobs are delayed where that is cheaper.
+    """Slack-based backfilling: every job is promised a latest start, and is delayed up to it where
+    that is cheaper.
 
     A new job is tried at every position of the plan. Jobs behind it are placed again,
     and each schedule has a price: what the new job's wait and the moves of the others
@@ -693,7 +709,7 @@ class Slack(PlanScheduler):
         return self.watches
 
     def empty_plan(self, machine_size: int) -> Plan:
-        """Return an empty plan with these options."""
+        """Return an empty plan whose jobs may be delayed by their slack."""
         gains = self.options.early_gain == "promise"
         self.slacks = SlackPlan(machine_size, promises_gains=gains)
         return self.slacks
@@ -708,7 +724,9 @@ class Slack(PlanScheduler):
         self.ticks: list[tuple[float, int, Job]] = []
 
     def compress(self) -> None:
-        """Use processors freed by an early end, by a search without a new job (section 4.5)."""
+        """Called when jobs ended early: search a cheaper schedule of the waiting jobs (section
+        4.5).
+        """
         plan, before = self.plan, self.slacks.planned()
         if self.only_compresses:
             plan.compress()
@@ -717,7 +735,7 @@ class Slack(PlanScheduler):
         self.slacks.promise_gains(before)
 
     def due(self) -> int:
-        """Return how many waiting jobs have to start now; they count as running."""
+        """Return how many waiting jobs are due to start now; searches do not move them."""
         count = 0
         for job in self.plan.waiting:
             if job.start > self.plan.now:
@@ -726,7 +744,7 @@ class Slack(PlanScheduler):
         return count
 
     def answer(self, job: Job) -> None:
-        """Insert a new job at the least price (section 4.2)."""
+        """Plan a new job where that is cheapest (section 4.2), and promise it a latest start."""
         plan = self.plan
         now = plan.nominal()
         job.priority = mean_priority(asked_priority(job.qos), FIRST_SCHEDULER_PRIORITY)
@@ -747,7 +765,9 @@ class Slack(PlanScheduler):
             self.promise(job, now)
 
     def promise(self, job: Job, now: float) -> None:
-        """Set priority and slack of a job whose first start is known (section 4.3)."""
+        """Set the priority, slack and latest start of a job whose first planned start is known
+        (section 4.3).
+        """
         average = self.average.at(job.estimate, now)
         own = scheduler_priority(job.start - now, average)
         job.priority = mean_priority(asked_priority(job.qos), own)
@@ -764,7 +784,9 @@ class Slack(PlanScheduler):
                 self.unsettled -= 1
 
     def conclude_decision(self) -> None:
-        """Record the waits of jobs that have started, and note the promises."""
+        """Called at the end of a decision: learn the waits of started jobs, and record promised
+        latest starts.
+        """
         plan = self.plan
         if self.unsettled > 0:
             self.settled(plan.waiting)
@@ -785,7 +807,8 @@ class Slack(PlanScheduler):
         self.slacks.promises.clear()
 
     def call_for_first_start(self) -> None:
-        """Request one message at the next planned start, if no job ends then.
+        """Ask the engine to call the scheduler at the next planned start, if no job is expected to
+        end then.
 
         Compression that leaves a job where it is can leave it with a start at which no
         job ends any more, so that nothing would happen then. O(running).
@@ -803,7 +826,9 @@ class Slack(PlanScheduler):
         self.manager.call_at(start)
 
     def renewed(self, renewal: Renewal) -> None:
-        """Note a latest start that was renewed because hosts have left."""
+        """Called when a latest start was renewed because hosts were lost: record the new one and
+        the loss.
+        """
         PlanScheduler.renewed(self, renewal)
         if renewal.promise >= MAX_SECONDS:
             self.manager.record(renewal.job).latest_start = None
@@ -820,7 +845,7 @@ class Slack(PlanScheduler):
             self.watch(job)
 
     def watch(self, job: Job) -> None:
-        """Request a message when a running job reaches its estimate."""
+        """Ask the engine to call the scheduler when a running job reaches its estimate."""
         news = self.manager.news
         date = job.end + (news.grace if news.late else TICK_GRACE)
         # A call has to be later than now, even at dates so late that the grace is nothing.
@@ -829,7 +854,9 @@ class Slack(PlanScheduler):
         self.manager.call_at(date)
 
     def prepare_decision(self) -> None:
-        """Extend or kill the running jobs that have reached their estimates, by date."""
+        """Called at the start of a decision: extend or kill running jobs that have reached their
+        estimates.
+        """
         plan, now = self.plan, up_to_grid(self.manager.now)
         extends, is_first = self.options.on_overrun == "extend", True
         while self.ticks and self.ticks[0][0] <= self.manager.now + TICK_ROUNDING:
@@ -868,7 +895,9 @@ class Slack(PlanScheduler):
         return True
 
     def kill(self, job: Job, run_time: float) -> None:
-        """Kill a job at its estimate, or at the end of its extension."""
+        """Kill a running job that has reached its estimate or the end of its extension, after
+        ``run_time`` seconds.
+        """
         estimate, tolerance = job.estimate, self.manager.news.tolerance
         extended = run_time > estimate + 2 * tolerance
         self.manager.record(job).reasons = (

@@ -52,7 +52,9 @@ class JobStanding(msgspec.Struct, kw_only=True):
 
 
 class ClaimStanding(msgspec.Struct, kw_only=True):
-    """Snapshot of a claim (fixed reservation): its job's index, or None for maintenance."""
+    """Snapshot of a fixed reservation ("claim") of a job with a promised start, or of maintenance
+    (``job`` is None).
+    """
 
     start: Date
     end: Date
@@ -110,19 +112,25 @@ def told(date: float) -> Date:
 
 
 def amount_of(amount: Any) -> int | str:
-    """Return what a claim reserves as snapshots store it: a number of processors, or host ids."""
+    """Return what a claim (fixed reservation) reserves, as snapshots store it: a number of
+    processors, or host ids as text.
+    """
     return str(HostSet(amount.mask())) if isinstance(amount, HostBits) else int(amount)
 
 
 def read_amount(amount: int | str, machine_size: int) -> int | HostBits:
-    """Read from a snapshot what a claim reserves; the inverse of :func:`amount_of`."""
+    """Return what a claim (fixed reservation) reserves from its form in a snapshot: processors, or
+    a set of hosts.
+    """
     if isinstance(amount, str):
         return HostBits.of(HostSet.parse(amount).mask, machine_size)
     return amount
 
 
 class Planner(Protocol):
-    """Protocol of what is restored in a :class:`~qops_batsim.schedulers.planning.PlanScheduler`."""
+    """The attributes of a :class:`~qops_batsim.schedulers.planning.PlanScheduler` that a snapshot
+    stores and restores.
+    """
 
     plan: Plan
     manager: ResourceManager
@@ -208,8 +216,8 @@ def restore(scheduler: Planner, standing: Standing) -> list[Job]:
     """
     if standing.version != VERSION:
         raise InputError(
-            f"the standing has version {standing.version}; {VERSION} is accepted: let the version "
-            "of qops-batsim that wrote it finish, or begin again"
+            f"the snapshot has format version {standing.version}; {VERSION} is accepted: finish "
+            "the run with the version of qops-batsim that wrote the snapshot, or begin it again"
         )
     plan, manager = scheduler.plan, scheduler.manager
     size = plan.machine_size
@@ -223,7 +231,7 @@ def restore(scheduler: Planner, standing: Standing) -> list[Job]:
         ]
     jobs: list[Job] = []
     for place, each in enumerate(standing.jobs):
-        job = Job.from_fields(each.fields, where=f"job {place} of the standing")
+        job = Job.from_fields(each.fields, where=f"job {place} of the snapshot")
         for name, date in each.dates.items():
             setattr(job, name, float(date))
         for name, number in each.numbers.items():
@@ -257,7 +265,7 @@ def restore(scheduler: Planner, standing: Standing) -> list[Job]:
 
 
 def claims_of(standing: Standing, jobs: list[Job], machine_size: int) -> list[Claim]:
-    """Return the claims in a snapshot."""
+    """Return the fixed reservations ("claims") stored in a snapshot."""
     return [
         Claim(
             float(each.start),
@@ -270,7 +278,7 @@ def claims_of(standing: Standing, jobs: list[Job], machine_size: int) -> list[Cl
 
 
 def restore_plan(plan: Plan, standing: Standing, jobs: list[Job]) -> None:
-    """Restore the jobs of a snapshot in an empty plan."""
+    """Fill an empty plan with the jobs, reservations and dates of a snapshot."""
     plan.waiting = [jobs[place] for place in standing.waiting]
     plan.running = [jobs[place] for place in standing.running]
     plan.settled = [jobs[place] for place in standing.settled]

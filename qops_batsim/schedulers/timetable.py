@@ -62,7 +62,7 @@ class Timetable(Plan):
         self.claims = [claim for claim in self.claims if id(claim.job) not in leaving]
 
     def note_change(self, lost: int) -> None:
-        """Note that hosts have left or returned; ``lost`` of them left without announcement."""
+        """Record that hosts left or returned; ``lost`` of them left unannounced."""
         self.is_resized = True
         for claim in self.claims:
             if claim.job is not None:
@@ -82,7 +82,7 @@ class Timetable(Plan):
         self.call_for_start(manager)
 
     def answer(self, manager: ResourceManager, job: Job) -> None:
-        """Promise a job its requested start, or reject it."""
+        """Promise a new job the start that it requests, or reject it if it does not fit there."""
         found, asked = self.promise_start(job), job.fixed_start
         if found != found:
             manager.reject(job, no_time(job.estimate, job.deadline - asked, job.deadline))
@@ -146,7 +146,7 @@ class Timetable(Plan):
                 record.note_renewal(promise, Refusal(kind=kind, hosts=job.lost))
 
     def start_beside(self, scheduler: Starter, line: list[Job]) -> None:
-        """Start waiting jobs, in order, whose whole estimates fit before the promised starts.
+        """Start waiting jobs, in order, that fit now without delaying promised starts.
 
         The first one that does not fit is reserved for at its earliest fit; behind it others start
         that leave that to it, if the scheduler backfills. Hosts that are not free may be expected
@@ -171,7 +171,9 @@ class Timetable(Plan):
                 is_reserved = True
 
     def fit(self, job: Job, limit: float) -> float:
-        """Return a job's earliest fit between now and a date, infinite without one."""
+        """Return the earliest start of a job from now up to ``limit`` (seconds), infinite if it
+        fits at none.
+        """
         profile: Any = self.profile
         if job.bits.size == 0:
             job.bits = HostBits(self.machine_size)
@@ -182,7 +184,7 @@ class Timetable(Plan):
         return start
 
     def call_for_start(self, manager: ResourceManager) -> None:
-        """Request one message at the next promised start."""
+        """Ask the engine to call the scheduler at the next promised start."""
         date = self.next_claimed_start(manager.now)
         if date < INFINITY and date != self.called_for:
             self.called_for = date

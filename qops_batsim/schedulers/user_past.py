@@ -11,7 +11,8 @@ _NONE = math.nan, math.nan
 
 
 class UserPast:
-    """Run times of each user's last two jobs, from which new ones are predicted.
+    """The run times of each user's last two jobs, from which those of the user's new jobs are
+    predicted.
 
     D. Tsafrir, Y. Etsion, D. G. Feitelson, "Backfilling using system-generated predictions rather
     than user runtime estimates", IEEE Transactions on Parallel and Distributed Systems 18 (2007).

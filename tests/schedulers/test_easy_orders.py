@@ -202,7 +202,7 @@ def test_a_class_with_a_key_has_no_named_order() -> None:
         def key(self, job: Job) -> float:
             return -job.processors
 
-    with pytest.raises(InputError, match=r"order is 'sjf', and Widest has a key"):
+    with pytest.raises(InputError, match=r"order is 'sjf', but Widest has a method key"):
         make_scheduler(Widest, {"order": "sjf"})
     # Its key orders who gets the reservation; behind it, the option does.
     jobs = [Request("a", 0, 2, 10, 10), Request("b", 0, 1, 2, 20), Request("c", 0, 1, 2, 2)]

@@ -143,12 +143,12 @@ def test_too_wide_jobs_are_rejected() -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"time_limits": [3600, 60]}, r"time_limits is \[3600.0, 60.0\]; growing numbers"),
-        ({"time_limits": [60, 60]}, "growing numbers"),
-        ({"time_limits": [0]}, "growing numbers"),
+        ({"time_limits": [3600, 60]}, r"time_limits is \[3600.0, 60.0\]; seconds above 0 in"),
+        ({"time_limits": [60, 60]}, "seconds above 0 in"),
+        ({"time_limits": [0]}, "seconds above 0 in"),
         ({"run_limits": {"low": 0}}, r'run_limits is {"low": ?0}; whole numbers from 1 up'),
-        ({"queues": ["a", "a"]}, r'queues is \["a", "a"\]; different names'),
-        ({"queues": [""]}, "different names"),
+        ({"queues": ["a", "a"]}, r'queues is \["a", "a"\]; names that are not empty'),
+        ({"queues": [""]}, "names that are not empty"),
         ({"default_queue": ""}, "default_queue is ''"),
         ({"blocked": "all"}, "blocked is 'all'.*accepted: queue, machine"),
     ],

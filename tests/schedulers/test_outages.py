@@ -131,5 +131,5 @@ def test_a_standing_of_another_version_is_refused() -> None:
     standing = scheduler.standing()
     assert standing is not None
     scheduler.begin(manager)
-    with pytest.raises(InputError, match="the standing has version 1; 2 is accepted"):
+    with pytest.raises(InputError, match="the snapshot has format version 1; 2 is accepted"):
         scheduler.go_on(msgspec.structs.replace(standing, version=1))

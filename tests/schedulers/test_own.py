@@ -149,11 +149,14 @@ def test_a_refusal_is_in_the_log() -> None:
 @pytest.mark.parametrize(
     ("answer", "message"),
     [
-        ({"w0!B": 4.0, "w0!X": 9.0}, r"not just .* \(differs: w0!X\)"),
-        ({"w0!B": 2.0}, "w0!B at 2 s, where fewer than 1 processors are free"),
-        ({"w0!B": 5.0}, "w0!B at 5 s; one from 1 s on, with which it ends by 6 s, is expected"),
-        ({"w0!B": 0.0}, "w0!B at 0 s; one from 1 s on"),
-        ({"w0!B": math.nan}, "w0!B at nan s; one from 1 s on"),
+        ({"w0!B": 4.0, "w0!X": 9.0}, "not just .* not expected: w0!X"),
+        ({"w0!B": 2.0}, "w0!B a start at 2 s, where fewer processors are free than the 1 that"),
+        (
+            {"w0!B": 5.0},
+            "w0!B a start at 5 s; a start at 1 s or later, from which the job ends by 6 s",
+        ),
+        ({"w0!B": 0.0}, "w0!B a start at 0 s; a start at 1 s or later"),
+        ({"w0!B": math.nan}, "w0!B a start at nan s; a start at 1 s or later"),
     ],
 )
 def test_an_impossible_answer_is_an_error(answer: dict[str, float], message: str) -> None:

@@ -133,12 +133,12 @@ def test_a_job_that_is_too_wide_is_in_no_queue() -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"queues": []}, r"queues is \[\]; different names are accepted, one at least"),
-        ({"queues": ["a", "a"], "prices": [2, 1]}, "different names"),
-        ({"prices": [2, 1]}, r"prices is \[2.0, 1.0\]; 3 are accepted, one for each queue"),
-        ({"prices": [2, 2, 1]}, "falling numbers from 0 up"),
-        ({"prices": [2, 1, -1]}, "falling numbers from 0 up"),
-        ({"prices": [math.inf, 1, 0.5]}, "falling numbers from 0 up"),
+        ({"queues": []}, r"queues is \[\]; one or more names, each once"),
+        ({"queues": ["a", "a"], "prices": [2, 1]}, "one or more names"),
+        ({"prices": [2, 1]}, r"prices is \[2.0, 1.0\]; 3 prices are accepted, one for each queue"),
+        ({"prices": [2, 2, 1]}, "numbers from 0 up in descending"),
+        ({"prices": [2, 1, -1]}, "numbers from 0 up in descending"),
+        ({"prices": [math.inf, 1, 0.5]}, "numbers from 0 up in descending"),
         (
             {"choice": "stated", "default_queue": "x"},
             "default_queue is 'x'; one of premium, regular, low is accepted",

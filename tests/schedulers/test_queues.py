@@ -218,7 +218,7 @@ def test_what_an_order_leaves_out_waits() -> None:
 @pytest.mark.parametrize("hook", ["key", "order"])
 def test_an_order_by_name_and_one_of_a_user_are_refused(hook: str) -> None:
     kind: Any = type("Own", (Easy,), {hook: lambda self, *told: 0.0})
-    with pytest.raises(InputError, match="order is 'sjf', and Own has a (key|method order)"):
+    with pytest.raises(InputError, match="order is 'sjf', but Own has a method (key|order)"):
         kind(EasyOptions(order="sjf"))
 
 

@@ -422,7 +422,9 @@ def test_both_passes_are_those_of_the_oracle(options: dict[str, Any]) -> None:
 
 
 def test_unknown_names_of_shares_are_refused() -> None:
-    with pytest.raises(InputError, match="option shares names 'a/b/c'; ACCOUNT or ACCOUNT/USER"):
+    with pytest.raises(
+        InputError, match="option shares names 'a/b/c'; names of the form ACCOUNT or"
+    ):
         make_scheduler("slurm", {"shares": {"a/b/c": 1.0}})
 
 

@@ -72,10 +72,13 @@ def test_basic_priorities_are_the_order_of_submission() -> None:
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        ("", "config.txt: PriorityType is null; what `scontrol show config` prints"),
+        ("", "config.txt: PriorityType is null; the output of `scontrol show config`"),
         ("PriorityType = priority/mine\n", "PriorityType is 'priority/mine'"),
         (CONFIG.replace("= 500", "= many"), "PriorityWeightAge is 'many'; a number"),
-        (CONFIG.replace("14-00:00:00", "two weeks"), "PriorityMaxAge is 'two weeks'; a time as"),
+        (
+            CONFIG.replace("14-00:00:00", "two weeks"),
+            "PriorityMaxAge is 'two weeks'; a time such as",
+        ),
         (CONFIG.replace("interval=60", "interval="), "bf_interval is ''; a number"),
         (CONFIG + SPRIO.replace("PRIORITY", "WEIGHT"), "sprio has no column PRIORITY"),
         (CONFIG + SPRIO.replace("31  ", "-", 1), "PRIORITY of job 41 is '-'; a number"),

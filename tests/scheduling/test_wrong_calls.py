@@ -97,8 +97,8 @@ def test_an_attribute_of_before_tells_what_took_its_place() -> None:
             lambda it, job: it.adopt_starts({job: None}),
             "start of w0!1 is None .NoneType.; a num",
         ),
-        (lambda it, job: it.adopt_starts({}), "gave no plan in which w0!1 ends by inf s"),
-        (lambda it, job: {job.id: 0.0}, "the reason of a refusal is expected, or None once"),
+        (lambda it, job: it.adopt_starts({}), "planned no start from which the job ends by inf s"),
+        (lambda it, job: {job.id: 0.0}, "says why the job is refused is expected, or None after"),
     ],
 )
 def test_a_wrong_answer_about_a_deadline_is_one_error(answer: Any, message: str) -> None:

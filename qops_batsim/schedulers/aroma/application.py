@@ -74,7 +74,9 @@ class Host:
 
 
 class Task:
-    """A task of a placement on a host, where alone it takes t_c(m) seconds."""
+    """A task of an application on a host, where it takes ``need`` seconds if nothing else runs
+    there.
+    """
 
     def __init__(self, placement: Placement, host: Host, need: float) -> None:
         self.placement, self.host, self.need = placement, host, need
@@ -225,11 +227,13 @@ class Placement:
         self.runs = False
 
     def hosts(self) -> list[Host]:
-        """Return its hosts in ascending order. O(tasks)."""
+        """Return the hosts of the application, in the order of its tasks. O(tasks)."""
         return [task.host for task in self.tasks]
 
     def longest(self) -> float:
-        """Return the time its longest task takes alone (seconds). O(tasks)."""
+        """Return how long the longest task takes if it shares its host with none (seconds).
+        O(tasks).
+        """
         longest = 0.0
         for task in self.tasks:
             longest = max(longest, task.need)
@@ -247,7 +251,7 @@ class Placement:
         return min(application.deadline, self.start + application.walltime)
 
     def is_available(self) -> bool:
-        """Return whether all its hosts are available. O(tasks)."""
+        """Return whether all hosts of the application are available. O(tasks)."""
         for task in self.tasks:  # noqa: SIM110 - all() would make a generator
             if not task.host.available:
                 return False

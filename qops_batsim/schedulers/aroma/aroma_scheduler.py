@@ -89,7 +89,8 @@ class AromaOptions(PlannerOptions, frozen=True, kw_only=True):
 
 
 class Aroma(Scheduler):
-    """Task mapping with quality of service (Pascal, Richard, Miegemolle, Monteil 2004).
+    """AROMA: maps applications of four service classes onto hosts that they share (Pascal, Richard,
+    Miegemolle, Monteil 2004).
 
     Applications of four classes (``qos.class``) run on the same hosts at the same
     time, in this order of importance: ``deadline`` (ends by ``qos.deadline``, or is
@@ -111,7 +112,7 @@ class Aroma(Scheduler):
         self._platform: Platform | None = None
 
     def use_platform(self, platform: Platform) -> None:
-        """Take speeds and routes from this platform."""
+        """Take the speeds of hosts and the routes between them from this platform."""
         self._platform = platform
 
     @property
@@ -125,11 +126,11 @@ class Aroma(Scheduler):
 
     @property
     def predictions(self) -> dict[str, Prediction]:
-        """Predicted ends by job, of jobs that ended by themselves."""
+        """What was predicted of each job that has ended by itself, by job id."""
         return self._planner.predictions
 
     def begin(self, manager: ResourceManager) -> None:
-        """Start with an empty book."""
+        """Start with an empty plan."""
         super().begin(manager)
         manager.shares_hosts = True
         options, system = self.options, manager.system
@@ -180,7 +181,7 @@ class Aroma(Scheduler):
         self.manager.reject(job, refusal)
 
     def ended(self, job: Job) -> None:
-        """Record that a job has ended; its hosts are given to others at the next decision."""
+        """Record that a job has ended; the next decision can use its hosts."""
         self._planner.left(job.id)
         stopped = self._stopped.get(job.id)
         if stopped is not None and job.state != COMPLETED_KILLED:
@@ -189,32 +190,36 @@ class Aroma(Scheduler):
             self._planner.withdraw(stopped.rest)
 
     def called(self) -> None:
-        """Called at a planned start, which :meth:`decide` then makes."""
+        """Called at a planned start: the next decision makes it."""
         self._happened = True
 
     def progressed(self, job: Job, progress: Mapping[str, Any]) -> None:
-        """Record the progress that a stopped job had made."""
+        """Record which share of its work a stopped job had done, as the engine reports."""
         share = progress.get("progress")
         if isinstance(share, (int, float)):
             self._progress[job.id] = float(share)
 
     def killed(self, job: Job) -> None:
-        """Register the remaining work of a stopped job, to continue later."""
+        """Called when a job has been killed: if it was stopped for another one, register its
+        remaining work as a new job.
+        """
         self._happened = True
         stopped = self._stopped.pop(job.id, None)
         if stopped is not None:
             self._register(stopped)
 
     def all_submitted(self) -> None:
-        """Note that no more jobs will come."""
+        """Called when no more jobs will come: registering ends once no stopped job is left."""
         self._happened, self._may_arrive = True, False
 
     def notified(self, notification: object) -> None:
-        """Called with any other news of the engine, whose date the next decision notes."""
+        """Called at any other notification of the engine: the next decision takes the current date
+        as its date.
+        """
         self._happened = True
 
     def hosts_changed(self, announced: int) -> None:
-        """Stop using hosts while they are away; running jobs continue.
+        """Map nothing on hosts that are away or about to be; running jobs continue.
 
         They take no job from the notice of their maintenance on.
         """
@@ -269,7 +274,9 @@ class Aroma(Scheduler):
             manager.finish_registering()
 
     def _date_of_events(self, now: float) -> float:
-        """Return the date (seconds) of this message's events other than ends of jobs."""
+        """Return when the submissions and other events since the last decision happened, ends not
+        counted (seconds).
+        """
         news = self.manager.news
         told = [now - news.submitted(each.job, now) for each in self._arrived]
         if self._happened:
@@ -278,7 +285,7 @@ class Aroma(Scheduler):
         return max(told, default=-math.inf)
 
     def _applications(self) -> list[Application]:
-        """Return new applications by class, then arrival.
+        """Return the applications submitted since the last decision, by class, then arrival.
 
         Jobs of one class that name the same application (``qos.application``) are one.
         """
@@ -300,7 +307,7 @@ class Aroma(Scheduler):
         return sorted(found, key=lambda each: (each.rank, each.arrival))
 
     def map_application(self, application: Application) -> bool:
-        """Map an application, or reject it; return whether it was mapped.
+        """Plan an application, or reject its jobs; return whether it was planned.
 
         Called once for each application that fits the machine. Override it to measure or to
         record.
@@ -327,7 +334,9 @@ class Aroma(Scheduler):
     # Stopping
 
     def _name_of_rest(self, application: Application) -> str | None:
-        """Return the name of the job in which an application would continue after a stop."""
+        """Return the name of the job that would continue an application after a stop, None if it
+        cannot be stopped.
+        """
         job = application.job
         return next_name(job.id) if can_be_stopped(self.manager.profile_of(job)) else None
 
@@ -346,7 +355,9 @@ class Aroma(Scheduler):
         self.manager.register(rest.job, profile)
 
     def _note_changes(self) -> None:
-        """Record new promises, and reject applications too wide for the machine for good."""
+        """Record renewed promises, and reject applications that need more hosts than will ever be
+        present.
+        """
         planner, manager = self._planner, self.manager
         for renewal in planner.renewals:
             application = renewal.application

@@ -31,7 +31,7 @@ class Stopped(NamedTuple):
 
 
 class Fallbacks:
-    """Maps applications, making room by moves and stops if needed.
+    """Maps applications; if one finds no place, weaker ones are moved or stopped for it.
 
     Parameters
     ----------
@@ -52,7 +52,8 @@ class Fallbacks:
         self._moves, self._stops, self._name_of_rest = moves, stops, name_of_rest
 
     def map(self, parts: Sequence[Application]) -> list[Stopped] | None:
-        """Map all parts of an application or none; make room if needed.
+        """Map all jobs of an application (its parts) or none, moving or stopping weaker ones if
+        needed.
 
         Returns
         -------
@@ -146,6 +147,6 @@ def map_all(mapper: Mapper, parts: Sequence[Application]) -> bool:
 
 
 def forget_all(book: Book, parts: Sequence[Application]) -> None:
-    """Remove the parts of an application."""
+    """Remove all jobs of an application (its parts) from the plan."""
     for part in parts:
         book.remove(book.placement_of(part))

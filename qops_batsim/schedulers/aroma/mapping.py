@@ -52,7 +52,8 @@ class Mapper:
     def map(
         self, application: Application, after: float = -math.inf, before: float = math.inf
     ) -> Placement | None:
-        """Map an application; return its placement, or None if impossible.
+        """Plan an application at its first possible start; return its placement, None if it finds
+        none.
 
         Start dates are tried from ``after`` on, up to ``before`` (seconds).
         """
@@ -81,7 +82,8 @@ class Mapper:
         return None
 
     def find_eligible(self, application: Application) -> int:
-        """Compute a task's time on each host and where it may run; return the number of hosts.
+        """Find the hosts on which a task of an application may run, and how long it takes on each;
+        return how many hosts these are.
 
         Rather nowhere where it would be killed before it is done. O(hosts).
         """
@@ -105,7 +107,8 @@ class Mapper:
         return in_time
 
     def next_date(self, date: float) -> float:
-        """Return the next start date to try, t_b^{k+1} = min t_f(i, j, m) > t_b^k; else infinity.
+        """Return the next start date to try: the first predicted end after ``date`` (seconds),
+        infinity if there is none.
 
         O(placements).
         """
@@ -120,7 +123,8 @@ class Mapper:
     # Applications that share hosts
 
     def map_shared(self, date: float) -> bool:
-        """Plan an application at the first date that satisfies every constraint.
+        """Plan an application that may share hosts, at the first date that keeps every constraint;
+        return whether there is one.
 
         At each date, hosts without risk are tried, revised up to ``revisions`` times, then once
         all that are possible. From the second date on, the survey counts the application itself
@@ -164,7 +168,9 @@ class Mapper:
         return False
 
     def survey(self, date: float) -> None:
-        """Find the tasks on each host at a date, and those planned later. O(hosts + entries)."""
+        """Find, for each host, the tasks and memory in use at a date, and when it must be alone
+        next. O(hosts + entries).
+        """
         for host in self.hosts:
             host.crowd, host.used = 0, 0.0
             host.next_exclusive, host.release = _INFINITY, date
@@ -246,7 +252,9 @@ class Mapper:
     # Applications that are alone
 
     def map_alone(self, date: float) -> bool:
-        """Plan an application of a class that shares no hosts, at the first gap from a date on."""
+        """Plan an application that needs its hosts alone, at the first gap from a date on; return
+        whether there is one.
+        """
         needs = set()
         for host in self.hosts:
             if host.is_eligible:
@@ -269,7 +277,8 @@ class Mapper:
         return False
 
     def first_gap(self, date: float, lengths: list[float], network: float) -> float:
-        """Return the first date from which enough hosts are free for these lengths, or infinity.
+        """Return the first date (seconds) from which enough hosts are free for one of these
+        lengths, infinity if there is none.
 
         All tasks take as long as the slowest host does, so hosts are tried by their speed: those
         that need no longer than one of the ``lengths`` (ascending), as short as possible.
@@ -310,7 +319,8 @@ class Mapper:
     # The choice of hosts
 
     def best_hosts(self, date: float) -> list[Host]:
-        """Return the best hosts by criterion (1), ascending; fewer if there are not enough.
+        """Return the best hosts for the application by criterion (1), in order of number; fewer
+        than it needs if not enough are allowed.
 
         That is t_f(m, s) · (1 + M_u(m) · M_f / M_t(m)) with t_f(m, s), the release of a host with
         one more task, from t_0 on. A host whose processors are all busy works on until what it
@@ -334,7 +344,8 @@ class Mapper:
         return found
 
     def choose_apart(self) -> list[Host]:
-        """Return the allowed hosts with the least criterion, the best first, ties by number.
+        """Return the allowed hosts that rank best by criterion (1), the best first; ties go to the
+        lower number.
 
         O(hosts × log wanted), and the moves of an insertion sort.
         """
@@ -361,7 +372,8 @@ class Mapper:
         return chosen
 
     def choose_near(self) -> list[Host]:
-        """Return hosts for tasks that communicate, mapped one after the other.
+        """Choose hosts for tasks that communicate, one by one, preferring high bandwidth to those
+        chosen already.
 
         The time for that over the worst bandwidth to the hosts chosen so far adds to the release
         date. O(wanted × hosts).
@@ -391,7 +403,9 @@ class Mapper:
         return chosen
 
     def network_seconds(self, chosen: list[Host]) -> float:
-        """Return D_r / min B for tasks on these hosts (seconds). O(tasks + groups²)."""
+        """Return how long the communication between tasks on these hosts takes, at the lowest
+        bandwidth between them (seconds). O(tasks + groups²).
+        """
         if self.sent <= 0.0:
             return 0.0
         tasks = [0] * len(self.bandwidths)
@@ -406,7 +420,7 @@ class Mapper:
         return self.sent / slowest
 
     def longest_transfer(self) -> float:
-        """Return the longest possible communication time (seconds)."""
+        """Return the communication time at the lowest bandwidth of the machine (seconds)."""
         if self.sent <= 0.0:
             return 0.0
         slowest = _INFINITY
@@ -415,7 +429,9 @@ class Mapper:
         return self.sent / slowest
 
     def place(self, start: float, chosen: list[Host], network: float) -> None:
-        """Plan the application on these hosts. O(tasks)."""
+        """Plan the application to start on the ``chosen`` hosts; communication adds ``network``
+        seconds. O(tasks).
+        """
         placement = self.placement
         self.book.put_on(placement, chosen, network)
         placement.start = start
@@ -424,6 +440,8 @@ class Mapper:
 
 
 def crowded_seconds(host: Host, need: float) -> float:
-    """Return how long a task takes together with the other tasks on its host (seconds)."""
+    """Return how long a task that takes ``need`` seconds alone takes beside the tasks that run on a
+    host (seconds).
+    """
     crowd = (host.crowd + 1) / host.processors
     return need * max(1.0, crowd)

@@ -66,12 +66,14 @@ class Nominal:
         return date
 
     def note_end(self, job_id: str) -> Placement | None:
-        """Record a reported end; return the placement if it had already ended in the book."""
+        """Record that the engine reported a job's end; return its placement if the plan had ended
+        it before, else None.
+        """
         return self._untold.pop(job_id, None)
 
     def keeps_until_end(self, placement: Placement, now: float) -> bool:
-        """Return whether an application that ended early by its report stays in the plan until its
-        end.
+        """Return whether an application whose end is reported early stays in the plan until its
+        predicted end.
 
         So it does if it is early by no more than other ends were late: it was a little faster
         because those that it shared hosts with really started a little later.
@@ -112,7 +114,9 @@ class Nominal:
     # What happens in the book
 
     def replay(self, now: float, date: float) -> None:
-        """Start and end all placements of the book due up to a date, whether reported or not."""
+        """Start and end in the plan what is due up to a date (seconds), even if the engine has not
+        reported it yet.
+        """
         book = self._book
         unfit: set[Placement] = set()
         while (found := self._next(now - self.slip, date, unfit)) is not None:
@@ -158,7 +162,9 @@ class Nominal:
         )
 
     def restore_outlived(self, now: float) -> list[Placement]:
-        """Restore and return placements whose ends were not reported within the grace."""
+        """Put back, and return, applications that ended in the plan but not in the engine's reports
+        within the grace.
+        """
         oldest = now - self.slip
         late = [job_id for job_id, untold in self._untold.items() if untold.end <= oldest]
         found = [self._untold.pop(job_id) for job_id in late]
@@ -167,7 +173,8 @@ class Nominal:
         return found
 
     def replan_overdue(self, now: float) -> bool:
-        """Plan again applications that could not start within the grace; return whether any was.
+        """Take back the planned starts of applications that could not really start within the
+        grace; return whether there were any.
 
         So is at once what will not start because its hosts have left.
         """
@@ -181,7 +188,7 @@ class Nominal:
 
 
 class Presence:
-    """Applications that were started and not yet reported to have left their hosts.
+    """Applications that the engine was told to start and has not yet reported gone.
 
     On platforms with latencies that is not who runs according to the plan: an engine refuses to
     start a job where another one still is.
@@ -193,7 +200,9 @@ class Presence:
         self._lone: set[str] = set()
 
     def has_room(self, placement: Placement) -> bool:
-        """Return whether an application can start on its hosts. O(tasks)."""
+        """Return whether no application that is still present keeps another one off its hosts.
+        O(tasks).
+        """
         return not any(
             host.lone_guests or (placement.exclusive and host.guests) for host in placement.hosts()
         )

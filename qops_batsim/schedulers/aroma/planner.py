@@ -85,7 +85,9 @@ class Planner:
         self._gone.append(job_id)
 
     def withdraw(self, application: Application) -> None:
-        """Remove from the plan an application whose job was cancelled."""
+        """Remove an application that need not run, such as the rest of a job that ended before it
+        was stopped.
+        """
         placement = self.book.of(application.job.id)
         if placement is None:
             self.waiting.remove(application)
@@ -102,7 +104,9 @@ class Planner:
         self._hosts_changed = True
 
     def withdraw_wider(self, hosts: int) -> list[Application]:
-        """Remove and return waiting applications that need more hosts than will ever return."""
+        """Remove and return waiting applications that need more than ``hosts``, the hosts that
+        remain for good.
+        """
         wider = [each for each in self.waiting if each.known and each.tasks > hosts]
         self.waiting = [each for each in self.waiting if each not in wider]
         return wider
@@ -153,7 +157,7 @@ class Planner:
     # What is decided
 
     def map(self, parts: Sequence[Application]) -> list[Stopped] | None:
-        """Map all parts of an application or none; see :meth:`Fallbacks.map`.
+        """Plan all jobs of an application (its parts) or none: see :meth:`Fallbacks.map`.
 
         What is never refused waits where no date is known at which it might start.
         """
@@ -174,7 +178,8 @@ class Planner:
         return stops
 
     def due(self) -> list[Placement]:
-        """Start and return the due applications whose hosts are really free, as reported.
+        """Start and return the applications that are due and whose hosts the engine has reported
+        free.
 
         They are returned in the order of their planned starts.
         """
@@ -209,7 +214,9 @@ class Planner:
         return True
 
     def conclude(self) -> None:
-        """Update predicted ends and renewed promises, after all decisions at a date."""
+        """Predict all ends again if anything was mapped or started; called after all decisions at a
+        date.
+        """
         if self._mapped:
             self._mapped = False
             self.book.settle()
@@ -258,7 +265,9 @@ class Planner:
     # What has happened
 
     def _forget(self) -> tuple[bool, bool, bool]:
-        """Remove ended applications; return whether any ended early, late, or at all."""
+        """Remove applications reported as ended from the plan; return whether any ended early, any
+        late, and whether there were any.
+        """
         book, now = self.book, self._now
         early = late = False
         gone, self._gone = self._gone, []
@@ -294,7 +303,7 @@ class Planner:
         return self._nominal.replan_overdue(now) or bool(overdue)
 
     def _loss(self, now: float) -> Refusal | None:
-        """Return the refusal that names the hosts lost since the last message, None if none was."""
+        """Return the refusal that counts hosts lost since the last message, None if none was."""
         lost, self._lost = self._lost, 0
         return Refusal(kind=RefusalKind.HOSTS_LOST, date=now, hosts=lost) if lost else None
 
@@ -330,7 +339,9 @@ class Planner:
                     application.deadline = found.latest_end = found.end
 
     def _put_back(self, placement: Placement) -> bool:
-        """Keep an application planned as it was, if every constraint is still satisfied."""
+        """Plan an application as it was planned before, if every constraint still holds; return
+        whether it does.
+        """
         if not placement.is_available():
             return False
         self.book.add(placement)

@@ -23,7 +23,9 @@ _START, _NUMBER, _BEGIN = attrgetter("start"), attrgetter("number"), attrgetter(
 
 
 def granted_rate(placement: Placement) -> float:
-    """Return the rate (share of the work per second) that equal shares guarantee. O(tasks)."""
+    """Return the share of its work per second that an application is sure to get on all its hosts.
+    O(tasks).
+    """
     rate = _INFINITY
     for task in placement.tasks:
         host = task.host
@@ -35,7 +37,7 @@ def granted_rate(placement: Placement) -> float:
 
 
 class Recurrence:
-    """Simulates placements from event to event: starts and ends.
+    """Predicts when applications end, by following their starts and ends one by one.
 
     Attributes
     ----------
@@ -52,7 +54,8 @@ class Recurrence:
         self.event = self.search = 0
 
     def predict(self, now: float, placements: list[Placement], checked: bool) -> bool:
-        """Predict each placement's end from a date on (t_0, seconds).
+        """Predict the end of each application from the date ``now`` on (seconds); return whether no
+        constraint is broken, if that is ``checked``.
 
         Ends are written to ``predicted``. With ``checked``, stop at the first constraint that is
         broken; return whether there is none. O(events × (running + tasks of those whose rate
@@ -113,7 +116,7 @@ class Recurrence:
         return coming
 
     def clear_hosts(self, placements: list[Placement]) -> None:
-        """Clear the hosts of these placements. O(tasks)."""
+        """Reset the load that a prediction counts on the hosts of these applications. O(tasks)."""
         for placement in placements:
             for task in placement.tasks:
                 host = task.host
@@ -123,7 +126,9 @@ class Recurrence:
                 host.alone = None
 
     def next_to_end(self) -> Placement | None:
-        """Return the next placement to end, or None. O(running)."""
+        """Return the running application that is predicted to end first, None if none ends.
+        O(running).
+        """
         found: Placement | None = None
         first = _INFINITY
         for placement in self.running:
@@ -136,7 +141,9 @@ class Recurrence:
         return found
 
     def is_disturbed(self, starting: Placement) -> bool:
-        """Return whether a start now would disturb a dedicated application. O(tasks)."""
+        """Return whether an application that starts would share a host with one that has to be
+        alone. O(tasks).
+        """
         for task in starting.tasks:
             host = task.host
             if host.alone is not None:
@@ -148,7 +155,7 @@ class Recurrence:
         return False
 
     def enter(self, placement: Placement) -> None:
-        """Place an application on its hosts. O(tasks)."""
+        """Count an application as running on its hosts in the prediction. O(tasks)."""
         placement.runs = True
         self.running.append(placement)
         for task in placement.tasks:
@@ -159,7 +166,7 @@ class Recurrence:
                 host.alone = placement
 
     def leave(self, placement: Placement) -> None:
-        """Remove an application from its hosts. O(running + users)."""
+        """Remove an application from its hosts in the prediction. O(running + users)."""
         placement.runs = False
         strike_out(self.running, placement)
         for task in placement.tasks:
@@ -206,7 +213,8 @@ class Recurrence:
                     self.go_on(other, date, pace)
 
     def keeps(self, now: float, placement: Placement) -> bool:
-        """Predict the ends that depend on a placement; return whether all constraints hold.
+        """Predict the ends that may change with a new or moved application; return whether all
+        constraints hold.
 
         If so, these ends become those of the placements.
         """
@@ -218,7 +226,8 @@ class Recurrence:
         return True
 
     def connected(self, placement: Placement) -> list[Placement]:
-        """Return the placements whose ends or constraints may depend on a given one, in order.
+        """Return the applications whose ends or constraints may change with a given one, in the
+        order of mapping.
 
         These share a host with it, or with one of these, and so on. An application that is alone
         on its hosts passes nothing on: its end is fixed. O(entries).
@@ -258,7 +267,8 @@ def strike_out(listed: list[Any], gone: object) -> None:
 
 
 class Book:
-    """The book: all mapped applications, running and planned, at a date.
+    """The plan of AROMA ("book"): all mapped applications, running and planned, with their progress
+    at a date.
 
     Attributes
     ----------
@@ -276,7 +286,7 @@ class Book:
         self._by_job: dict[str, Placement] = {}
 
     def of(self, job_id: str) -> Placement | None:
-        """Return the placement of a job, or None."""
+        """Return the placement of the job with this id, None if it is not mapped."""
         return self._by_job.get(job_id)
 
     def placement_of(self, application: Application) -> Placement:
@@ -302,7 +312,7 @@ class Book:
         return found
 
     def add(self, placement: Placement) -> None:
-        """Append a placement with its tasks. O(tasks)."""
+        """Add an application to the plan, and its tasks to their hosts. O(tasks)."""
         placement.number = self.added
         self.added += 1
         self.placements.append(placement)
@@ -311,14 +321,17 @@ class Book:
             task.host.tasks.append(task)
 
     def remove(self, placement: Placement) -> None:
-        """Remove a placement, which can be added again unchanged. O(placements + tasks)."""
+        """Remove an application from the plan; it can be added again unchanged. O(placements +
+        tasks).
+        """
         del self._by_job[placement.application.job.id]
         self._drop(self.placements, placement)
         for task in placement.tasks:
             self._drop(task.host.tasks, task)
 
     def put_on(self, placement: Placement, hosts: list[Host], longer: float) -> None:
-        """Move an application to other hosts, where sharing adds ``longer`` seconds.
+        """Move an application to other hosts, where communication adds ``longer`` seconds to each
+        task.
 
         O(tasks).
         """
@@ -340,14 +353,16 @@ class Book:
     # Time
 
     def advance(self, now: float) -> None:
-        """Advance running applications to now, if nothing started or ended meanwhile."""
+        """Advance the progress of running applications to the date ``now`` (seconds), at their
+        present rates.
+        """
         for placement in self.placements:
             if placement.running:
                 placement.left -= placement.rate * (now - self.date)
         self.date = now
 
     def settle(self) -> None:
-        """Set the rates of applications that share hosts from now on. O(tasks)."""
+        """Recompute the rates of running applications from the hosts that they share. O(tasks)."""
         running = self.running()
         self.recurrence.clear_hosts(running)
         for placement in running:
@@ -367,11 +382,15 @@ class Book:
         return self.recurrence.predict(self.date, self.placements, True)
 
     def keeps(self, placement: Placement) -> bool:
-        """Return whether every constraint holds with a placement: :meth:`Recurrence.keeps`."""
+        """Return whether every constraint holds with a new or moved application:
+        :meth:`Recurrence.keeps`.
+        """
         return self.recurrence.keeps(self.date, placement)
 
     def overdue(self) -> list[Placement]:
-        """Return running placements that should have ended before now. O(placements)."""
+        """Return running applications that should have ended before the date of the plan.
+        O(placements).
+        """
         found = []
         for placement in self.placements:
             late = -placement.rate * _TOLERANCE

@@ -66,8 +66,8 @@ class UnequalHosts:
             found = known.get(host.name)
             if platform is not None and found is None:
                 raise InputError(
-                    f"{platform.source}: it has no host {shown(host.name)}, which the engine has; "
-                    "the platform that the engine simulates is expected"
+                    f"{platform.source}: the platform has no host {shown(host.name)}, which the "
+                    "engine has; the platform that the engine simulates is expected"
                 )
             speed = _speed(host) if found is None else found.speed
             cores = int(_positive(host, "cores", 1.0)) if found is None else found.cores
@@ -125,7 +125,7 @@ class UnequalHosts:
 
 
 def _alike(platform: Platform) -> dict[str, tuple[object, ...]]:
-    """Return a key that is equal for hosts which the network does not distinguish."""
+    """Return a key for each host name, equal for hosts that the network does not distinguish."""
     clusters = {cluster.name for cluster in platform.clusters}
     zones = {zone.name: zone for zone in platform.zones}
     found: dict[str, tuple[object, ...]] = {}

@@ -32,7 +32,9 @@ class Work(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_sleep(self) -> bool:
-        """Return whether it has no computation, so that sharing a host does not slow it."""
+        """Return whether the work is only waiting (no computation), which sharing a host does not
+        slow.
+        """
         return self.flop == 0 and self.seconds > 0
 
     def times(self, factor: float) -> Work:
@@ -57,7 +59,7 @@ SHORTEST_WALLTIME = 1e-6
 
 
 def work_of(job: Job, profiles: Mapping[str, Profile], reference_speed: float) -> Work:
-    """Return the work of each task of a job.
+    """Return the work of each task of a job, from the user's estimate, else from its profile.
 
     The user's estimate (``qos.estimated_runtime``) counts if there is one: run time
     alone on hosts of the reference speed (flop/s, C(m) = 1). Else it is what the
@@ -124,7 +126,7 @@ def _work_in(
 
 
 def _most_sent(matrix: list[float], tasks: int) -> float:
-    """Return the most that any task sends and receives (bytes)."""
+    """Return the most data that one task sends and receives, from bytes between tasks."""
     if len(matrix) != tasks * tasks:
         return 0.0
     return max(
@@ -139,7 +141,9 @@ def _most_sent(matrix: list[float], tasks: int) -> float:
 
 
 def can_be_stopped(profile: Profile) -> bool:
-    """Return whether the remaining work of a stopped profile can be a profile of its own."""
+    """Return whether a job with this profile can be stopped: its remaining work can be written as a
+    profile.
+    """
     return profile.get("type") in _AMOUNTS
 
 

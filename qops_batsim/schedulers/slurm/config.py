@@ -59,7 +59,9 @@ class SlurmConfig(NamedTuple):
 
 
 def pairs_of(text: str) -> dict[str, str]:
-    """Parse the output of ``scontrol show config``; of repeated settings the first counts."""
+    """Return the settings by name in the output of ``scontrol show config``; of a repeated name the
+    first counts.
+    """
     pairs = [line.split("=", 1) for line in text.splitlines() if "=" in line]
     return {name.strip(): value.strip() for name, value in reversed(pairs)}
 
@@ -73,8 +75,8 @@ def read_slurm_config(text: str, source: str) -> SlurmConfig:
     kind = told.get("PriorityType")
     if kind not in ("priority/basic", "priority/multifactor"):
         raise InputError(
-            f"{source}: PriorityType is {shown(kind)}; what `scontrol show config` prints, with "
-            "priority/basic or priority/multifactor, is expected"
+            f"{source}: PriorityType is {shown(kind)}; the output of `scontrol show config` is "
+            "expected, where it is priority/basic or priority/multifactor"
         )
     options: dict[str, Any] = {}
     for name, option in _NUMBERS.items():
@@ -108,7 +110,7 @@ def _priorities(text: str, source: str) -> dict[str, float]:
     if heads is None:
         return {}
     if "PRIORITY" not in heads:
-        raise InputError(f"{source}: sprio has no column PRIORITY; one is expected")
+        raise InputError(f"{source}: the table of sprio has no column PRIORITY; one is expected")
     place, found = heads.index("PRIORITY"), {}
     for cells in lines[lines.index(heads) + 1 :]:
         if cells and cells[0][0].isdecimal():
@@ -124,10 +126,13 @@ def _number(text: str, where: str) -> float:
 
 
 def _seconds(text: str, where: str) -> float:
-    """Return a time in seconds; 0 for an unlimited one."""
+    """Return a Slurm time such as 7-00:00:00 in seconds, 0 if it is unlimited."""
     if text.upper() in ("UNLIMITED", "INFINITE"):
         return 0.0
     if (parts := _TIME.fullmatch(text)) is None:
-        raise InputError(f"{where} is {shown(text)}; a time as 7-00:00:00 is expected")
+        raise InputError(
+            f"{where} is {shown(text)}; a time such as 7-00:00:00 "
+            "(days-hours:minutes:seconds), or UNLIMITED, is expected"
+        )
     days, hours, minutes, seconds = (int(each or 0) for each in parts.groups())
     return math.fsum((days * 86_400, hours * 3600, minutes * 60, seconds))

@@ -43,7 +43,9 @@ class User:
 
 
 def level_factor(shares: float, all_shares: float, usage: float, all_usage: float) -> float:
-    """Return the level factor: share over usage, above 1 if less was used than is due. O(1)."""
+    """Return the level factor: part of the shares over part of the usage; above 1 if less was used
+    than is due. O(1).
+    """
     if shares == 0:
         return 0.0
     if usage == 0 or all_usage == 0:
@@ -52,7 +54,9 @@ def level_factor(shares: float, all_shares: float, usage: float, all_usage: floa
 
 
 def comes_before(user: User, other: User) -> bool:
-    """Return whether a user is ranked before another one. O(1)."""
+    """Return whether a user ranks before another one in the Fair Tree: by account, then within it.
+    O(1).
+    """
     account, that = user.account, other.account
     if account is that:
         return user.level > other.level or (
@@ -64,7 +68,7 @@ def comes_before(user: User, other: User) -> bool:
 
 
 class FairTree:
-    """The known users and accounts, and their ranks.
+    """The users and accounts seen so far, ranked by shares and usage as in Slurm's Fair Tree.
 
     Parameters
     ----------
@@ -85,7 +89,7 @@ class FairTree:
                 self.user(account, user)
 
     def user(self, account: str, name: str) -> User:
-        """Return a user of an account, created if new."""
+        """Return the user with this name in an account; one not seen before is added."""
         known = self.by_name.get((account, name))
         if known is not None:
             return known
@@ -106,7 +110,7 @@ class FairTree:
             user.usage *= factor
 
     def set_factors(self) -> None:
-        """Rank the accounts by level factor, and the users within each. O(users) if sorted.
+        """Rank all users by Fair Tree, and set their fair-share factors. O(users) if sorted.
 
         Equal neighbours have one rank. Slurm's own user ``root``, next to the accounts, comes
         first; as in Slurm 22.05, users of accounts with equal factors are not ranked together, only

@@ -28,7 +28,9 @@ class QosRules(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     max_processors: Most | None = None
 
     def limits(self) -> list[float]:
-        """Return the limits, infinite without one."""
+        """Return the four limits of a QOS: jobs and processors of each user, then of all; infinite
+        if not limited.
+        """
         told = (
             *(self.max_jobs_per_user, self.max_processors_per_user),
             *(self.max_jobs, self.max_processors),
@@ -124,10 +126,10 @@ class SlurmOptions(SchedulerOptions, frozen=True, kw_only=True):
     ] = True
 
     def check(self) -> None:
-        """Raise :class:`~qops_batsim.errors.InputError` if a name is not accepted."""
+        """Raise :class:`~qops_batsim.errors.InputError` if ``shares`` has a wrong name."""
         for name in self.shares:
             if "" in (parts := name.split("/")) or len(parts) > 2:
                 raise InputError(
-                    f"scheduler 'slurm': option shares names {shown(name)}; ACCOUNT or "
-                    "ACCOUNT/USER is accepted"
+                    f"scheduler 'slurm': option shares names {shown(name)}; "
+                    "names of the form ACCOUNT or ACCOUNT/USER are accepted"
                 )

@@ -53,13 +53,13 @@ class Quota:
         self.user_processors: dict[int, int] = {}
 
     def has_room(self, user: int) -> bool:
-        """Return whether another job of a user may run. O(1)."""
+        """Return whether the limits allow one more running job of a user. O(1)."""
         if self.most_user_jobs < _INFINITY and self.user_jobs.get(user, 0) >= self.most_user_jobs:
             return False
         return self.jobs < self.most_jobs
 
     def has_processors(self, user: int, needed: int) -> bool:
-        """Return whether a user may use this many more processors. O(1)."""
+        """Return whether the limits allow a user ``needed`` more processors. O(1)."""
         used = 0
         if self.most_user_processors < _INFINITY:
             used = self.user_processors.get(user, 0)
@@ -68,7 +68,9 @@ class Quota:
         return self.processors + needed <= self.most_processors
 
     def count(self, user: int, jobs: int, processors: int) -> None:
-        """Add jobs of a user to the running ones, or remove them. O(1)."""
+        """Count ``jobs`` more running jobs of a user, with ``processors`` in all; negative numbers
+        remove them. O(1).
+        """
         self.jobs += jobs
         self.processors += processors
         if self.most_user_jobs < _INFINITY:
@@ -117,7 +119,7 @@ class Maintenance:
 
 
 class Slurm(QueueScheduler):
-    """Multifactor priorities, backfill with reservations, limits, ``--deadline``: as in Slurm.
+    """Slurm's scheduling: multifactor priorities, main and backfill passes, limits, ``--deadline``.
 
     1. A job's priority is the sum of weighted factors from 0 to 1: age, size, partition, QOS, and
        fair share, the rank of its user in the Fair Tree of decayed usage. It is calculated at
@@ -211,7 +213,9 @@ class Slurm(QueueScheduler):
         self.move_up(len(self.entries) - 1)
 
     def entry_of(self, job: Job) -> Entry:
-        """Return the entry of a job: its user, and the constant parts of its priority."""
+        """Return the queue entry of a job, with its user, QOS limits and the constant part of its
+        priority.
+        """
         fields, options = job.fields, self.options
         user = self.tree.user(str(fields.get("group", "")), str(fields.get("user", "")))
         kind = str(fields.get("qos_name", ""))
@@ -243,7 +247,7 @@ class Slurm(QueueScheduler):
         self.has_changed = True
 
     def cancelled(self, job: Job) -> None:
-        """Reject a waiting job. O(line)."""
+        """Called when a user cancels a job: reject it if it waits. O(queue)."""
         for place in range(len(self.entries)):
             if self.entries[place].job is job:
                 del self.entries[place]
@@ -256,7 +260,7 @@ class Slurm(QueueScheduler):
         return [entry.job for entry in self.entries]
 
     def note_hosts(self, announced: int) -> None:
-        """Update which hosts are present, and which will leave."""
+        """Update which hosts are present, and which maintenance is announced."""
         QueueScheduler.note_hosts(self, announced)
         manager, size = self.manager, self.manager.machine_size
         capacity = manager.capacity
@@ -277,7 +281,9 @@ class Slurm(QueueScheduler):
     # Decisions
 
     def schedule(self) -> None:
-        """Run the passes, carry out their decisions, and ask for the next call."""
+        """Run the main and backfill passes that are due, start and cancel jobs as they decided, and
+        ask for the next call.
+        """
         if self.arrivals == 0:
             return  # Not every engine sends a message before the first job.
         manager = self.manager
@@ -299,7 +305,8 @@ class Slurm(QueueScheduler):
         return no_time(job.estimate, job.deadline - entry.cancelled, job.deadline)
 
     def run_passes(self, now: float) -> float:
-        """Run the passes that are due; return the date of the next one (seconds), or infinity.
+        """Run the main and backfill passes that are due; return when to be called next (seconds),
+        infinity if not at all.
 
         Slurm's clock has whole seconds: plans and deadlines are counted from the last one.
         O(tests × map × hosts).
@@ -338,7 +345,9 @@ class Slurm(QueueScheduler):
         return last + float(math.ceil((now - _PLAN_TOLERANCE - last) / interval)) * interval
 
     def call_date(self, now: float, date: float) -> float:
-        """Return when to be called next (seconds), infinite if already requested. O(line)."""
+        """Return when to ask for the next call (seconds): at the latest at ``date``; infinite if it
+        is asked for already. O(queue).
+        """
         if self.entries:
             if self.weight_age > 0 or self.weight_fairshare > 0:
                 date = min(date, self.tick)
@@ -360,13 +369,13 @@ class Slurm(QueueScheduler):
     # Priorities
 
     def priority_of(self, entry: Entry, age: float) -> float:
-        """Return the priority, a whole number, of a job after a wait (seconds)."""
+        """Return the priority of a job that has waited for ``age`` seconds, as a whole number."""
         found = entry.base + self.weight_age * min(1.0, max(0.0, age) / self.max_age)
         found += self.weight_fairshare * entry.user.factor
         return max(1.0, floor_of(found))
 
     def move_up(self, place: int) -> None:
-        """Move a job of the line before all with lower priority; ties by arrival."""
+        """Move the queue entry at an index ahead of all with lower priority; ties by arrival."""
         entries = self.entries
         entry = entries[place]
         while place > 0:
@@ -380,7 +389,7 @@ class Slurm(QueueScheduler):
         entries[place] = entry
 
     def calculate_priorities(self, now: float) -> None:
-        """Decay usage and recalculate the priorities, for each period that has ended."""
+        """Decay usage and recalculate all priorities, if a period of ``calc_period`` has ended."""
         soon, period, is_fair = now + _PLAN_TOLERANCE, self.calc_period, self.weight_fairshare > 0
         if self.tick > soon or (self.weight_age == 0 and not is_fair):
             return
@@ -408,7 +417,7 @@ class Slurm(QueueScheduler):
     # Usage
 
     def charge(self, entry: Entry, until: float) -> None:
-        """Add a running job's usage since its last charge, decayed. O(1)."""
+        """Add a running job's usage since it was last charged to its user, decayed. O(1)."""
         seconds = until - entry.since
         if seconds > 0:
             entry.user.usage += seconds * self.decay**seconds * entry.job.processors
@@ -448,17 +457,17 @@ class Slurm(QueueScheduler):
         return min(most, of_all.most_user_processors, of_all.most_processors)
 
     def has_room(self, entry: Entry) -> bool:
-        """Return whether the job's user and QOS may run another job. O(1)."""
+        """Return whether the limits of the job's user and QOS allow one more running job. O(1)."""
         user = entry.user.number
         return entry.quota.has_room(user) and self.of_all.has_room(user)
 
     def has_processors(self, entry: Entry) -> bool:
-        """Return whether the job's user and QOS may use its processors now. O(1)."""
+        """Return whether the limits of the job's user and QOS allow its processors now. O(1)."""
         user, needed = entry.user.number, entry.job.processors
         return entry.quota.has_processors(user, needed) and self.of_all.has_processors(user, needed)
 
     def count_running(self, entry: Entry, jobs: int) -> None:
-        """Add a job to the counts of running jobs, or remove it. O(1)."""
+        """Count a job against the limits (``jobs`` 1), or no longer (-1). O(1)."""
         user, processors = entry.user.number, jobs * entry.job.processors
         entry.quota.count(user, jobs, processors)
         self.of_all.count(user, jobs, processors)
@@ -487,7 +496,7 @@ class Slurm(QueueScheduler):
         self.count_running(entry, 1)
 
     def leave(self, job: Job, now: float) -> None:
-        """Remove an ended job from its hosts. O(running + hosts)."""
+        """Remove an ended job from the running ones and free its hosts. O(running + hosts)."""
         for place in range(len(self.active)):
             entry = self.active[place]
             if entry.job is job:
@@ -501,12 +510,12 @@ class Slurm(QueueScheduler):
                 return
 
     def cancel(self, entry: Entry, now: float) -> None:
-        """Cancel a job. O(1)."""
+        """Take a job out of the queue, to be rejected after the pass. O(1)."""
         entry.cancelled, entry.is_waiting = now, False
         self.late.append(entry)
 
     def close_up(self) -> None:
-        """Remove started and cancelled jobs from the line. O(line)."""
+        """Remove started and cancelled jobs from the queue. O(queue)."""
         self.entries = [entry for entry in self.entries if entry.is_waiting]
 
     # The passes
@@ -554,7 +563,7 @@ class Slurm(QueueScheduler):
                 self.keep_for(self.down(start), self.down(start + entry.requested))
 
     def down(self, date: float) -> float:
-        """Round a date down to the resolution of backfilling. O(1)."""
+        """Round a date (seconds) down to a multiple of ``bf_resolution``. O(1)."""
         return floor_of((date + _PLAN_TOLERANCE) / self.resolution) * self.resolution
 
     def planned_start(self, entry: Entry, now: float) -> float:
@@ -589,7 +598,8 @@ class Slurm(QueueScheduler):
             later = start
 
     def hosts_until(self, after: float, end: float) -> float:
-        """Find the hosts without reservation between two dates; return when that set changes next.
+        """Find the hosts without reservation from ``after`` to ``end``; return when to look next
+        for others (seconds).
 
         That is 0 if there never are. O(map × hosts).
         """
@@ -687,7 +697,7 @@ class Slurm(QueueScheduler):
             place += 1
 
     def split(self, place: int, date: float) -> None:
-        """Split a record of the map at a date. O(hosts)."""
+        """Split the record at an index of the backfill map in two at a date (seconds). O(hosts)."""
         record = self.map[place]
         hosts = HostBits(self.manager.machine_size)
         hosts.copy_from(record.hosts)
@@ -697,7 +707,9 @@ class Slurm(QueueScheduler):
     # Maintenance
 
     def reaches(self, window: Maintenance, start: float, end: float) -> bool:
-        """Return whether a run between two dates would overlap maintenance. O(1)."""
+        """Return whether a run from ``start`` to ``end`` (seconds) would overlap a maintenance
+        window. O(1).
+        """
         return start < window.until and end + (self.fraction - _PLAN_TOLERANCE) > window.since
 
     def sees_maintenance(self, start: float, end: float) -> bool:
@@ -708,7 +720,7 @@ class Slurm(QueueScheduler):
         return False
 
     def leave_windows(self, start: float, end: float) -> float:
-        """Remove from the unreserved hosts those with maintenance between two dates.
+        """Remove hosts with maintenance between two dates from the hosts that a job may get.
 
         Returned is when the first of it is over, 0 if there is none. O(windows × hosts).
         """

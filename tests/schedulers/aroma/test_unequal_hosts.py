@@ -67,7 +67,9 @@ def test_properties_without_sense(properties, message) -> None:
 
 
 def test_a_platform_without_a_host_of_the_engine() -> None:
-    with pytest.raises(InputError, match="it has no host 'stranger', which the engine has"):
+    with pytest.raises(
+        InputError, match="the platform has no host 'stranger', which the engine has"
+    ):
         UnequalHosts([HostDescription(0, "stranger")], machine([1.0]))
 
 
