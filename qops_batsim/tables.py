@@ -295,7 +295,7 @@ class Texts(Sequence[str]):
         return bool((self.series == text).any())
 
     def mention(self, letters: str) -> bool:
-        """Return whether any cell contains these characters."""
+        """Return whether any cell contains this text."""
         return bool(self.series.str.contains(letters, literal=True).any())
 
     def joined(self, separator: str) -> str:

@@ -131,7 +131,7 @@ class Mailbox:
             self._receiver = actor
 
     def sleep(self, seconds: float) -> ActorRequest:
-        """Continue after a time (seconds)."""
+        """Return an actor's request to sleep; the actor continues after these seconds."""
         return lambda actor: self._wake_after(seconds, actor)
 
     def do(self, effect: Callable[[], object]) -> ActorRequest:
@@ -314,7 +314,7 @@ class NetworkedWorld(World):
         self.errands += 1
 
     def report_switch(self, host: int, report: Callable[[], None]) -> None:
-        """Send the news of a switch from its host."""
+        """Send the news that a host has switched its power state, then call ``report``."""
         self.mailbox.begin(_once(self.mailbox.send(partial(self._note_switch, report), host)))
 
     def _note_switch(self, report: Callable[[], None]) -> None:

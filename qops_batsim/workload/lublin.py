@@ -221,8 +221,9 @@ def sample_submissions(
 
 
 def _period_factor(arrivals: ArrivalModel, first: float, last: float, period: float) -> float:
-    """Return the factor on submission times by which the time from ``first`` to ``last`` becomes
-    ``period`` seconds, once they follow the daily cycle.
+    """Return the factor on all submission times with which first and last are a period apart.
+
+    The factor is applied before the daily cycle; ``period`` is in seconds by the clock.
     """
 
     def clock_period(factor: float) -> float:

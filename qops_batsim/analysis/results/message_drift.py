@@ -47,8 +47,10 @@ def drift_behind(
 
 
 def _rows_before(stays: Stays, ends: Floats) -> Integers:
-    """Return each job's predecessor: of the jobs just before it on its hosts, the row of the one
-    that ended last; -1 if none.
+    """Return the row of each job's predecessor, -1 if it has none.
+
+    The predecessor is, of the jobs that ran directly before on one of the job's hosts, the one that
+    ended last.
     """
     before: Integers = np.full(len(ends), -1)
     stays = stays.where(np.lexsort((stays.finish, stays.start, stays.hosts)))

@@ -252,7 +252,7 @@ class Planner:
         self.renewals.append(MappingRenewal(application, application.broken, promise, loss))
 
     def _let_go_elsewhere(self, application: Application) -> None:
-        """Let a stopped application continue on any hosts if one of its own has left."""
+        """If a host of a stopped application is away, let the application continue on any hosts."""
         hosts = application.only_hosts
         if hosts is not None and not all(host.available for host in hosts):
             application.only_hosts = None

@@ -108,9 +108,7 @@ class UnequalHosts:
         return min(there.bandwidth, back.bandwidth)
 
     def _grouped(self, platform: Platform | None) -> tuple[list[int], list[list[int]]]:
-        """Group hosts that the network does not distinguish; return each host's group, each group's
-        hosts.
-        """
+        """Group hosts alike in the network; return each host's group and each group's hosts."""
         numbers: dict[tuple[object, ...], int] = {}
         members: list[list[int]] = []
         groups = []

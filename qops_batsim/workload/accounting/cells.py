@@ -156,8 +156,9 @@ class Dates:
     missing: Booleans
 
     def not_before(self, others: Floats) -> Dates:
-        """Return the dates, none before ``others``: a local date that a change of the clock repeats
-        is taken as the later one if the earlier is too early.
+        """Return the dates, repeated local ones by their second meaning if the first is too early.
+
+        A change of the clock repeats local dates; too early is before ``others``.
         """
         wrong = (self.later > 0) & (self.values < others)
         values = np.where(wrong, self.values + self.later, self.values)
@@ -514,7 +515,9 @@ class _BrokenRows:
 
     def _row(self, place: int, odd: Booleans) -> tuple[str, int]:
         """Return the row that begins at line ``place`` (from 0), and the number of the line after
-        that row; ("", 0) if no whole row begins there. ``odd`` lines may be parts of it.
+        that row; ("", 0) if no whole row begins there.
+
+        ``odd`` lines, with too few or too many cells, may be parts of the row.
         """
         text = self.rows[place]
         for end in range(place + 1, min(place + _MOST_LINES, len(self.rows)) + 1):
