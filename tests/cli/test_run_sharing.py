@@ -60,7 +60,7 @@ def test_a_platform_that_is_not_the_engines(cli: Cli) -> None:
     result = cli("run", "aroma", "-w", "tiny_8", "--set", "platform=kth_sp2_100")
     assert result.exit_code == 2
     assert result.err.splitlines()[-1].startswith("qops-batsim: error: ")
-    assert "it has no host" in result.err
+    assert "the platform has no host" in result.err
     result = cli("run", "aroma", "-w", "tiny_8", "--set", "platform=nowhere")
     assert result.exit_code == 2
     assert "nowhere" in result.err
