@@ -497,7 +497,7 @@ def _unshielded_series(series: pl.Series) -> pl.Series:
 
 
 def _is_out_of_proportion(columns: int, lines: int, letters: int) -> bool:
-    """Return whether a table has so many cells for its letters that most must be empty."""
+    """Return whether a table has more cells than its letters can fill."""
     return lines > _FEW_LINES and columns * lines > _CELLS_OF_LETTER * letters
 
 

@@ -181,7 +181,7 @@ class PlanAsker:
             raise InputError(
                 f"{self.history.path}: the run had maintenance, but the hosts of job "
                 f"{shown(str(error.args[0]))} are not known; the run's other files (…_jobs.csv) "
-                "are expected beside the log"
+                "are expected next to the log"
             ) from None
 
     @property

@@ -128,7 +128,7 @@ def read_squeue(
             raise InputError(f"{where}: job_state is {told}; a state of Slurm is expected")
         if len(jobs) > MAX_QUEUED_JOBS:
             raise InputError(
-                f"{source}: more than {MAX_QUEUED_JOBS:,} jobs; at most so many are read"
+                f"{source}: more than {MAX_QUEUED_JOBS:,} jobs; at most this number is accepted"
             )
     partitions = sorted({str(each["partition"]) for each in data["jobs"] if each.get("partition")})
     if len(partitions) > 1 and not selection.get("partition"):

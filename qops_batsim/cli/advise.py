@@ -173,7 +173,7 @@ def _windows(text: str | None) -> tuple[int | None, int | None]:
 
 
 def _workers(jobs: int) -> int:
-    """Return how many processes to use for a log of so many jobs; results do not depend on it."""
+    """Return how many processes to use for a log with ``jobs`` jobs; results are the same."""
     return len(os.sched_getaffinity(0)) if jobs > _FEW_JOBS else 1
 
 

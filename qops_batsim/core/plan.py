@@ -799,7 +799,7 @@ class Plan:
                 profile.take_amount(max(now, claim.start), claim.end, claim.amount)
 
     def place_waiting(self) -> int:
-        """Place all waiting jobs anew, in their present order, around the running ones; return how
+        """Place all waiting jobs again, in their present order, around the running ones; return how
         many will be late.
         """
         self.reserve_running(self.profile, self.now)
@@ -981,7 +981,7 @@ class Plan:
         return start
 
     def refit_claims(self) -> None:
-        """Place all promised starts anew, because hosts have changed or promised starts are
+        """Place all promised starts again, because hosts have changed or promised starts are
         overdue.
 
         Rebuild the plan afterwards. O(claims × steps).

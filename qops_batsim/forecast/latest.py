@@ -32,7 +32,7 @@ SOON = 5
 
 
 class Watch:
-    """Forecasts the starts of a queue anew whenever the queue has changed.
+    """Forecasts the starts of a queue again whenever the queue has changed.
 
     Parameters
     ----------

@@ -238,9 +238,7 @@ class Qops(DeadlineScheduler):
         return self.try_points(waiting, new)
 
     def leave_headroom(self, line: list[Job], new: Job) -> None:
-        """Set the headroom of all jobs: how many processors have to stay free beside each while it
-        runs.
-        """
+        """Set the headroom of all jobs: how many processors stay free while each of them runs."""
         # What is free in the end is the machine.
         last = self.running.free[self.running.size - 1]
         new.headroom = room = int(self.share * last + _ROUNDING)

@@ -347,9 +347,7 @@ class WrittenJobs:
 
 
 class ReadJob(Job):
-    """A job read from a file; a change to it is noted, so that the workload's columns are made
-    anew.
-    """
+    """A job read from a file; after a change to it, the workload's columns are made again."""
 
     __slots__ = ()
 
@@ -378,7 +376,7 @@ class JobTable(Sequence[Job]):
 
     @property
     def columns(self) -> JobColumns:
-        """The jobs as columns: as read, or made anew if a job object may have been changed."""
+        """The jobs as columns: as read, or made again if a job object may have been changed."""
         if self._made is not None and self._written.is_changed:
             return JobColumns.of(self._made, self._columns.profile_names)
         return self._columns

@@ -373,8 +373,8 @@ def first_run_id(job_id: str) -> str | None:
 
 
 def is_continuation(profile: str) -> bool:
-    """Return whether a run continues a stopped run of its job instead of starting anew; its profile
-    is then named like ``work#15#1``.
+    """Return whether a run continues a stopped run of its job (profile named like ``work#15#1``)
+    rather than starting again.
     """
     name, _, number = profile.rpartition("#")
     return number.isdecimal() and "#" in name

@@ -440,7 +440,7 @@ class Mapper:
 
 
 def crowded_seconds(host: Host, need: float) -> float:
-    """Return how long a task that takes ``need`` seconds alone takes beside the tasks that run on a
+    """Return how long a task that takes ``need`` seconds alone takes with the tasks that run on a
     host (seconds).
     """
     crowd = (host.crowd + 1) / host.processors
