@@ -130,9 +130,10 @@ def _deadlines(results: Sequence[RunResult], out: Path, workload: list[Path] | N
         workloads = _workloads(result, workload)
         outcomes = outcomes_with_deadlines(result, workloads) if workloads else None
         if outcomes is None or not outcomes.of_user.any():
-            why = "a workload whose users ask for deadlines is expected (--workload)"
+            why = "" if workloads else ", as its workload is not known"
             raise InputError(
-                f"{result.source}: no deadlines of users are known for this run; {why}"
+                f"{result.source}: no deadlines of users are known for this run{why}; a workload "
+                "whose users ask for deadlines is expected (--workload)"
             )
         title = title or next((Path(each.source).name for each in workloads.values()), result.name)
         found.append((result.name, outcomes))
