@@ -176,7 +176,7 @@ def find_run(name: Name) -> RunFiles:
             return _of_batsim5(path)
         raise InputError(f"{name}: this directory holds no run (no file *_jobs.csv)")
     if _existing(prefix, DESCRIPTION) is not None:
-        raise InputError(f"{prefix}_jobs.csv: missing, though {_described(prefix, ' it')}")
+        raise _missing(prefix, "_jobs.csv")
     raise InputError(
         f"{name}: no such run; {prefix}_jobs.csv (or .csv.gz), a directory with one run "
         "or the path of a _jobs.csv is expected"
@@ -256,16 +256,24 @@ def _check_files(prefix: str, info: RunInfo, digests: dict[str, str]) -> None:
         path = _existing(prefix, name)
         if path is None:
             if name in digests:
-                raise InputError(f"{prefix}{name}: missing, though {_described(prefix, ' it')}")
+                raise _missing(prefix, name)
         elif name not in digests or _digest(path) not in (digests[name], info.replaced.get(name)):
-            raise InputError(f"{path}: is not the file that {_described(prefix)}")
+            raise InputError(
+                f"{path}: is not the file that {prefix}{DESCRIPTION} describes: "
+                f"{_interrupted(prefix)}"
+            )
 
 
-def _described(prefix: str, object_: str = "") -> str:
+def _missing(prefix: str, name: str) -> InputError:
+    described = f"{prefix}{DESCRIPTION} describes it"
+    return InputError(f"{prefix}{name}: missing, though {described}: {_interrupted(prefix)}")
+
+
+def _interrupted(prefix: str) -> str:
     return (
-        f"{prefix}{DESCRIPTION} describes{object_}: the run was interrupted while it wrote "
-        "its files, or they were changed since; run it again, or remove "
-        f"{Path(prefix).name}{DESCRIPTION} to have the other files read as they are"
+        "the run was interrupted while it wrote its files, or they were changed since; run it "
+        f"again, or remove {Path(prefix).name}{DESCRIPTION} to have the other files read as they "
+        "are"
     )
 
 

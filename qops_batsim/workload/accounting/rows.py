@@ -44,11 +44,15 @@ from qops_batsim.workload.log_records import (
     RepairCount,
 )
 
-_CALLED = {"submitted": "submission", "started": "start", "ended": "end"} | {
-    "run_times": "run time", "limits": "walltime", "processors": "number of processors"
-}  # fmt: skip
-"""Names of columns in messages."""
-_MEASURED = tuple(_CALLED)[:-1]
+_MEASURED = {
+    "submitted": "submission",
+    "started": "start",
+    "ended": "end",
+    "run_times": "run time",
+    "limits": "walltime",
+}
+"""Columns of dates and durations (seconds), with their names in messages."""
+
 _RECENT = 3.2e8
 """A date of 1980 (seconds): only logs whose seconds have no dates have all before it."""
 
@@ -525,7 +529,7 @@ def _records_of(rows: Rows, own: Floats, start: float) -> Records:
 
 def _check_ranges(rows: Rows, source: str) -> None:
     """Raise an InputError if a date, time or size is out of range; a walltime may be infinite."""
-    for name in (*_MEASURED, "processors"):
+    for name, meaning in {**_MEASURED, "processors": "number of processors"}.items():
         most = MAX_PROCESSORS if name == "processors" else MAX_SECONDS
         column = getattr(rows, name)
         wrong = ~(np.abs(column) <= most) & ~np.isnan(column)
@@ -534,7 +538,7 @@ def _check_ranges(rows: Rows, source: str) -> None:
         if wrong.any():
             line, value = int(rows.lines[wrong][0]), float(column[wrong][0])
             raise InputError(
-                f"{source}: line {line}: {_CALLED[name]} is {value:g}; up to {most:g} is accepted"
+                f"{source}: line {line}: {meaning} is {value:g}; up to {most:g} is accepted"
             )
 
 
