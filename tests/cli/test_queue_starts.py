@@ -316,7 +316,10 @@ def test_a_table_tells_what_less_time_would_do(cli, queue: Path, log: Path) -> N
 @pytest.mark.parametrize(
     ("change", "told"),
     [
-        (("--what-if",), "--what-if is given without --job"),
+        (
+            ("--what-if",),
+            "--what-if is given without --job; a job whose variants to forecast is expected",
+        ),
         (("--job", "9x1h"), "processors is 9; a whole number from 1 to 8"),
         (("--job", "9h"), "PROCESSORSxTIME is expected"),
     ],

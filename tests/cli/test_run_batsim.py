@@ -117,7 +117,7 @@ def test_batsim_is_taken_from_path(cli, our_batsim, tmp_path, monkeypatch):
     [
         (["--engine", "batsim"], "no batsim on PATH; --engine batsim needs Batsim 3.1 to 4.2"),
         (["--engine", "no/such"], "no/such: no executable program"),
-        (["--engine", "simgrid"], "--engine is simgrid, which is neither"),
+        (["--engine", "simgrid"], "--engine is simgrid, which is neither an engine nor the path"),
         (["--engine", "batsin"], "did you mean 'batsim'?"),
         (["--engine", "batsim", "--timeout", "0"], "--timeout"),
         (["--engine", "batsim", "--hosts", "3"], "has only 3 hosts to use"),

@@ -104,8 +104,8 @@ def test_a_single_storage_host_needs_no_mapping() -> None:
 @pytest.mark.parametrize(
     ("disks", "profile", "storages", "said"),
     [
-        ((), "read", None, "storage 'pfs' was mapped to no host; .* has 0"),
-        (("a", "b"), "read", None, "storage 'pfs' was mapped to no host; .* has 2"),
+        ((), "read", None, "storage 'pfs' was mapped to no host; .* .the platform has 0."),
+        (("a", "b"), "read", None, "storage 'pfs' was mapped to no host; .* .the platform has 2."),
         (("a",), "read", {"scratch": 2}, "storage 'pfs' was mapped to no host"),
         (("a",), "read", {"pfs": 1}, "storage 'pfs' was mapped to host 1, which is no storage"),
         (("a",), "read", {"pfs": 9}, "storage 'pfs' was mapped to host 9, which is no storage"),

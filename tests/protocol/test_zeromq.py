@@ -287,7 +287,7 @@ def test_any_interface_on_request():
 )
 @pytest.mark.parametrize("opening", [listen, connect])
 def test_what_is_no_endpoint_is_refused(opening, endpoint):
-    with pytest.raises(InputError, match=r"endpoint is .*; tcp://HOST:PORT"):
+    with pytest.raises(InputError, match=r"endpoint is '.*'; tcp://HOST:PORT"):
         opening(endpoint)
 
 

@@ -143,7 +143,8 @@ def test_an_admission_without_a_plan_is_an_error() -> None:
 
     with pytest.raises(
         SimulationError,
-        match="Idle at 0 s gave no reason to refuse r, but planned no start .* by 100 s",
+        match="Idle at 0 s gave no reason to refuse r, but planned no start from which the job "
+        "ends by 100 s",
     ):
         submit(Idle(), RUNS)
 
