@@ -84,7 +84,7 @@ _IN_A_LINE, _OPEN = ("route", "zoneRoute"), ("platform", "zone")
 
 
 def _lines(element: Element, indent: str) -> Iterator[str]:
-    """Yield the lines of an XML element with all that it holds."""
+    """Yield an XML element and its children as indented lines."""
     name, attributes, inner = element
     begin = f"{indent}<{name}"
     for attribute, value in attributes.items():

@@ -185,8 +185,9 @@ def refuse_smaller_machine(workload: Workload, platform: Platform, hosts: int) -
     if workload.processors > hosts:
         raise InputError(
             f"{workload.source} is for {workload.processors} processors (nb_res), but "
-            f"{platform.source} has only {hosts} hosts to use; a platform of at "
-            "least that size, or permission to reject wider jobs (--smaller-machine), is expected"
+            f"{platform.source} has only {hosts} hosts to use (the master runs no jobs, and "
+            f"--hosts may leave out more); at least {workload.processors}, or permission to reject "
+            "wider jobs (--smaller-machine), is expected"
         )
 
 
