@@ -24,6 +24,9 @@ DIRECTIVES = {
     "binding": False,
     "auto_pickle": False,  # what is pickled says how
     "emit_code_comments": False,
+    # What inspect and notebooks show of a compiled method.
+    "embedsignature": True,
+    "embedsignature.format": "clinic",
 }
 FLAGS = ["-O2", "-g0", "-ffp-contract=off"]
 """Results are the same to the last bit as uncompiled: no -ffast-math, no fused operations."""

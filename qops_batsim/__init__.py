@@ -49,9 +49,20 @@ if TYPE_CHECKING:
     from qops_batsim.running.run import run as run
     from qops_batsim.running.run import run_again as run_again
     from qops_batsim.running.simulate import simulate as simulate
+    from qops_batsim.schedulers.aroma.aroma_scheduler import Aroma as Aroma
+    from qops_batsim.schedulers.conservative import Conservative as Conservative
     from qops_batsim.schedulers.deadline import DeadlineScheduler as DeadlineScheduler
     from qops_batsim.schedulers.easy import Easy as Easy
+    from qops_batsim.schedulers.fcfs import Fcfs as Fcfs
+    from qops_batsim.schedulers.fqops import Fqops as Fqops
+    from qops_batsim.schedulers.mrt import Mrt as Mrt
+    from qops_batsim.schedulers.msb import Msb as Msb
+    from qops_batsim.schedulers.nqs import Nqs as Nqs
+    from qops_batsim.schedulers.priced_queues import PricedQueues as PricedQueues
+    from qops_batsim.schedulers.qops import Qops as Qops
     from qops_batsim.schedulers.queue_scheduler import QueueScheduler as QueueScheduler
+    from qops_batsim.schedulers.slack import Slack as Slack
+    from qops_batsim.schedulers.slurm.slurm_scheduler import Slurm as Slurm
     from qops_batsim.scheduling.availability import AvailabilityProfile as AvailabilityProfile
     from qops_batsim.workload import read_workload as read_workload
     from qops_batsim.workload.swf import read_swf as read_swf
@@ -82,6 +93,17 @@ else:
             "scheduling.availability": "AvailabilityProfile",
             "schedulers.easy": "Easy",
             "schedulers.queue_scheduler": "QueueScheduler",
+            "schedulers.fcfs": "Fcfs",
+            "schedulers.conservative": "Conservative",
+            "schedulers.qops": "Qops",
+            "schedulers.fqops": "Fqops",
+            "schedulers.msb": "Msb",
+            "schedulers.mrt": "Mrt",
+            "schedulers.slack": "Slack",
+            "schedulers.nqs": "Nqs",
+            "schedulers.priced_queues": "PricedQueues",
+            "schedulers.slurm.slurm_scheduler": "Slurm",
+            "schedulers.aroma.aroma_scheduler": "Aroma",
             "version": "__version__",
             "workload": "read_workload",
             "workload.swf": "read_swf",

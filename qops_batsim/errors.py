@@ -46,6 +46,12 @@ class InputError(QopsError):
     """
 
 
+class InterfaceError(InputError):
+    """A user's scheduler class that lacks a hook, has one with wrong arguments or a misspelt name,
+    or overrides a method that nothing would call.
+    """
+
+
 class SimulationError(QopsError):
     """A decision that breaks the protocol, or a simulation that cannot continue.
 

@@ -100,6 +100,20 @@ def up_to_grid(date: float) -> float:
     return on_grid(rounded + 1 / _GRID) if date - rounded > _SAME_DATE else rounded
 
 
+def down_to_grid(date: float) -> float:
+    """Return a date, in seconds, rounded down to whole microseconds.
+
+    The last bits of a sum of floats make no microsecond.
+
+    >>> down_to_grid(0.1 + 0.2), down_to_grid(0.8 - 1e-16), down_to_grid(2.0000019)
+    (0.3, 0.8, 2.000001)
+    """
+    if not -_GRID_END < date < _GRID_END or date + _SHIFT - _SHIFT == date:
+        return date
+    rounded = on_grid(date)
+    return on_grid(rounded - 1 / _GRID) if rounded - date > _SAME_DATE else rounded
+
+
 def duration_on_grid(duration: float) -> float:
     """Return a duration rounded up to whole microseconds, at least one microsecond (in s).
 

@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 from qops_batsim.core.job import OVER, RUNNING, WAITING, Job
 from qops_batsim.core.needs import EngineNeeds
 from qops_batsim.core.options import SchedulerOptions
+from qops_batsim.core.overrides import check_overrides
 from qops_batsim.errors import SimulationError
 
 _WAITING, _RUNNING, _OVER = WAITING, RUNNING, OVER
@@ -201,6 +202,12 @@ class ResourceManager:
         raise NotImplementedError
 
 
+def _check_subclass(cls: type, **arguments: Any) -> None:
+    """Check a new subclass of Scheduler: see :func:`check_overrides`."""
+    super(Scheduler, cls).__init_subclass__(**arguments)
+    check_overrides(cls)
+
+
 class Scheduler:
     """Base class of all schedulers; an algorithm overrides the hooks it needs.
 
@@ -228,7 +235,11 @@ class Scheduler:
     kills
         Whether it may kill jobs, with its options: an engine follows each of them then.
     HOOKS
-        The methods that a class may override, with the names of their arguments.
+        The methods that a class may override, with the names of their arguments. They are called
+        through Python wherever they are overridden; to override any other method is an
+        InterfaceError when the class is made.
+    DESCRIPTION
+        The other attributes that a class may define again: it describes itself by them.
 
     Examples
     --------
@@ -254,6 +265,7 @@ class Scheduler:
     needs_deadlines = False
     kills = False
     HOOKS: ClassVar[dict[str, str]] = {
+        "use_platform": "platform",
         "begin": "manager",
         "submitted": "job",
         "ended": "job",
@@ -267,7 +279,23 @@ class Scheduler:
         "notified": "notification",
         "decide": "",
         "finished": "",
+        "planned_starts": "",
     }
+    DESCRIPTION: ClassVar[frozenset[str]] = frozenset(
+        {
+            "DESCRIPTION",
+            "HOOKS",
+            "Options",
+            "keeps_decisions",
+            "kills",
+            "needs",
+            "needs_deadlines",
+            "summary",
+        }
+    )
+
+    # Cython refuses a method of this name in a compiled class, not an attribute.
+    __init_subclass__ = classmethod(_check_subclass)
 
     def __init__(self, options: SchedulerOptions | None = None) -> None:
         self.options: Any = self.Options() if options is None else options

@@ -24,14 +24,13 @@ from qops_batsim.engine.engine_options import AVAILABLE, UNAVAILABLE, ExternalEv
 from qops_batsim.engine.loop import MESSAGES_PER_REPORT
 from qops_batsim.engine.outputs import add_outputs, format_jobs
 from qops_batsim.engine.simulation import Simulation
-from qops_batsim.errors import QopsError
+from qops_batsim.errors import InterfaceError, QopsError
 from qops_batsim.file_set import run_files
 from qops_batsim.jobs import REJECTED, Job, QosRequest
 from qops_batsim.parameters import COUNT, is_strict
 from qops_batsim.platform.equal_hosts import make_cluster
 from qops_batsim.platform.hostset import HostSet
 from qops_batsim.running.simulate import default_engine, publish_run, simulate
-from qops_batsim.scheduling.interface import InterfaceError
 from qops_batsim.scheduling.port import SchedulerModule
 from qops_batsim.scheduling.registry import make_scheduler
 from qops_batsim.workload.workload_model import Workload, delay_profile

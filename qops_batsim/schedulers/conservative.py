@@ -36,6 +36,12 @@ class Conservative(PlanScheduler):
 
     Plans with estimates (``qos.estimated_runtime``, else the walltime); a job without one is
     planned as if it never ended.
+
+    Examples
+    --------
+    >>> from qops_batsim import simulate
+    >>> [(ended.job.id, ended.start) for ended in simulate(Conservative, "tiny_8").ended[:3]]
+    [('w0!4', 15.0), ('w0!1', 0.0), ('w0!6', 55.0)]
     """
 
     summary = "conservative backfilling: a reservation for every job, compression on early ends"

@@ -141,7 +141,11 @@ class DeadlineScheduler(PlanScheduler):
     Options: type[SchedulerOptions] = DeadlineOptions
     keeps_decisions = True
     needs_deadlines = True
-    HOOKS: ClassVar[dict[str, str]] = {**PlanScheduler.HOOKS, "admit": "job"}
+    HOOKS: ClassVar[dict[str, str]] = {
+        **PlanScheduler.HOOKS,
+        "admit": "job",
+        "try_admission": "job",
+    }
 
     def __init__(self, options: SchedulerOptions | None = None) -> None:
         PlanScheduler.__init__(self, options)

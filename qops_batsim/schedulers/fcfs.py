@@ -16,6 +16,15 @@ class Fcfs(QueueScheduler):
     A job that is wider than what is left of a machine whose hosts have gone away blocks the rest as
     well, until they return or it is known that they will not: nothing else would be first come,
     first served. Then it is rejected.
+
+    Examples
+    --------
+    >>> class OneOfAUser(Fcfs):
+    ...     def may_start(self, job):
+    ...         return all(other.user != job.user for other in self.running)
+    >>> from qops_batsim import simulate
+    >>> len(simulate(OneOfAUser, "tiny_8").ended)
+    8
     """
 
     drains = False

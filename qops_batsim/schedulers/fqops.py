@@ -107,6 +107,13 @@ class Fqops(RestartingQops):
     ----------
     failed
         The latest deadline before the earliest one that was sought in vain last (seconds).
+
+    Examples
+    --------
+    >>> from qops_batsim import simulate
+    >>> patient = Fqops(Fqops.Options(tolerance_factor=4.0), accepts=lambda job, deadline: True)
+    >>> len(simulate(patient, "sdsc_sp2_deadlines_500").ended)
+    500
     """
 
     summary = "QoPS with feedback, tolerance, slack, kill-and-restart (Islam et al. 2004)"

@@ -46,6 +46,12 @@ class Mrt(DeadlineScheduler):
 
     M. Islam, P. Balaji, P. Sadayappan, D. K. Panda, "QoPS: a QoS based scheme for parallel job
     scheduling", JSSPP 2003, section 2.2.2, Figure 2.
+
+    Examples
+    --------
+    >>> from qops_batsim import simulate
+    >>> len(simulate(Mrt, "sdsc_sp2_deadlines_500", settings={"max_backtracks": 20}).ended)
+    500
     """
 
     summary = "MRT: deadline admission by search with backtracking (Islam et al. 2003)"

@@ -70,6 +70,12 @@ class Msb(DeadlineScheduler):
     M. Islam, P. Balaji, P. Sadayappan, D. K. Panda, "QoPS: a QoS based scheme for parallel job
     scheduling", JSSPP 2003, section 2.2.1, Figure 1. A job's slack is its deadline minus arrival
     and run time.
+
+    Examples
+    --------
+    >>> from qops_batsim import simulate
+    >>> len(simulate(Msb, "sdsc_sp2_deadlines_500", settings={"price": "delays"}).ended)
+    500
     """
 
     summary = "MSB: deadline admission at the cheapest position (Islam et al. 2003)"

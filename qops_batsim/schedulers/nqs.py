@@ -11,12 +11,13 @@ from __future__ import annotations
 import math
 from bisect import bisect_left
 from collections import Counter, deque
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from msgspec import Meta
 
 from qops_batsim.core.job import WAITING, Job
 from qops_batsim.core.options import SchedulerOptions, seconds
+from qops_batsim.core.overrides import without
 from qops_batsim.core.scheduler import ResourceManager, Scheduler
 from qops_batsim.errors import InputError, shown
 from qops_batsim.schedulers.queue_scheduler import QueueScheduler
@@ -100,10 +101,18 @@ class Nqs(QueueScheduler):
     The requested time of a job is its walltime, else its estimate; jobs without
     either are in the queue of the longest requests. O(queues + jobs started) a
     message.
+
+    Examples
+    --------
+    >>> from qops_batsim import simulate
+    >>> len(simulate(Nqs, "tiny_8", settings={"time_limits": [60, 3600]}).ended)
+    8
     """
 
     summary = "NQS: FIFO queues by name and requested time, priorities, no reservations"
     Options = NqsOptions
+    # Each name has a line of its own.
+    HOOKS: ClassVar[dict[str, str]] = without(QueueScheduler.HOOKS, "line")
 
     def __init__(self, options: SchedulerOptions | None = None) -> None:
         Scheduler.__init__(self, options)

@@ -48,8 +48,13 @@ class PlanScheduler(Scheduler):
     HOOKS: ClassVar[dict[str, str]] = {
         **Scheduler.HOOKS,
         "answer": "job",
+        "compress": "",
+        "conclude_decision": "",
         "empty_plan": "machine_size",
+        "note_start": "job",
+        "prepare_decision": "",
         "renewed": "renewal",
+        "why_limited": "job",
     }
 
     def __init__(self, options: SchedulerOptions | None = None) -> None:

@@ -94,6 +94,12 @@ class PricedQueues(Easy):
     All jobs of a dearer queue come before those of a cheaper one. A user takes the cheapest queue
     in which the job is expected to end by its deadline: after the mean wait of the last jobs that
     started from that queue, and the estimate. Nothing is promised and none is refused.
+
+    Examples
+    --------
+    >>> from qops_batsim import simulate
+    >>> len(simulate(PricedQueues, "tiny_8", settings={"history": 2}).ended)
+    8
     """
 
     summary = "EASY over queues with prices, chosen by need (NERSC's, as Islam et al. 2003 tell)"

@@ -16,7 +16,7 @@ cdef sort_by_trial(list jobs, Py_ssize_t first, Py_ssize_t end)
 cdef class Qops(DeadlineScheduler):
     cdef public bint by_laxity
     cdef bint by_start
-    cdef bint has_key, stops_at_failure, new_job_first, undoes_all, undoes_by_start
+    cdef bint has_key, has_points, stops_at_failure, new_job_first, undoes_all, undoes_by_start
     cdef bint predicts
     cdef int insertion
     cdef Py_ssize_t k_factor
@@ -30,12 +30,15 @@ cdef class Qops(DeadlineScheduler):
     cpdef decide(self)
     @cython.locals(waiting=Py_ssize_t, blamed=Job)
     cpdef try_admission(self, Job job)
+    @cython.locals(count=Py_ssize_t, point=Py_ssize_t, following=Py_ssize_t, points=list)
+    cpdef insertion_points(self, Job job, list waiting)
+    cdef list checked_points(self, object points, Py_ssize_t count)
     cdef set_key(self, Job job)
     @cython.locals(job=Job, room=Py_ssize_t)
     cdef leave_headroom(self, list line, Job new)
     @cython.locals(waiting=list)
     cdef bint search(self, Job new) except -1
-    @cython.locals(base=Profile, in_order=list, now=double, soonest=double, count=Py_ssize_t, kept=Py_ssize_t, point=Py_ssize_t, following=Py_ssize_t, chosen=Py_ssize_t, cost=double, cheapest=double)
+    @cython.locals(base=Profile, in_order=list, now=double, soonest=double, count=Py_ssize_t, kept=Py_ssize_t, point=Py_ssize_t, points=object, chosen=Py_ssize_t, cost=double, cheapest=double)
     cdef bint try_points(self, list line, Job new) except -1
     @cython.locals(place=Py_ssize_t, job=Job)
     cdef keep(self, list line, Py_ssize_t kept, Py_ssize_t point)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable, Sequence
+from numbers import Integral
 from typing import Annotated, ClassVar, Literal
 
 from msgspec import Meta
@@ -12,6 +14,7 @@ from qops_batsim.core.options import SchedulerOptions
 from qops_batsim.core.plan import sort_by_key
 from qops_batsim.core.profile import FitBounds, Profile
 from qops_batsim.core.scheduler import ResourceManager
+from qops_batsim.errors import SimulationError, python_text
 from qops_batsim.schedulers.deadline import (
     DeadlineOptions,
     DeadlineScheduler,
@@ -141,8 +144,9 @@ class Qops(DeadlineScheduler):
     """QoPS: admit a job if some order of the waiting jobs keeps every deadline.
 
     1. A new job is tried at few insertion points of the plan: 0, N/2, 3N/4, ... of the N waiting
-       jobs by planned start. Those before the point keep their reservations; the others and the
-       new job are placed one by one, each at its earliest fit, in the order of :meth:`key`.
+       jobs by planned start, or those of :meth:`insertion_points`. Those before the point keep
+       their reservations; the others and the new job are placed one by one, each at its earliest
+       fit, in the order of :meth:`key`.
     2. A job that would be late is critical. The later half of the jobs placed since the insertion
        point is taken out again, and the critical job is placed before them. That is done up to
        ``k_factor`` times at a point.
@@ -156,11 +160,27 @@ class Qops(DeadlineScheduler):
     ----------
     point, blamed
         The insertion point that was tried last, and the job whose deadline blocked it.
+
+    Examples
+    --------
+    >>> class ShortestFirst(Qops):
+    ...     def key(self, job):
+    ...         return job.duration
+    ...
+    ...     def insertion_points(self, job, waiting):
+    ...         return [0, len(waiting)]
+    >>> from qops_batsim import simulate
+    >>> len(simulate(ShortestFirst, "sdsc_sp2_deadlines_500").ended)
+    500
     """
 
     summary = "QoPS: deadline admission, reordering waiting jobs (Islam et al. 2003)"
     Options: type[SchedulerOptions] = QopsOptions
-    HOOKS: ClassVar[dict[str, str]] = {**DeadlineScheduler.HOOKS, "key": "job"}
+    HOOKS: ClassVar[dict[str, str]] = {
+        **DeadlineScheduler.HOOKS,
+        "key": "job",
+        "insertion_points": "job waiting",
+    }
 
     def __init__(self, options: SchedulerOptions | None = None) -> None:
         DeadlineScheduler.__init__(self, options)
@@ -176,6 +196,7 @@ class Qops(DeadlineScheduler):
         by = {"work": BY_WORK, "response": BY_RESPONSE, "slack": BY_SLACK}[chosen.best_by]
         self.insertion = {"first": FIRST, "best": by, "last": LAST}[chosen.insertion]
         self.has_key = type(self).key is not Qops.key
+        self.has_points = type(self).insertion_points is not Qops.insertion_points
         self.by_start = self.by_start and not self.has_key
 
     def begin(self, manager: ResourceManager) -> None:
@@ -197,6 +218,49 @@ class Qops(DeadlineScheduler):
         is the scheduled start, jobs are placed by no key.
         """
         return deadline_key(job, self.by_laxity)
+
+    def insertion_points(self, job: Job, waiting: list[Job]) -> Sequence[int]:
+        """Return the insertion points at which a new job is tried, in this order.
+
+        Asked once in each search. Not overridden: 0, N/2, 3N/4, 7N/8, ... of N waiting jobs
+        (section 3).
+
+        Parameters
+        ----------
+        waiting
+            The waiting jobs by planned start. At insertion point *i*, those before index *i* keep
+            their starts; at their number, all of them do.
+
+        Returns
+        -------
+        sequence of int
+            Indices from 0 to the number of waiting jobs, at least one.
+        """
+        count = len(waiting)
+        points = [0]
+        point = 0
+        following = count // 2
+        while following != point:
+            points.append(following)
+            point = following
+            following = point + (count - point) // 2
+        return points
+
+    def checked_points(self, points: object, count: int) -> list[int]:
+        """Return the insertion points that a subclass gave as a list; raise a SimulationError if
+        they are none of ``count`` waiting jobs.
+        """
+        if isinstance(points, Iterable) and not isinstance(points, str):
+            found = list(points)
+            if found and all(
+                isinstance(point, Integral) and 0 <= point <= count for point in found
+            ):
+                return found
+        told = f"{type(self).__name__}.insertion_points returned {python_text(points)}"
+        raise SimulationError(
+            f"{told}; whole numbers from 0 to {count}, the number of waiting jobs, are expected, "
+            "at least one"
+        )
 
     def set_key(self, job: Job) -> None:
         """Set a job's sort key, by :meth:`key` of a subclass, else by the option ``order``."""
@@ -250,19 +314,37 @@ class Qops(DeadlineScheduler):
 
         O(N log N + log N × (N + K × N) × steps).
         """
-        count, kept, point, chosen, cheapest = len(line), 0, 0, -1, _INFINITY
-        now, base = self.plan.nominal(), self.base
+        count = len(line)
+        now = self.plan.nominal()
+        base = self.base
+        base.copy_from(self.running)
         in_order: list[Job] = []
         self.blamed = new
-        base.copy_from(self.running)
-        while True:
+
+        points = self.insertion_points(new, line)
+        if self.has_points:
+            points = self.checked_points(points, count)
+
+        kept = 0
+        chosen = -1
+        cheapest = _INFINITY
+        for point in points:
+            # The base profile holds the jobs before the point. It grows with ascending points.
+            if point < kept:
+                base.copy_from(self.running)
+                kept = 0
             self.keep(line, kept, point)
             self.point = kept = point
+
             soonest = base.earliest_fit(now, new.duration, new.processors)
             if not self.stops_at_failure and not meets(soonest, new.duration, new.target):
+                self.blamed = new
+                if self.has_points:
+                    continue
                 # Behind more jobs that are kept it is no earlier, up to the last point.
-                self.blamed, self.point = new, max(count - 1, 0)
+                self.point = max(count - 1, 0)
                 break
+
             if not in_order:
                 in_order = self.in_order(line, new)
             if self.try_point(line, in_order, new, point):
@@ -270,16 +352,17 @@ class Qops(DeadlineScheduler):
                     return True
                 cost = self.cost_of(point)
                 if cost < cheapest - _PRICE_TOLERANCE * abs(cost):
-                    chosen, cheapest = point, cost
+                    chosen = point
+                    cheapest = cost
             elif self.stops_at_failure:
                 return False
-            following = point + (count - point) // 2
-            if following == point:
-                break
-            point = following
+
         if chosen < 0:
             return False
-        if chosen != point:
+
+        # The plan of the last point that was tried is in the draft; that of an earlier one is made
+        # again.
+        if chosen != kept:
             base.copy_from(self.running)
             self.keep(line, 0, chosen)
             self.try_point(line, in_order, new, chosen)

@@ -83,6 +83,11 @@ class Queue:
     def __len__(self) -> int:
         return len(self.listed())
 
+    def __getitem__(self, place: Any) -> Any:
+        """Return the waiting job at an index, or a list of those of a slice. O(places)."""
+        found: Any = self.listed()
+        return found[place]
+
     def listed(self) -> list[Job]:
         """Return the waiting jobs in order. O(places)."""
         found: list[Job] = []
@@ -271,6 +276,7 @@ class QueueScheduler(Scheduler):
         "line": "",
         "start": "job hosts",
     }
+    DESCRIPTION = Scheduler.DESCRIPTION | {"backfills", "drains"}
 
     def begin(self, manager: ResourceManager) -> None:
         """Start with an empty queue."""

@@ -693,6 +693,12 @@ class Slack(PlanScheduler):
     Plans with estimates (``qos.estimated_runtime``, else the walltime); a job
     without one is planned as if it never ended. Priorities are
     ``qos.user_priority`` and ``qos.political_priority`` (None: over quota).
+
+    Examples
+    --------
+    >>> from qops_batsim import simulate
+    >>> len(simulate(Slack, "tiny_8", settings={"slack_factor": 2}).ended)
+    8
     """
 
     summary = "slack-based backfilling with priorities (Talby and Feitelson 1999)"

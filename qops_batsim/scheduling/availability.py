@@ -6,7 +6,7 @@ import numbers
 
 from qops_batsim.core.profile import Profile
 from qops_batsim.errors import SimulationError, require_type
-from qops_batsim.timing import duration_on_grid, end_of, on_grid
+from qops_batsim.timing import SHORTEST, down_to_grid, duration_on_grid, end_of, up_to_grid
 
 
 class NotFreeError(SimulationError, ValueError):
@@ -18,7 +18,8 @@ class NotFreeError(SimulationError, ValueError):
 class AvailabilityProfile:
     """The availability profile: how many processors are free from each date on.
 
-    Dates are rounded to whole microseconds, and durations up to them.
+    It has steps at whole microseconds: a reservation counts from its start rounded down to its end
+    rounded up. Dates that are asked about may lie between two microseconds.
 
     >>> profile = AvailabilityProfile(4)
     >>> profile.reserve(0, 10, 3)
@@ -40,7 +41,7 @@ class AvailabilityProfile:
     def __init__(self, processors: int, start: float = 0.0) -> None:
         _check_numbers(processors, start=start)
         self.processors = processors
-        self._profile = Profile(processors, float(start))
+        self._profile = Profile(processors, down_to_grid(float(start)))
 
     @classmethod
     def like(cls, profile: Profile, processors: int) -> AvailabilityProfile:
@@ -61,10 +62,20 @@ class AvailabilityProfile:
         """Return the first date from ``after`` on (seconds) at which a job fits; infinite if it
         never fits. O(steps).
 
+        That is ``after`` itself, never an earlier date, where the job fits from there on; else the
+        date of a step. A scheduler may therefore start a job whose fit is ``<= now``.
         """
         _check_numbers(processors, after=after, duration=duration)
-        after = max(on_grid(float(after)), self._profile.start)
-        return self._profile.earliest_fit(after, duration_on_grid(float(duration)), processors)
+        after = max(float(after), self._profile.start)
+        length = duration_on_grid(float(duration))
+        begin = down_to_grid(after)
+        if after != begin:
+            # What is free at such a date is what is free since the microsecond before it.
+            end = up_to_grid(after + max(float(duration), SHORTEST))
+            if self._profile.lowest_free(begin, end) >= processors:
+                return after
+            begin = up_to_grid(after)
+        return self._profile.earliest_fit(begin, length, processors)
 
     def reserve(self, start: float, duration: float, processors: int) -> None:
         """Reserve processors from ``start`` for ``duration`` seconds (may be infinite). O(steps).
@@ -74,7 +85,8 @@ class AvailabilityProfile:
         NotFreeError
             Fewer processors are free at some moment.
         """
-        start, end = _on_grid(start, duration, processors)
+        _check_numbers(processors, start=start, duration=duration)
+        start, end = _whole_microseconds(float(start), float(duration))
         for date, free in self._profile.steps_between(start, end):
             if free < processors:
                 raise NotFreeError(
@@ -90,7 +102,8 @@ class AvailabilityProfile:
         NotFreeError
             The processors were not all reserved.
         """
-        start, end = _on_grid(start, duration, processors)
+        _check_numbers(processors, start=start, duration=duration)
+        start, end = _whole_microseconds(float(start), float(duration))
         self._profile.release(start, end, processors)
         if self._profile.highest_free() > self.processors:
             self._profile.reserve(start, end, processors)
@@ -101,7 +114,7 @@ class AvailabilityProfile:
 
     def trim(self, now: float) -> None:
         """Drop the part of the profile before ``now`` (seconds). O(steps)."""
-        self._profile.trim(on_grid(float(now)))
+        self._profile.trim(down_to_grid(float(now)))
 
     def steps(self) -> list[tuple[float, int]]:
         """Return the steps as (date in seconds, free processors from then on)."""
@@ -118,12 +131,11 @@ def _check_numbers(processors: object, **seconds: object) -> None:
         require_type(name, value, numbers.Real, "a number of seconds")
 
 
-def _on_grid(start: float, duration: float, processors: int) -> tuple[float, float]:
-    """Return start and end (seconds), rounded to microseconds; the end is the start if the duration
-    is 0.
+def _whole_microseconds(start: float, duration: float) -> tuple[float, float]:
+    """Return the start rounded down to microseconds and the end rounded up (seconds); the end is
+    the start if the duration is not positive.
     """
-    _check_numbers(processors, start=start, duration=duration)
-    start = on_grid(float(start))
+    begin = down_to_grid(start)
     if duration <= 0:
-        return start, start
-    return start, end_of(start, duration_on_grid(float(duration)))
+        return begin, begin
+    return begin, max(up_to_grid(start + duration), end_of(begin, SHORTEST))

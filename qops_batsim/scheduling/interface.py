@@ -10,33 +10,19 @@ from typing import Any
 
 from qops_batsim.core.needs import EngineNeeds
 from qops_batsim.core.options import SchedulerOptions
+from qops_batsim.core.overrides import check_overrides, is_ours
 from qops_batsim.core.scheduler import Scheduler
-from qops_batsim.errors import InputError, shown, typed_text
+from qops_batsim.errors import shown, typed_text
 from qops_batsim.renamed import hooks_before, successor
 
-_OURS = "qops_batsim."
 _NEAR = 0.75
 """Similarity from which on a name counts as a misspelling, from 0 to 1."""
-
-_TOLD = {"Options", "summary", "keeps_decisions", "needs_deadlines", "needs"}
-"""Attributes by which a class describes itself; no decision depends on them."""
 
 _TO_OVERRIDE = ("admit", "schedule", "decide")
 """Hooks without which nothing is decided: the first one that a class has."""
 
 _INSTEAD = {"admit": "try_admission"}
 """Methods that may be overridden instead of these hooks."""
-
-
-class InterfaceError(InputError):
-    """Raised when a user's scheduler class lacks a hook, or has one with wrong arguments or a
-    misspelt name.
-    """
-
-
-def is_ours(kind: type) -> bool:
-    """Return whether a class belongs to the package ``qops_batsim``."""
-    return kind.__module__.startswith(_OURS)
 
 
 def scheduler_problem(scheduler: Scheduler) -> str | None:
@@ -48,6 +34,8 @@ def scheduler_problem(scheduler: Scheduler) -> str | None:
     kind = type(scheduler)
     if is_ours(kind):
         return None
+    # Checked when the class was made; methods may have been added since.
+    check_overrides(kind)
     if not isinstance(scheduler.options, SchedulerOptions):
         found = type(scheduler.options).__name__
         return f"{kind.__name__}.options is of type {found}; SchedulerOptions are expected"
@@ -66,6 +54,7 @@ def scheduler_problem(scheduler: Scheduler) -> str | None:
         _old_name(kind, own),
         _unknown_name(kind, base, own),
         *(_hook_problem(kind, name) for name in kind.HOOKS if name in own),
+        _unused_line(kind, own),
         None if "decide" in own else _missing_hook(kind),
     ]
     return next((problem for problem in problems if problem is not None), None)
@@ -101,7 +90,8 @@ def _unknown_name(kind: type[Scheduler], base: type, own: Mapping[str, Any]) -> 
         if (callable(value) or isinstance(value, property))
         and not (isinstance(value, type) or hasattr(base, name))
     ]
-    changes = any(hasattr(base, name) and name not in _TOLD for name in own)
+    # No decision depends on what a class says of itself.
+    changes = any(name in kind.HOOKS for name in own)
     named = f"hooks: {', '.join(sorted(kind.HOOKS))}; names of your own methods may begin with _"
     for name in unknown:
         near = get_close_matches(name, kind.HOOKS, n=1, cutoff=_NEAR)
@@ -131,6 +121,18 @@ def _missing_hook(kind: type[Scheduler]) -> str | None:
     either = {name, _INSTEAD.get(name, name)}
     is_missing = all(getattr(kind, each) is getattr(bases[-1], each) for each in either)
     return f"{kind.__name__} has no method {name}" if is_missing else None
+
+
+def _unused_line(kind: type[Scheduler], own: Mapping[str, Any]) -> str | None:
+    """Return an error text if a class overrides ``line``, which is asked for only where a class
+    says whether it backfills, else None.
+    """
+    if "line" not in own or getattr(kind, "backfills", True) is not None:
+        return None
+    return (
+        f"{kind.__name__}.line would not be called: backfills is None; backfills = True, or False, "
+        "is expected, whether jobs start behind one that does not fit"
+    )
 
 
 def _hook_problem(kind: type[Scheduler], name: str) -> str | None:

@@ -15,10 +15,10 @@ import msgspec
 
 from qops_batsim.core.options import SchedulerOptions
 from qops_batsim.core.scheduler import Scheduler
-from qops_batsim.errors import InputError, did_you_mean, shown
+from qops_batsim.errors import InputError, InterfaceError, did_you_mean, shown
 from qops_batsim.limits import MAX_WHOLE_NUMBER
 from qops_batsim.renamed import successor
-from qops_batsim.scheduling.interface import InterfaceError, scheduler_problem
+from qops_batsim.scheduling.interface import scheduler_problem
 from qops_batsim.scheduling.plugins import is_in_file, object_in_file, remember
 from qops_batsim.scheduling.port import SchedulerModule
 

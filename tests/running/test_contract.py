@@ -12,7 +12,7 @@ import pytest
 from qops_batsim import check_scheduler
 from qops_batsim.core.options import SchedulerOptions
 from qops_batsim.core.scheduler import ResourceManager, Scheduler
-from qops_batsim.errors import InputError
+from qops_batsim.errors import InputError, InterfaceError
 from qops_batsim.jobs import Job
 from qops_batsim.platform.hostset import HostSet
 from qops_batsim.running import contract
@@ -21,7 +21,7 @@ from qops_batsim.schedulers.deadline import DeadlineScheduler
 from qops_batsim.schedulers.easy import Easy
 from qops_batsim.schedulers.fcfs import Fcfs
 from qops_batsim.schedulers.queue_scheduler import QueueScheduler
-from qops_batsim.scheduling.interface import InterfaceError, scheduler_problem
+from qops_batsim.scheduling.interface import scheduler_problem
 from qops_batsim.scheduling.registry import make_scheduler, scheduler_names
 
 UNLIMITED = 1e6

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import inspect
+
 import pytest
 
+import qops_batsim
 from qops_batsim.errors import SimulationError
 from qops_batsim.jobs import Job
 from qops_batsim.platform.equal_hosts import make_cluster
@@ -14,6 +17,7 @@ from qops_batsim.running.simulate import simulate
 from qops_batsim.schedulers.easy import Easy
 from qops_batsim.schedulers.queue_scheduler import QueueScheduler
 from qops_batsim.scheduling.port import SchedulerModule, System
+from qops_batsim.scheduling.registry import scheduler_class, scheduler_names
 from qops_batsim.workload.workload_model import Workload, delay_profile
 
 
@@ -103,3 +107,46 @@ def test_easy_in_another_order() -> None:
     assert starts(Easy()) == {"A": 0, "B": 3, "C": 8, "D": 9}
     assert starts(ShortestFirst()) == {"A": 0, "C": 3, "D": 4, "B": 5}
     check_scheduler(ShortestFirst)
+
+
+def test_a_queue_is_a_sequence_of_the_waiting_jobs() -> None:
+    it = Centre()
+    jobs = [it.job(name, 1) for name in "ABCD"]
+    queue = it.scheduler.queue
+    it.scheduler.start(jobs[1])
+    assert [queue[0], queue[1], queue[-1]] == [jobs[0], jobs[2], jobs[3]]
+    assert queue[1:] == [jobs[2], jobs[3]]
+    with pytest.raises(IndexError):
+        queue[3]
+    assert len(queue) == 3
+    assert jobs[1] not in queue
+
+
+def test_dates_between_two_microseconds_end_no_simulation_early() -> None:
+    class Exactly(QueueScheduler):
+        """Starts what fits at just this date."""
+
+        def schedule(self) -> None:
+            free = self.availability()
+            now = self.manager.now
+            for job in self.queue:
+                start = free.earliest_fit(now, job.estimate, job.processors)
+                free.reserve(start, job.estimate, job.processors)
+                if start == now and job.processors <= self.manager.free:
+                    self.start(job)
+
+    name, profile = delay_profile(10 / 7)
+    jobs = [Job(str(i), i / 3, 1 + i % 3, name, walltime=2.0) for i in range(9)]
+    workload = Workload(jobs=jobs, profiles={name: profile}, processors=4)
+    done = simulate(Exactly, workload, make_cluster(4)).ended
+    assert sorted(each.start for each in done)[0] == 0
+    assert len(done) == 9
+
+
+@pytest.mark.parametrize("name", scheduler_names())
+def test_hooks_have_signatures(name: str) -> None:
+    kind = scheduler_class(name)
+    assert getattr(qops_batsim, kind.__name__) is kind
+    for hook, arguments in kind.HOOKS.items():
+        parameters = list(inspect.signature(getattr(kind, hook)).parameters)
+        assert parameters == ["self", *arguments.split()], hook

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
+from contextlib import suppress
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from qops_batsim.scheduling.availability import AvailabilityProfile
+from qops_batsim.scheduling.availability import AvailabilityProfile, NotFreeError
 
 HORIZON = 60
 
@@ -70,7 +71,7 @@ def test_a_reservation_without_end_holds_for_ever() -> None:
     assert profile.steps() == [(0, 4), (5, 1), (7, 4)]
 
 
-def test_dates_are_rounded_to_whole_microseconds_and_durations_up_to_them() -> None:
+def test_a_reservation_covers_whole_microseconds() -> None:
     profile = AvailabilityProfile(2)
     profile.reserve(0, 10, 1)
     profile.reserve(10.0000004, 5.0000001, 2)
@@ -156,3 +157,64 @@ def test_any_sequence_agrees_with_the_oracle(steps: list[tuple[str, int, int, in
         for second in range(naive.now, HORIZON):
             free = [count for time, count in profile.steps() if time <= second][-1]
             assert free == naive.at(second)
+
+
+def test_a_date_between_two_microseconds_is_returned_where_the_job_fits() -> None:
+    profile = AvailabilityProfile(2)
+    assert profile.earliest_fit(after=1 / 3, duration=10, processors=2) == 1 / 3
+    profile.reserve(1 / 3, 10, 1)
+    assert profile.steps() == [(0, 2), (0.333333, 1), (10.333334, 2)]
+    assert profile.earliest_fit(after=1 / 3, duration=10, processors=1) == 1 / 3
+    assert profile.earliest_fit(after=2 / 3, duration=1, processors=2) == 10.333334
+    # At the moment at which the job ends that was reserved for.
+    assert AvailabilityProfile(1, start=1 / 3 + 10).earliest_fit(1 / 3 + 10, 5, 1) == 1 / 3 + 10
+
+
+def test_a_gap_is_not_too_short_for_a_job_that_begins_behind_such_a_date() -> None:
+    #   1 |A......B      A until 20, B from 30: ten seconds are free.
+    profile = AvailabilityProfile(1)
+    profile.reserve(0, 20, 1)
+    profile.reserve(30, 10, 1)
+    assert profile.earliest_fit(after=1 / 3, duration=10, processors=1) == 20
+    # A third of a microsecond later, a tenth of one less fits no more; a whole one less does.
+    late = 20 + 1e-6 / 3
+    assert profile.earliest_fit(after=late, duration=10 - 1e-7, processors=1) == 40
+    assert profile.earliest_fit(after=late, duration=10 - 1e-6, processors=1) == late
+
+
+seconds = st.floats(0, 50, allow_subnormal=False)
+
+
+@given(
+    reserved=st.lists(st.tuples(seconds, seconds, st.integers(1, 3)), max_size=6),
+    after=seconds,
+    duration=st.one_of(seconds, st.integers(0, 20).map(float)),
+    needed=st.integers(1, 4),
+)
+def test_no_fit_is_before_the_date_that_was_asked_about(
+    reserved: list[tuple[float, float, int]], after: float, duration: float, needed: int
+) -> None:
+    profile = AvailabilityProfile(4)
+    for start, length, processors in reserved:
+        with suppress(NotFreeError):
+            profile.reserve(start, length, processors)
+
+    found = profile.earliest_fit(after, duration, needed)
+
+    assert found >= after
+    assert can_be_reserved(profile, found, duration, needed)
+    if can_be_reserved(profile, after, duration, needed):
+        assert found == after
+    steps = [date for date, _ in profile.steps() if after < date < found]
+    assert not any(can_be_reserved(profile, date, duration, needed) for date in steps)
+
+
+def can_be_reserved(
+    profile: AvailabilityProfile, start: float, duration: float, processors: int
+) -> bool:
+    """Return whether a reservation is accepted."""
+    try:
+        profile.copy().reserve(start, max(duration, 1e-6), processors)
+    except NotFreeError:
+        return False
+    return True

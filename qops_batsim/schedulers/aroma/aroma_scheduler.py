@@ -102,6 +102,12 @@ class Aroma(Scheduler):
     ``qos.estimated_runtime`` on hosts of the reference speed. Jobs that only sleep
     (profiles of type ``delay``) are alone on their hosts, since sharing would not slow
     them down; so are all jobs without compute sharing.
+
+    Examples
+    --------
+    >>> from qops_batsim import simulate
+    >>> len(simulate(Aroma, "aroma_mixed", "aroma_grid").ended)
+    65
     """
 
     summary = "AROMA: four classes of service on shared, unequal hosts (Pascal et al. 2004)"

@@ -7,10 +7,12 @@ What is done follows slurmctld 22.05: ``job_scheduler.c`` (main pass), ``backfil
 from __future__ import annotations
 
 import math
+from typing import ClassVar
 
 from qops_batsim.core.host_bits import HostBits
 from qops_batsim.core.job import WAITING, Job
 from qops_batsim.core.options import SchedulerOptions
+from qops_batsim.core.overrides import without
 from qops_batsim.core.scheduler import ResourceManager
 from qops_batsim.platform.hostset import HostSet
 from qops_batsim.schedulers.queue_scheduler import QueueScheduler
@@ -149,11 +151,19 @@ class Slurm(QueueScheduler):
         The running jobs by expected end.
     tree
         The users and their fair-share factors.
+
+    Examples
+    --------
+    >>> from qops_batsim import simulate
+    >>> len(simulate(Slurm, "tiny_8", settings={"weight_age": 1000, "bf_interval": 30}).ended)
+    8
     """
 
     drains = False
     summary = "Slurm: multifactor priority, backfill passes, limits, --deadline"
     Options: type[SchedulerOptions] = SlurmOptions
+    # Its passes choose and start jobs by themselves.
+    HOOKS: ClassVar[dict[str, str]] = without(QueueScheduler.HOOKS, "line", "may_start", "start")
 
     def __init__(self, options: SchedulerOptions | None = None) -> None:
         QueueScheduler.__init__(self, options)
