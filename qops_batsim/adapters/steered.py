@@ -112,7 +112,11 @@ class Steered(Fqops):
 
     summary = "QoPS with feedback, steered by a policy"
     Options = SteeredOptions
-    HOOKS: ClassVar[dict[str, str]] = {**Fqops.HOOKS, "act": "observation"}
+    HOOKS: ClassVar[dict[str, str]] = {
+        **Fqops.HOOKS,
+        "act": "observation",
+        "observe": "job",
+    }
 
     def __init__(
         self, options: SchedulerOptions | None = None, steering: Steering | None = None

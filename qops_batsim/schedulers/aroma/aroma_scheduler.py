@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from msgspec import Meta
 
@@ -112,6 +112,7 @@ class Aroma(Scheduler):
 
     summary = "AROMA: four classes of service on shared, unequal hosts (Pascal et al. 2004)"
     Options = AromaOptions
+    HOOKS: ClassVar[dict[str, str]] = {**Scheduler.HOOKS, "map_application": "application"}
 
     def __init__(self, options: AromaOptions | None = None) -> None:
         super().__init__(options)

@@ -163,7 +163,11 @@ class Slurm(QueueScheduler):
     summary = "Slurm: multifactor priority, backfill passes, limits, --deadline"
     Options: type[SchedulerOptions] = SlurmOptions
     # Its passes choose and start jobs by themselves.
-    HOOKS: ClassVar[dict[str, str]] = without(QueueScheduler.HOOKS, "line", "may_start", "start")
+    HOOKS: ClassVar[dict[str, str]] = {
+        **without(QueueScheduler.HOOKS, "line", "may_start", "start"),
+        "main_pass": "now",
+        "backfill_pass": "now",
+    }
 
     def __init__(self, options: SchedulerOptions | None = None) -> None:
         QueueScheduler.__init__(self, options)
