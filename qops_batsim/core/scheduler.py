@@ -202,7 +202,7 @@ class ResourceManager:
         raise NotImplementedError
 
 
-def _check_subclass(cls: type, **arguments: Any) -> None:
+def _check_subclass(cls: type[Any], /, **arguments: Any) -> None:
     """Check a new subclass of Scheduler: see :func:`check_overrides`."""
     super(Scheduler, cls).__init_subclass__(**arguments)
     check_overrides(cls)

@@ -252,9 +252,8 @@ class Qops(DeadlineScheduler):
         """
         if isinstance(points, Iterable) and not isinstance(points, str):
             found = list(points)
-            if found and all(
-                isinstance(point, Integral) and 0 <= point <= count for point in found
-            ):
+            allowed = range(count + 1)
+            if found and all(isinstance(point, Integral) and point in allowed for point in found):
                 return found
         told = f"{type(self).__name__}.insertion_points returned {python_text(points)}"
         raise SimulationError(
