@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -110,3 +111,85 @@ def test_the_environment_has_compiled_modules_run_uncompiled() -> None:
     folder = PACKAGE.parent
     assert ask(folder).stdout == "True 0.333333\n"
     assert ask(folder, pure="1").stdout == "False 0.333333\n"
+
+
+# What a compiled class has: attributes are fields of C, and others cannot be added
+
+
+_CLASS = re.compile(r"^cdef class (\w+)(?:\((\w+)\))?:", re.MULTILINE)
+_FIELDS = re.compile(r"^    cdef (?:public |readonly )?(?:[\w.\[\]:]+ )*?([\w, ]+)$", re.MULTILINE)
+
+
+def declared_fields(text: str) -> dict[str, tuple[str, set[str]]]:
+    """Return the base and the fields of each class that a ``.pxd`` declares."""
+    found = {}
+    text = re.sub(r" *#.*", "", text)
+    headers = [*_CLASS.finditer(text)]
+    ends = [*(header.start() for header in headers[1:]), len(text)]
+    for header, end in zip(headers, ends, strict=False):
+        body = text[header.end() : end]
+        fields = {name.split()[-1] for names in _FIELDS.findall(body) for name in names.split(",")}
+        found[header[1]] = (header[2] or "", fields)
+    return found
+
+
+def undeclared(source: str, declarations: dict[str, tuple[str, set[str]]]) -> list[str]:
+    """Return the uses of ``self.x`` in compiled classes that nothing declares, with their lines."""
+    own = {node.name: node for node in ast.parse(source).body if isinstance(node, ast.ClassDef)}
+    wrong = []
+    for name, node in own.items():
+        if name not in declarations:
+            continue
+        known = set(dir(object))
+        each = name
+        while each:
+            base, fields = declarations[each]
+            known |= fields | MEMBERS.get(each, set())
+            each = base
+        wrong += [
+            f"{use.lineno}: self.{use.attr} of {name}"
+            for use in ast.walk(node)
+            if isinstance(use, ast.Attribute)
+            and isinstance(use.value, ast.Name)
+            and use.value.id == "self"
+            and use.attr not in known
+        ]
+    return wrong
+
+
+def members(node: ast.ClassDef) -> set[str]:
+    """Return the names of methods and class attributes."""
+    names = {each.name for each in node.body if isinstance(each, ast.FunctionDef)}
+    for each in node.body:
+        targets = each.targets if isinstance(each, ast.Assign) else []
+        if isinstance(each, ast.AnnAssign):
+            targets = [each.target]
+        names |= {target.id for target in targets if isinstance(target, ast.Name)}
+    return names
+
+
+DECLARED = {
+    name: fields
+    for path in COMPILED
+    for name, fields in declared_fields((PACKAGE / f"{path}.pxd").read_text()).items()
+}
+MEMBERS = {
+    node.name: members(node)
+    for path in COMPILED
+    for node in ast.parse((PACKAGE / f"{path}.py").read_text()).body
+    if isinstance(node, ast.ClassDef)
+}
+
+
+@pytest.mark.parametrize("name", COMPILED)
+def test_every_attribute_of_a_compiled_class_is_declared(name: str) -> None:
+    source = (PACKAGE / f"{name}.py").read_text()
+    assert [f"{name}.py:{use}" for use in undeclared(source, DECLARED)] == []
+
+
+def test_an_attribute_that_is_not_declared_is_named_with_its_line() -> None:
+    fields = "    cdef public double[::1] a, b  # Arrays."
+    text = f"cdef class Made:\n{fields}\n    cdef c(self)\n"
+    source = "class Made:\n    def f(self):\n        self.a = self.b\n        self.c.d = 1\n"
+    assert declared_fields(text) == {"Made": ("", {"a", "b"})}
+    assert undeclared(source, declared_fields(text)) == ["4: self.c of Made"]
