@@ -29,12 +29,6 @@ def lazy_names(
 
     def find(name: str) -> Any:
         if name not in where:
-            from qops_batsim.renamed import successor
-
-            now = successor(name)
-            if now is not None:
-                # An AttributeError would lose its text in ``from qops_batsim import ...``.
-                raise ImportError(f"{name} of {package} has become {now}")
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
         found = getattr(import_module(where[name]), name)
         setattr(sys.modules[package], name, found)

@@ -26,7 +26,6 @@ BASE = {
     "timing",
     "jobs",
     "lazy",
-    "renamed",
     "shipped",
     "signals",
     "version",

@@ -10,10 +10,6 @@ import pytest
 
 import qops_batsim
 from qops_batsim.cli.main import COMMANDS
-from qops_batsim.core.scheduler import ResourceManager
-from qops_batsim.renamed import RENAMED
-from qops_batsim.schedulers.deadline import DeadlineScheduler
-from qops_batsim.schedulers.queue_scheduler import QueueScheduler
 from qops_batsim.scheduling.registry import scheduler_names
 
 CHANGELOG = Path(__file__).resolve().parent.parent / "CHANGELOG.md"
@@ -44,28 +40,6 @@ def told(name: str) -> str:
 
 def test_the_names_of_the_package_are_listed_with_their_arguments() -> None:
     assert listed("In `qops_batsim`") == [told(name) for name in qops_batsim.__all__]
-
-
-def test_names_of_before_are_listed_with_what_took_their_place() -> None:
-    newest = CHANGELOG.read_text().split("\n## ")[1]
-    assert dict(re.findall(r"^  \| `(.+?)` \| (.+) \|$", newest, re.MULTILINE)) == RENAMED
-    now = {**QueueScheduler.HOOKS, **DeadlineScheduler.HOOKS}
-    for told in RENAMED.values():
-        for name, arguments in re.findall(r"`(\w+)\((.*?)\)`", told):
-            assert now[name] == arguments.replace(",", ""), told
-        for name in re.findall(r"`self\.manager\.(\w+)", told):
-            assert hasattr(ResourceManager(1), name), told
-
-
-@pytest.mark.parametrize(
-    ("name", "now"), [("DecisionModule", "Scheduler"), ("SpaceSharingScheduler", "QueueScheduler")]
-)
-def test_a_name_of_before_is_an_error_that_tells_the_new_one(name: str, now: str) -> None:
-    with pytest.raises(ImportError, match=f"{name} of qops_batsim has become {now}"):
-        exec(f"from qops_batsim import {name}")
-    with pytest.raises(ImportError, match=f"{name} of qops_batsim has become {now}"):
-        getattr(qops_batsim, name)
-    assert hasattr(qops_batsim, now)
 
 
 def test_commands_and_schedulers_are_listed() -> None:

@@ -26,7 +26,6 @@ from qops_batsim.file_set import DEADLOCK, FileSet, document_with_digests, run_f
 from qops_batsim.garbage import without_garbage_collection
 from qops_batsim.platform.network import longest_round_trip
 from qops_batsim.platform.platform_model import Platform
-from qops_batsim.renamed import note_successor
 from qops_batsim.running.in_loop import run_simulation
 from qops_batsim.running.inputs import (
     AnyEvents,
@@ -101,12 +100,7 @@ def simulate(
     if events is not None:
         engine = msgspec.structs.replace(engine, **_about_events(events))
     with without_garbage_collection():
-        try:
-            return _simulate(workload, machine, module, engine, allow_smaller_machine, on_progress)
-        except AttributeError as error:
-            if error.obj is module.scheduler:
-                note_successor(error)
-            raise
+        return _simulate(workload, machine, module, engine, allow_smaller_machine, on_progress)
 
 
 def default_engine(

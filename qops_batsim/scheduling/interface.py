@@ -13,7 +13,6 @@ from qops_batsim.core.options import SchedulerOptions
 from qops_batsim.core.overrides import check_overrides, is_ours
 from qops_batsim.core.scheduler import Scheduler
 from qops_batsim.errors import shown, typed_text
-from qops_batsim.renamed import hooks_before, successor
 
 _NEAR = 0.75
 """Similarity from which on a name counts as a misspelling, from 0 to 1."""
@@ -51,35 +50,12 @@ def scheduler_problem(scheduler: Scheduler) -> str | None:
         if not name.startswith("_")
     }
     problems = [
-        _old_name(kind, own),
         _unknown_name(kind, base, own),
         *(_hook_problem(kind, name) for name in kind.HOOKS if name in own),
         _unused_line(kind, own),
         None if "decide" in own else _missing_hook(kind),
     ]
     return next((problem for problem in problems if problem is not None), None)
-
-
-def _old_name(kind: type[Scheduler], own: Mapping[str, Any]) -> str | None:
-    """Return an error text if a class defines a hook under the name of a former version,
-    else None.
-    """
-    for name, (entry, arguments) in hooks_before().items():
-        if name not in own:
-            continue
-        now = kind.HOOKS.get(name)
-        if now is not None and (now.split() == arguments or _arguments(own[name]) != arguments):
-            continue
-        return (
-            f"{kind.__name__}.{name} has a hook's name of a former version; instead of {entry}: "
-            f"{successor(entry)} (names of your own methods may begin with _)"
-        )
-    return None
-
-
-def _arguments(method: object) -> list[str] | None:
-    """Return the names of a method's arguments after ``self``."""
-    return list(inspect.signature(method).parameters)[1:] if inspect.isfunction(method) else None
 
 
 def _unknown_name(kind: type[Scheduler], base: type, own: Mapping[str, Any]) -> str | None:

@@ -17,7 +17,6 @@ from qops_batsim.core.options import SchedulerOptions
 from qops_batsim.core.scheduler import Scheduler
 from qops_batsim.errors import InputError, InterfaceError, did_you_mean, shown
 from qops_batsim.limits import MAX_WHOLE_NUMBER
-from qops_batsim.renamed import successor
 from qops_batsim.scheduling.interface import scheduler_problem
 from qops_batsim.scheduling.plugins import is_in_file, object_in_file, remember
 from qops_batsim.scheduling.port import SchedulerModule
@@ -49,9 +48,7 @@ def scheduler_class(name: str) -> type[Scheduler]:
 def _load(name: str) -> tuple[object, str]:
     registered = _registered()
     if name not in registered:
-        told = successor(f"scheduler {name}")
-        hint = f"; in its place: {told}" if told else did_you_mean(name, registered)
-        raise InputError(f"unknown scheduler {name!r}{hint}")
+        raise InputError(f"unknown scheduler {name!r}{did_you_mean(name, registered)}")
     entry = registered[name]
     try:
         return entry.load(), entry.value

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import re
 import traceback
-from collections.abc import Callable
-from typing import Any
 
 import pytest
 
 from qops_batsim import check_scheduler
 from qops_batsim.core.options import SchedulerOptions
 from qops_batsim.core.scheduler import ResourceManager, Scheduler
-from qops_batsim.errors import InputError, InterfaceError
+from qops_batsim.errors import InputError
 from qops_batsim.jobs import Job
 from qops_batsim.platform.hostset import HostSet
 from qops_batsim.running import contract
@@ -221,47 +218,6 @@ def test_methods_of_a_schedulers_own_are_no_misspelt_hooks() -> None:
     for methods in ({}, {"_rank": _one}, {"key": _ignore, "priority": _one}, {"summary": "Mine"}):
         own = type("Mine", (Easy,), {"__module__": "elsewhere", **methods})
         assert scheduler_problem(own()) is None
-
-
-def _takes(arguments: str) -> Callable[..., None]:
-    """Return a method that takes these arguments."""
-    made: dict[str, Any] = {}
-    exec(f"def method(self, {arguments}): pass", made)
-    method: Callable[..., None] = made["method"]
-    return method
-
-
-@pytest.mark.parametrize(
-    ("base", "methods", "message"),
-    [
-        (QueueScheduler, {"left": "job", "schedule": ""}, "left(job): ended(job)"),
-        (
-            QueueScheduler,
-            {"withdraw": "job_id", "schedule": ""},
-            "withdraw(job_id): cancelled(job)",
-        ),
-        (QueueScheduler, {"schedule": "now"}, "schedule(now): schedule()"),
-        (QueueScheduler, {"begin": "system", "schedule": ""}, "begin(system): begin(manager)"),
-        (Scheduler, {"resized": "", "decide": ""}, "resized(): hosts_changed(announced)"),
-        (Scheduler, {"arrived": "job", "decide": ""}, "arrived(job): submitted(job)"),
-        (Scheduler, {"killed": "job_ids", "decide": ""}, "killed(job_ids): killed(job)"),
-        (Scheduler, {"completed": "event", "decide": ""}, "completed(event): ended(job)"),
-        (
-            DeadlineScheduler,
-            {"new_plan": "size", "admit": "job"},
-            "new_plan(machine_size): empty_plan(machine_size)",
-        ),
-        (DeadlineScheduler, {"admit": "request"}, "admit(request): admit(job)"),
-        (Easy, {"key": "job", "hears_of_others": ""}, "hears_of_others: joined(job)"),
-    ],
-)
-def test_a_name_of_before_is_an_error_that_tells_the_new_one(
-    base: type[Scheduler], methods: dict[str, str], message: str
-) -> None:
-    own = {name: _takes(arguments) for name, arguments in methods.items()}
-    told = f" has a hook's name of a former version; instead of {message}"
-    with pytest.raises(InterfaceError, match=re.escape(told)):
-        make_scheduler(type("Mine", (base,), {"__module__": "elsewhere", **own}))
 
 
 def test_a_helper_beside_a_hook_may_be_like_another_hook() -> None:

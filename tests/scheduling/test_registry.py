@@ -96,12 +96,6 @@ def test_an_unknown_name_suggests_the_nearest() -> None:
         scheduler_class("easi")
 
 
-def test_a_former_name_tells_what_took_its_place() -> None:
-    told = "unknown scheduler 'foresight'; in its place: fqops with headroom, kill_and_restart"
-    with pytest.raises(InputError, match=told):
-        scheduler_class("foresight")
-
-
 def test_options_are_converted_and_checked() -> None:
     settings = parse_settings(["k_factor=3", "order=earliest_deadline", "share=1"])
     assert settings == {"k_factor": 3, "order": "earliest_deadline", "share": 1}

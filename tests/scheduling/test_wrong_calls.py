@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
 import pytest
@@ -10,7 +9,6 @@ import pytest
 from qops_batsim import DeadlineScheduler, Easy, Job, QueueScheduler, run, simulate
 from qops_batsim.errors import SimulationError
 from qops_batsim.platform.hostset import HostSet
-from qops_batsim.running.contract import SchedulerContractError, check_scheduler
 from qops_batsim.scheduling.availability import AvailabilityProfile
 
 UNKNOWN = Job("w0!99", 0.0, 1, "delay10")
@@ -75,18 +73,6 @@ def test_the_expected_end_of_no_job_is_one_error() -> None:
     kind = type("Wrong", (Easy,), {"schedule": lambda it: it.expected_end(None)})
     with pytest.raises(SimulationError, match="None cannot be expected to end at 0 s; a job is"):
         simulate(kind, "tiny_8")
-
-
-def test_an_attribute_of_before_tells_what_took_its_place() -> None:
-    kind = type("Wrong", (_Calls,), {"act": lambda it, job: it.running_jobs()})
-    with pytest.raises(AttributeError, match="running_jobs") as caught:
-        simulate(kind, "tiny_8")
-    (note,) = caught.value.__notes__
-    assert note == (
-        "self.running_jobs() of before: self.running: jobs by expected end, with start and end"
-    )
-    with pytest.raises(SchedulerContractError, match=f"'running_jobs'; {re.escape(note)}"):
-        check_scheduler(kind)
 
 
 @pytest.mark.parametrize(
