@@ -46,7 +46,9 @@ HELD = {"REQUEUE_HOLD", "SPECIAL_EXIT", "RESV_DEL_HOLD"}
 _THROTTLE = re.compile(r"%(\d+)$")
 
 Selection = Mapping[str, Sequence[str]]
-"""Names that jobs are taken by: of ``partition``, ``qos``, ``account`` and ``reservation``."""
+"""Names that jobs are taken by: of ``partition``, ``qos``, ``account``, ``reservation`` and
+``cluster``.
+"""
 
 
 def _elsewhere(record: dict[str, Any], selection: Selection) -> str:
@@ -55,6 +57,8 @@ def _elsewhere(record: dict[str, Any], selection: Selection) -> str:
     """
     for what, wanted in selection.items():
         told = str(record.get("resv_name" if what == "reservation" else what) or "")
+        if what == "cluster" and not told:
+            continue
         if why := elsewhere("QOS" if what == "qos" else what, told, wanted):
             return why
     return ""
@@ -86,10 +90,15 @@ def read_squeue(
         )
     records = (each for each in data["jobs"] if isinstance(each, dict))
     clusters = {str(each["cluster"]) for each in records if each.get("cluster")}
-    if len(clusters) > 1:
-        told = ", ".join(map(printable, sorted(clusters)))
+    told, chosen = ", ".join(map(printable, sorted(clusters))), selection.get("cluster")
+    if len(clusters) > 1 and not chosen:
         raise InputError(
-            f"{source}: has jobs of clusters {told}; the jobs of one cluster are expected"
+            f"{source}: has jobs of clusters {told}; the jobs of one cluster are expected "
+            "(--cluster NAME)"
+        )
+    if chosen and clusters and not clusters & set(chosen):
+        raise InputError(
+            f"{source}: has jobs of cluster {told}, and none of {shown(chosen[0])}; choose another"
         )
     jobs: list[QueuedJob] = []
     blocked: list[QueuedJob] = []
@@ -350,7 +359,7 @@ def read_queue(
         jobs, blocked, told = read_squeue(
             data, source, left_out, unsure, selection, node_size=node_size
         )
-    elif any(selection.values()):
+    elif any(chosen for what, chosen in selection.items() if what != "cluster"):
         raise InputError(
             f"{source}: is not the output of Slurm; only in squeue's or scontrol's output can jobs "
             "be selected by partition, QOS, account or reservation"

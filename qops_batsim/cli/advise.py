@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from qops_batsim.cli import common_options, console
 from qops_batsim.cli.command_inputs import prices_in, selection
-from qops_batsim.cli.common_options import Accounts, NodesFile, Qos, manual
+from qops_batsim.cli.common_options import Accounts, Cluster, NodesFile, Qos, manual
 from qops_batsim.errors import InputError
 
 if TYPE_CHECKING:
@@ -57,6 +57,7 @@ def advise(
     partition: Annotated[list[str] | None, _about("--partition")] = None,
     qos: Qos = None,
     account: Accounts = None,
+    cluster: Cluster = None,
     by: Annotated[str | None, _about("--by")] = None,
     nodes: NodesFile = None,
     processors: Annotated[int | None, _about("--processors", min=1)] = None,
@@ -105,7 +106,7 @@ def advise(
         choices = msgspec.structs.replace(choices, scheduler=chosen, others=tuple(others))
     if by_scheduler is not None:
         choices = msgspec.structs.replace(choices, by_scheduler=contestant_of(by_scheduler))
-    selected = selection(partition, qos, account, None, nodes)
+    selected = selection(partition, qos, account, None, nodes, cluster)
     accounting = None
     if by is not None or any(selected.values()):
         from qops_batsim.workload.accounting import Choices

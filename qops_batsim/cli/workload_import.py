@@ -14,6 +14,7 @@ from msgspec import to_builtins
 from qops_batsim.cli.command_inputs import duration, refuse_same_file, selection
 from qops_batsim.cli.common_options import (
     Accounts,
+    Cluster,
     NodesFile,
     Qos,
     Reservations,
@@ -84,8 +85,8 @@ _about = manual(
     [Tables]
     --map NAME=COLUMN,...: Columns of the table: id, submit, processors (or nodes, gpus), and
         run_time, or start and end; if there are any, eligible, suspended, walltime, state, user,
-        group, queue, qos, reservation, requeue, and memory, power and energy, which jobs keep as
-        fields.
+        group, queue, qos, reservation, requeue, cluster, and memory, power and energy, which jobs
+        keep as fields.
     --unit NAME=UNIT: Unit of plain numbers (repeatable): of run_time, suspended and walltime s,
         min, h or d, of memory MB, GB, KB or B, of energy J or kWh, of processors milli. Default:
         s, MB, J.
@@ -107,7 +108,7 @@ _LOGS = ("swf", *_ACCOUNTING)
 
 _FORMATS_OF = {
     **dict.fromkeys(("--by", "--partition", "--account", "--qos", "--reservation"), _ACCOUNTING),
-    **dict.fromkeys(("--nodes", "--states", "--restarts"), _ACCOUNTING),
+    **dict.fromkeys(("--cluster", "--nodes", "--states", "--restarts"), _ACCOUNTING),
     **dict.fromkeys(("--waits-from", "--state-name", "--date-format"), _DATED),
     **dict.fromkeys(("--reservations", "--notice"), _DATED),
     **dict.fromkeys(("--map", "--unit", "--delimiter"), ("csv",)),
@@ -132,6 +133,7 @@ def _options(
     release: Annotated[str | None, _about("--as")] = None,
     partition: Annotated[list[str] | None, _about("--partition")] = None,
     account: Accounts = None,
+    cluster: Cluster = None,
     qos: Qos = None,
     reservation: Reservations = None,
     states: Annotated[str | None, _about("--states")] = None,
@@ -293,7 +295,7 @@ def _choices(given: Mapping[str, Any]) -> Choices:
     """Return which rows of accounting are jobs, and how to read cells, from the options."""
     from qops_batsim.workload.accounting.rows import Choices
 
-    names = ("partition", "qos", "account", "reservation", "nodes")
+    names = ("partition", "qos", "account", "reservation", "nodes", "cluster")
     chosen = selection(**{name: given.get(f"--{name}") for name in names})
     named = {"by": "--by", "restarts": "--restarts", "submission": "--waits-from"}
     named |= {"time_zone": "--time-zone", "date_format": "--date-format"}

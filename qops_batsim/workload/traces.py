@@ -13,6 +13,7 @@ from qops_batsim.errors import InputError
 from qops_batsim.files import Stored, read_stored
 from qops_batsim.garbage import without_garbage_collection
 from qops_batsim.shipped import find_input
+from qops_batsim.workload.accounting.job_identity import take_cluster, tell_apart
 from qops_batsim.workload.accounting.nodes import (
     NodeSizes,
     Span,
@@ -311,8 +312,16 @@ def _log(rows: Rows, choices: Choices, kind: str, stored: Stored, source: str) -
 def _rows(
     stored: Stored, source: str, choices: Choices, kind: str, form: CsvForm | None = None
 ) -> Rows:
-    """Read the rows of jobs in accounting; report a last line without line break."""
+    """Read the rows of jobs in accounting, different jobs under different ids; report a last line
+    without line break.
+    """
+    from qops_batsim.workload.accounting.site import number_tasks
+
     rows = _rows_in(stored, source, choices, kind, form)
+    take_cluster(rows, choices.cluster, source)
+    tell_apart(rows)
+    if kind == "csv" or form is not None:
+        number_tasks(rows)
     content = stored.content
     if kind != "json" and not content.startswith(PARQUET) and not content.endswith(b"\n"):
         told = "a last line without end (the file may have been cut)"

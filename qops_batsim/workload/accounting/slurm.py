@@ -55,6 +55,8 @@ _SACCT: dict[str, tuple[str, ...]] = {
     "qos": ("QOS",),
     "reservation": ("Reservation",),
     "suspended": ("Suspended",),
+    "cluster": ("Cluster",),
+    "name": ("JobName",),
     "requeue": ("Requeue",),
     "submit_line": ("SubmitLine",),
 }
@@ -366,7 +368,7 @@ _TIMES = {
 }
 _TOLD = (
     *("JobID", "State", *_TIMES, "TimelimitRaw", "AllocTRES", "ReqTRES", "User", "Account"),
-    *("Partition", "QOS", "Reservation", "Requeue", "SubmitLine"),
+    *("Partition", "QOS", "Reservation", "Cluster", "JobName", "Requeue", "SubmitLine"),
 )
 """Columns of sacct that its JSON tells, the second to the seventh from ``time``."""
 
@@ -387,6 +389,7 @@ def _cells_of(job: Mapping[str, Any], words: Callable[[str], str]) -> list[str]:
     names = (
         *(job.get("user") or of.get("user"), job.get("account") or of.get("account")),
         *(job.get("partition"), job.get("qos"), _object(job.get("reservation")).get("name")),
+        *(job.get("cluster"), job.get("name")),
     )
     return [
         *(job_id, state, *(f"{each:.15g}" if 0 < each < math.inf else "" for each in times)),
