@@ -69,10 +69,12 @@ class Known:
     jobs: dict[str, Run] = field(default_factory=dict)
     cut: int = 0
     """Lists of waiting tasks that are cut."""
+    elsewhere: list[Run] = field(default_factory=list)
+    """Rows of another cluster, with ids of this one."""
 
 
-def draw(rng: random.Random, *, of_slurm: bool) -> Known:
-    """Draw jobs: their rows, and what they are."""
+def draw(rng: random.Random, *, of_slurm: bool, again: bool = True) -> Known:
+    """Draw jobs: their rows, and what they are. Ids may come ``again``."""
     known = Known()
     now, number = rng.choice((1_718_000_000, 1_741_564_800, 1_600_000_200)), rng.randrange(1, 9000)
     for _ in range(rng.randint(1, 7)):
@@ -90,7 +92,25 @@ def draw(rng: random.Random, *, of_slurm: bool) -> Known:
         )
         kind = rng.choice(KINDS if of_slurm else ("plain", "waiting", "running"))
         _ADD[kind](rng, known, run)
+        if again and rng.random() < 0.15 and kind not in ("array", "parts"):
+            now = _again(rng, known, run)
+        if rng.random() < 0.1:
+            known.elsewhere.append(replace(run, cores=3, user="zoe"))
     return known
+
+
+def _again(rng: random.Random, known: Known, run: Run) -> int:
+    """Add another job with the id of a job, and return the date of its submission: one of another
+    user, at any time, or one of the same user after years.
+    """
+    later = rng.choice((1, 4000, 90_000, 7 * 365 * 86_400))
+    user = "rita" if later < 365 * 86_400 or rng.random() < 0.5 else run.user
+    submit = run.submit + later
+    start = submit + rng.randint(0, 5000)
+    other = replace(run, state="FAILED", submit=submit, start=start, end=start + 600, user=user)
+    known.rows.append(other)
+    known.jobs[f"{run.job}j2"] = other
+    return submit
 
 
 def _plain(rng: random.Random, known: Known, run: Run) -> None:
@@ -196,6 +216,8 @@ class Written:
     zone: str
     delimiter: str = ""
     further: Any = None
+    cluster: str = ""
+    """Cluster whose jobs are to be read; empty: the text names none."""
     is_odd: bool = False
     """Whether texts hold delimiters or line breaks that nothing quotes."""
 
@@ -217,6 +239,14 @@ def dates_in(rng: random.Random, zone: str) -> Callable[[int], str]:
 TEXTS = ("JobName", "Comment", "SubmitLine", "WorkDir")
 
 
+def _with_others(rng: random.Random, known: Known) -> list[Run]:
+    """Return the rows of this cluster and of the other one, anywhere between them."""
+    rows = list(known.rows)
+    for run in known.elsewhere:
+        rows.insert(rng.randrange(len(rows) + 1), run)
+    return rows
+
+
 def sacct(rng: random.Random) -> Written:
     """Write what sacct prints, in any of its forms."""
     known = draw(rng, of_slurm=True)
@@ -231,6 +261,7 @@ def sacct(rng: random.Random) -> Written:
     columns += [] if end_only else [rng.choice(("Elapsed", "ElapsedRaw"))]
     columns += ["Suspended"] if end_only and suspended else rng.choice(([], ["Suspended"]))
     columns += rng.choice(([], ["Partition", "NodeList"]))
+    columns += ["Cluster"] if known.elsewhere else rng.choice(([], [], ["Cluster"]))
     columns += rng.sample(TEXTS, rng.choice((0, 1, 1, 2)))
     rng.shuffle(columns)
     if rng.random() < 0.8:
@@ -238,7 +269,7 @@ def sacct(rng: random.Random) -> Written:
         columns.insert(0, "JobID")
     trailing = rng.random() < 0.3
     rows = []
-    for run in known.rows:
+    for run in _with_others(rng, known):
         tres = f"billing=4,cpu={run.cores},mem=4G,node=1"
         words = ("CANCELLED by 1000", "CANCELLED") if run.state == "CANCELLED" else (run.state,)
         none = rng.choice(NONE_DATES)
@@ -259,6 +290,7 @@ def sacct(rng: random.Random) -> Written:
             "ElapsedRaw": str(run.ran),
             "Suspended": clock(run.suspended),
             "Partition": "main",
+            "Cluster": "birch" if run.user == "zoe" else "alder",
             "NodeList": rng.choice(("n[1-3]", "n1", "None assigned")),
             **{name: text_of_user(rng, delimiter) for name in TEXTS},
         }
@@ -274,7 +306,8 @@ def sacct(rng: random.Random) -> Written:
     if rng.random() < 0.1 and not any("\n" in cell for row in rows for cell in row):
         text = text.replace("\n", "\r\n")
     odd = any(mark in cell for row in rows for cell in row for mark in (delimiter, "\n"))
-    return Written(text, known, zone, delimiter, is_odd=odd)
+    cluster = "alder" if known.elsewhere else ""
+    return Written(text, known, zone, delimiter, cluster=cluster, is_odd=odd)
 
 
 def sacct_json(rng: random.Random) -> Written:
@@ -288,7 +321,7 @@ def sacct_json(rng: random.Random) -> Written:
         return none if value is None else value
 
     jobs = []
-    for run in known.rows:
+    for run in _with_others(rng, known):
         array, _, task = run.job.partition("_")
         het, _, part = run.job.partition("+")
         flags = run.state in ("REQUEUED", "RESIZING", "REVOKED")
@@ -312,6 +345,7 @@ def sacct_json(rng: random.Random) -> Written:
                 },
                 "het": {"job_id": int(het) if part else 0, "job_offset": number(int(part or 0))},
                 "user": run.user,
+                "cluster": "birch" if run.user == "zoe" else "alder",
                 "comment": {"job": text_of_user(rng, "|")},
                 "state": {"current": states if new else states[-1]},
                 "time": time,
@@ -320,7 +354,8 @@ def sacct_json(rng: random.Random) -> Written:
                 "steps": [],
             }
         )
-    return Written(json.dumps({"jobs": jobs, "errors": []}), known, "UTC")
+    cluster = "alder" if known.elsewhere else ""
+    return Written(json.dumps({"jobs": jobs, "errors": []}), known, "UTC", cluster=cluster)
 
 
 NAMES = {"id": "job", "state": "status", "submit": "made", "start": "begun", "end": "over",
@@ -335,12 +370,13 @@ def table(rng: random.Random) -> Written:
     unit = rng.choice(("s", "min", "h"))
     factor = {"s": 1, "min": 60, "h": 3600}[unit]
     names = [*NAMES.values(), "note", *rng.choice(([], ["paused"]))]
+    names += ["machine"] if known.elsewhere else []
     rng.shuffle(names)
     delimiter = rng.choice((",", ";", "|", "\t"))
     out = io.StringIO()
     writer = csv.writer(out, delimiter=delimiter, lineterminator=rng.choice(("\n", "\r\n")))
     writer.writerow(names)
-    for run in known.rows:
+    for run in _with_others(rng, known):
         limit = f"{run.limit / factor:g}" if run.limit else rng.choice(TABLE_LIMITS)
         zero = date(0) if "-" in date(0) else "0"
         row = {
@@ -352,12 +388,16 @@ def table(rng: random.Random) -> Written:
             "cores": f"{run.cores}{rng.choice(('', '.0'))}",
             "asked": limit,
             "who": run.user,
+            "machine": "birch" if run.user == "zoe" else "alder",
             "paused": rng.choice(("0", "", "None")),
             "note": text_of_user(rng, delimiter),
         }
         writer.writerow([row[name] for name in names])
     mapping = NAMES | ({"suspended": "paused"} if "paused" in names else {})
-    return Written(out.getvalue(), known, zone, delimiter, (mapping, {"walltime": unit}))
+    mapping |= {"cluster": "machine"} if known.elsewhere else {}
+    cluster = "alder" if known.elsewhere else ""
+    form = mapping, {"walltime": unit}
+    return Written(out.getvalue(), known, zone, delimiter, form, cluster)
 
 
 def pbs(rng: random.Random) -> Written:
@@ -366,8 +406,11 @@ def pbs(rng: random.Random) -> Written:
     zone = rng.choice(("UTC", "Asia/Tokyo"))
     records: list[tuple[int, str]] = []
     jobs: dict[str, Run] = {}
+    seen: set[str] = set()
     for run in known.rows:
         job = f"{run.job}.server"
+        name = f"{run.job}j2.server" if job in seen else job
+        seen.add(job)
 
         def say(
             date: int, kind: str, fields: dict[str, Any], job: str = job, run: Run = run
@@ -416,7 +459,7 @@ def pbs(rng: random.Random) -> Written:
         say(run.end, "E", fields)
         over = run.limit is not None and run.ran >= run.limit
         state = "COMPLETED" if run.state == "COMPLETED" else "TIMEOUT" if over else "FAILED"
-        jobs[job] = replace(run, job=job, state=state)
+        jobs[name] = replace(run, job=job, state=state)
     known.jobs = jobs
     records.sort(key=lambda each: each[0])
     return Written("".join(f"{line}\n" for _, line in records), known, zone, ";")
@@ -428,7 +471,7 @@ def _hours(seconds: int) -> str:
 
 def squeue(rng: random.Random) -> Written:
     """Write what ``squeue --json`` prints; ``further`` are jobs that hold or want processors."""
-    known = draw(rng, of_slurm=False)
+    known = draw(rng, of_slurm=False, again=False)
     new = rng.random() < 0.5
 
     def number(value: int | None, none: int) -> Any:

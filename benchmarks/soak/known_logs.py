@@ -27,9 +27,24 @@ if TYPE_CHECKING:
 AT_ONCE = 50
 """Inputs of a case."""
 
+_PLACES = (": line ", ": jobs[", ": is no", "no column", "names no cluster")
+"""What an error says of where something is wrong."""
+
 _GARBAGE = ("?", "x7", "--", "2024-13-45T99:99:99", "9" * 30, "1e400", "½", "7 8")
 _TEXTS = {
-    *("JobName", "Comment", "SubmitLine", "WorkDir", "User", "Partition", "NodeList", "ReqTRES"),
+    *(
+        "JobName",
+        "Comment",
+        "Cluster",
+        "machine",
+        "cluster",
+        "SubmitLine",
+        "WorkDir",
+        "User",
+        "Partition",
+        "NodeList",
+        "ReqTRES",
+    ),
     *("user", "comment", "name", "user_name", "partition", "steps", "note", "who", "job", "tres"),
 }
 """Names, of which nobody can tell whether they are right, and what is not read."""
@@ -54,7 +69,7 @@ def case(seed: int, folder: Path, tally: Tally) -> None:
                 tally.count("refused for a text")
             elif not damage:
                 tally.fail(f"{name}: refused", f"{text}\n{seed}/{index}: {told}")
-            elif not any(each in told for each in (": line ", ": jobs[", ": is no", "no column")):
+            elif not any(each in told for each in _PLACES):
                 tally.fail(f"{name}: refused without a place", f"{seed}/{index}: {told}\n{text}")
             tally.count("refused")
             continue
@@ -113,7 +128,7 @@ def _compare(name: str, written: Written, text: str, folder: Path) -> str:
         return "" if found == written.further else f"{found}; {written.further} is right"
     kind = {"sacct_json": "json", "table": "csv"}.get(name, name)
     form = CsvForm(*written.further) if name == "table" else None
-    choices = Choices(time_zone=written.zone)
+    choices = Choices(time_zone=written.zone, cluster=written.cluster)
     log = log_in(Stored(text.encode(), ""), "log", choices, kind, form)
     jobs = written.known.jobs
     if any(each.rule == "no_line_end" for each in log.left_out):

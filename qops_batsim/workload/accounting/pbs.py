@@ -53,6 +53,12 @@ class _PbsJob:
     runs: bool = False
     has_ended: bool = False
 
+    @property
+    def submitted(self) -> float:
+        """Date of submission; NaN if no record tells it."""
+        dates = [_number(self.fields.get(key)) for key in ("ctime", "qtime")]
+        return next((each for each in (*dates, self.queued) if not math.isnan(each)), math.nan)
+
     def add(self, kind: str, date: float, line: int, fields: dict[str, str]) -> None:
         """Add what a record tells."""
         self.fields |= fields
@@ -142,6 +148,7 @@ def _named(jobs: Mapping[str, list[_PbsJob]]) -> tuple[dict[str, _PbsJob], list[
     named: dict[str, _PbsJob] = {}
     new: list[str] = []
     for job, several in jobs.items():
+        several.sort(key=lambda each: float(np.fmin(each.submitted, each.last)))
         named[job] = several[0]
         count = 1
         for each in several[1:]:
@@ -168,13 +175,11 @@ def _rows_of(jobs: Mapping[str, _PbsJob], by: str) -> Rows:
     for name, job in jobs.items():
         size = _SIZES[by](job.fields)
         limit = _seconds(job.fields.get("Resource_List.walltime"))
-        dates = [_number(job.fields.get(key)) for key in ("ctime", "qtime")]
-        submitted = next((each for each in (*dates, job.queued) if not math.isnan(each)), math.nan)
         for state, start, end, used, line in _stretches(job, limit):
             ids.append(name)
             lines.append(line)
             states.append(state)
-            numbers.append((submitted, start, end, used, size, limit))
+            numbers.append((job.submitted, start, end, used, size, limit))
             gpus.append(_gpus(job.fields))
             for text, keys in _TEXTS.items():
                 found = (job.fields.get(key) for key in keys)
