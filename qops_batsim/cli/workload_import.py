@@ -209,7 +209,7 @@ def import_log(
     from qops_batsim.files import read_stored
     from qops_batsim.garbage import without_garbage_collection
     from qops_batsim.shipped import find_input
-    from qops_batsim.workload.log_formats import log_format
+    from qops_batsim.workload.log_formats import log_format, refuse_others
 
     names = {each.name: each.opts[0] for each in context.command.params}
     said = {name: value for name, value in values.items() if value is not None and value != []}
@@ -222,6 +222,8 @@ def import_log(
     with without_garbage_collection():
         stored = read_stored(path, what="a workload log or a Batsim workload")
         found = log_format(stored.content)
+        if found in ("batsim", "swf"):
+            refuse_others(stored.content, str(path))
         kind, form = _form(given, "sacct" if found == "json" else found)
         _refuse_others(given, kind, file, out)
         if kind == "batsim":

@@ -30,6 +30,7 @@ from qops_batsim.jobs import Job
 from qops_batsim.schedulers.slurm.slurm_options import SlurmOptions
 from qops_batsim.schedulers.slurm.slurm_scheduler import Slurm
 from qops_batsim.scheduling.registry import read_options
+from qops_batsim.workload.other_json import refuse_other_json
 
 _IN_TIME = 60.0
 """A start counts as in time if it is later than a date by at most this (seconds)."""
@@ -420,9 +421,11 @@ def read_corrections(path: Path, scheduler: str) -> list[Correction]:
     """Read the corrections of forecasts that `queue backtest --json` wrote; raise InputError if
     they are of another scheduler.
     """
+    content = read_bytes(path, what="a back-test")
     try:
-        found = msgspec.json.decode(read_bytes(path, what="a back-test"), type=_Backtest)
+        found = msgspec.json.decode(content, type=_Backtest)
     except msgspec.DecodeError as error:
+        refuse_other_json(content, str(path), "the output of `queue backtest --json`")
         raise InputError(
             f"{path}: {error}; the output of `queue backtest --json` is expected"
         ) from None

@@ -31,6 +31,7 @@ from qops_batsim.workload.accounting.rows import (
 )
 from qops_batsim.workload.log_formats import delimiter_of
 from qops_batsim.workload.log_records import RepairCount
+from qops_batsim.workload.other_json import kind_of, refuse_kind, refuse_other_json
 
 SACCT = "Slurm accounting (sacct --parsable2)"
 
@@ -341,7 +342,13 @@ def json_rows(content: bytes, source: str, choices: Choices) -> Rows:
     """Read ``sacct --json`` into rows; line numbers are positions in the list, from 1. O(bytes)."""
     import polars as pl
 
-    jobs = decoded(content, _outputs, source, f"the output of `sacct --json` ({_WHAT})").jobs
+    expected = "the output of `sacct --json`"
+    try:
+        jobs = decoded(content, _outputs, source, f"{expected} ({_WHAT})").jobs
+    except InputError:
+        refuse_other_json(content, source, expected, ("sacct",))
+        raise
+    refuse_kind(kind_of({"jobs": jobs}), source, expected, ("sacct",))
     words = state_reader(choices.state_names)
     cells: list[list[str]] = []
     steps: list[int] = []
