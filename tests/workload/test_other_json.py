@@ -45,7 +45,10 @@ OTHERS: dict[str, tuple[Any, str]] = {
     "kubernetes": ({"apiVersion": "v1", "kind": "List", "items": []}, "an object of Kubernetes"),
     "nodes": ({**META, "nodes": [{"name": "n1"}]}, "a list of nodes of Slurm .*--nodes"),
     "sinfo": ({**META, "sinfo": [{"cpus": {}}]}, "a list of nodes of Slurm"),
-    "reservations": ({**META, "reservations": [{}]}, "reservations of Slurm .*--reservations"),
+    "reservations": (
+        {**META, "reservations": [{}]},
+        "a list of reservations of Slurm .*--reservations",
+    ),
     "partitions": ({**META, "partitions": [{}]}, "an answer of Slurm that tells no jobs"),
     "jobs of sacct": ([SACCT], "a list out of Slurm's accounting"),
 }

@@ -107,6 +107,15 @@ def take_cluster(rows: Rows, chosen: str, source: str) -> None:
         rows.take(~other)
 
 
+def open_jobs(rows: Rows) -> dict[str, float]:
+    """Return when the jobs that wait or run were submitted (seconds since 1970), by the number of
+    the job or array.
+    """
+    is_open = rows.states.where(_OPEN.__contains__)
+    places = np.flatnonzero(is_open & ~np.isnan(rows.submissions)).tolist()
+    return {number_of(rows.ids[place]): float(rows.submissions[place]) for place in places}
+
+
 @dataclass
 class _Row:
     """What a row says about whose job it is; dates in seconds since 1970, NaN if unknown."""

@@ -181,7 +181,9 @@ class Choices(msgspec.Struct, frozen=True, kw_only=True):
     """Date from which a job waits: ``submit``, or ``eligible``, when dependencies and ``--begin``
     of the job allowed it."""
     time_zone: str | None = None
-    """Zone of dates without UTC offset; UTC by default."""
+    """Zone of dates without UTC offset."""
+    default_zone: str = "UTC"
+    """Their zone where neither ``time_zone`` nor the log tells it."""
     date_format: str | None = None
     """Format of dates (as for ``strftime``), if not ISO 8601 or seconds since 1970."""
 
@@ -203,8 +205,11 @@ class Choices(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def zone_name(self) -> str:
-        """The time zone of dates without UTC offset; UTC if none was chosen."""
-        return self.time_zone or "UTC"
+        """The time zone of dates without UTC offset; InputError if the default is none."""
+        if self.time_zone is None:
+            where = "--time-zone is not given, and the time zone of this machine (TZ)"
+            Calendar(0, self.default_zone).check(where)
+        return self.time_zone or self.default_zone
 
 
 _ACCEPTED = {
