@@ -30,6 +30,14 @@ TABLE_LIMITS = (
     "-1",
     "0",
 )
+ZONES = (
+    "UTC",
+    "Asia/Tokyo",
+    "America/Phoenix",
+    "America/New_York",
+    "Europe/Berlin",
+    "Asia/Kolkata",
+)
 WORDS = ("run", "a b", "größe", "x=1", "it's", '"cold', "100%", "--wrap", "12", "n[1-3]", "")
 ENDED = {
     "COMPLETED": 1,
@@ -250,7 +258,7 @@ def _with_others(rng: random.Random, known: Known) -> list[Run]:
 def sacct(rng: random.Random) -> Written:
     """Write what sacct prints, in any of its forms."""
     known = draw(rng, of_slurm=True)
-    zone = rng.choice(("UTC", "Asia/Tokyo", "America/Phoenix"))
+    zone = rng.choice(ZONES)
     date = dates_in(rng, zone)
     delimiter = rng.choice(("|", "|", "|", ";", "~", "@@", "^|^", "\t"))
     suspended = any(each.suspended for each in known.rows)
@@ -365,7 +373,7 @@ NAMES = {"id": "job", "state": "status", "submit": "made", "start": "begun", "en
 def table(rng: random.Random) -> Written:
     """Write a site's own table."""
     known = draw(rng, of_slurm=False)
-    zone = rng.choice(("UTC", "Asia/Tokyo", "America/Phoenix"))
+    zone = rng.choice(ZONES)
     date = dates_in(rng, zone)
     unit = rng.choice(("s", "min", "h"))
     factor = {"s": 1, "min": 60, "h": 3600}[unit]
@@ -403,7 +411,7 @@ def table(rng: random.Random) -> Written:
 def pbs(rng: random.Random) -> Written:
     """Write the accounting of PBS: a record for what happened to a job."""
     known = draw(rng, of_slurm=False)
-    zone = rng.choice(("UTC", "Asia/Tokyo"))
+    zone = rng.choice(ZONES)
     records: list[tuple[int, str]] = []
     jobs: dict[str, Run] = {}
     seen: set[str] = set()
@@ -515,6 +523,28 @@ def squeue(rng: random.Random) -> Written:
     return Written(json.dumps(data), known, "UTC", "", wanted)
 
 
+def squeue_text(rng: random.Random) -> Written:
+    """Write what squeue prints in columns, with dates of a zone; ``further`` as of squeue."""
+    known = draw(rng, of_slurm=False, again=False)
+    zone = rng.choice(ZONES)
+    rows, wanted = [], {}
+    for run in known.rows:
+        if run.state not in ("RUNNING", "PENDING"):
+            continue
+        start = local(run.start, zone) if run.start else rng.choice(("N/A", "Unknown"))
+        limit = clock(run.limit) if run.limit else "UNLIMITED"
+        rows.append([run.job, run.state, str(run.cores), limit, local(run.submit, zone), start])
+        wanted[run.job] = (run.cores, run.limit, run.submit, run.start)
+    heads = ["JOBID", "STATE", "CPUS", "TIME_LIMIT", "SUBMIT_TIME", "START_TIME"]
+    text = "".join("|".join(row) + "\n" for row in [heads, *rows])
+    return Written(text, known, zone, "|", wanted)
+
+
+def local(seconds: int, zone: str) -> str:
+    """Return a date by the clock of a zone."""
+    return f"{datetime.fromtimestamp(seconds, UTC).astimezone(ZoneInfo(zone)):%Y-%m-%dT%H:%M:%S}"
+
+
 def scontrol(rng: random.Random) -> Written:
     """Write what ``scontrol show node`` prints; ``further`` are cores and nodes of partitions."""
     records, sizes = [], dict[str, list[int]]()
@@ -552,5 +582,6 @@ WRITERS: dict[str, Callable[[random.Random], Written]] = {
     "table": table,
     "pbs": pbs,
     "squeue": squeue,
+    "squeue_text": squeue_text,
     "scontrol": scontrol,
 }

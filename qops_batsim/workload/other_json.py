@@ -104,7 +104,8 @@ def kind_of(data: Any) -> JsonKind | None:
     found = _kind_by(data, _OBJECTS) or _kind_by_lists(data)
     if found is not None:
         return found
-    if data.get("type") in _GEO:
+    kind = data.get("type")
+    if isinstance(kind, str) and kind in _GEO:
         return JsonKind("geo", "GeoJSON, a map")
     return _kind_of_record(data)
 

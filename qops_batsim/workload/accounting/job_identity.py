@@ -274,8 +274,10 @@ def _jobs_of(found: list[_Row], keys: Sequence[str]) -> list[_Job]:
     """
 
     def order(row: _Row) -> tuple[float, float, int]:
-        dates = (math.inf if math.isnan(each) else each for each in (row.submitted, row.started))
-        return *dates, row.place
+        submitted, started = (
+            math.inf if math.isnan(each) else each for each in (row.submitted, row.started)
+        )
+        return submitted, started, row.place
 
     jobs: list[_Job] = []
     by_key: dict[str, list[_Job]] = {}

@@ -275,9 +275,8 @@ class Rows:
             column[none if latest > _RECENT else none & (self.submitted > 0)] = np.nan
         self.run_times[np.isinf(self.run_times)] = np.nan
         for columns in (self.texts, self.marks):
-            for name, column in columns.items():
-                words = ["" if is_none(word) else word for word in column.words]
-                columns[name] = Words(words, column.which)
+            for name, (words, which) in columns.items():
+                columns[name] = Words(["" if is_none(word) else word for word in words], which)
         told = self.suspended if len(self.suspended) else np.zeros(len(self.ids))
         self.suspended = np.nan_to_num(told)
 
