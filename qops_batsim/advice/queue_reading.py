@@ -50,9 +50,7 @@ _QUEUE_EXPECTED = "the output of `squeue --json` or of `scontrol show job`"
 _THROTTLE = re.compile(r"%(\d+)$")
 
 Selection = Mapping[str, Sequence[str]]
-"""Names that jobs are taken by: of ``partition``, ``qos``, ``account``, ``reservation`` and
-``cluster``.
-"""
+"""Names that jobs are taken by: of ``partition``, ``qos``, ``account`` and ``reservation``."""
 
 
 def _elsewhere(record: dict[str, Any], selection: Selection) -> str:
@@ -61,8 +59,6 @@ def _elsewhere(record: dict[str, Any], selection: Selection) -> str:
     """
     for what, wanted in selection.items():
         told = str(record.get("resv_name" if what == "reservation" else what) or "")
-        if what == "cluster" and not told:
-            continue
         if why := elsewhere("QOS" if what == "qos" else what, told, wanted):
             return why
     return ""
@@ -94,15 +90,10 @@ def read_squeue(
         )
     records = (each for each in data["jobs"] if isinstance(each, dict))
     clusters = {str(each["cluster"]) for each in records if each.get("cluster")}
-    told, chosen = ", ".join(map(printable, sorted(clusters))), selection.get("cluster")
-    if len(clusters) > 1 and not chosen:
+    if len(clusters) > 1:
+        told = ", ".join(map(printable, sorted(clusters)))
         raise InputError(
-            f"{source}: has jobs of clusters {told}; the jobs of one cluster are expected "
-            "(--cluster NAME)"
-        )
-    if chosen and clusters and not clusters & set(chosen):
-        raise InputError(
-            f"{source}: has jobs of cluster {told}, and none of {shown(chosen[0])}; choose another"
+            f"{source}: has jobs of clusters {told}; the jobs of one cluster are expected"
         )
     jobs: list[QueuedJob] = []
     blocked: list[QueuedJob] = []
@@ -365,7 +356,7 @@ def read_queue(
         jobs, blocked, told = read_squeue(
             data, source, left_out, unsure, selection, node_size=node_size
         )
-    elif any(chosen for what, chosen in selection.items() if what != "cluster"):
+    elif any(selection.values()):
         raise InputError(
             f"{source}: is not the output of Slurm; only in squeue's or scontrol's output can jobs "
             "be selected by partition, QOS, account or reservation"

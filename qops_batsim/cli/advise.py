@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from qops_batsim.cli import common_options, console
 from qops_batsim.cli.command_inputs import prices_in, selection
-from qops_batsim.cli.common_options import Accounts, Cluster, NodesFile, Qos, manual
+from qops_batsim.cli.common_options import Accounts, NodesFile, Qos, manual
 from qops_batsim.errors import InputError
 
 if TYPE_CHECKING:
@@ -33,6 +33,7 @@ _about = manual(
     [The machine and its users]
     --processors N: Processors of the machine. Default: what the trace tells.
     --time-zone NAME: Time zone of the site (Europe/Stockholm), if the trace does not tell it.
+        Default: UTC.
     [What is asked]
     --scheduler NAME: Deadline scheduler, with options as NAME:OPTION=VALUE; further ones are
         compared with it (repeatable). Default: qops, fqops:tolerance_factor=2 and msb.
@@ -57,7 +58,6 @@ def advise(
     partition: Annotated[list[str] | None, _about("--partition")] = None,
     qos: Qos = None,
     account: Accounts = None,
-    cluster: Cluster = None,
     by: Annotated[str | None, _about("--by")] = None,
     nodes: NodesFile = None,
     processors: Annotated[int | None, _about("--processors", min=1)] = None,
@@ -106,7 +106,7 @@ def advise(
         choices = msgspec.structs.replace(choices, scheduler=chosen, others=tuple(others))
     if by_scheduler is not None:
         choices = msgspec.structs.replace(choices, by_scheduler=contestant_of(by_scheduler))
-    selected = selection(partition, qos, account, None, nodes, cluster)
+    selected = selection(partition, qos, account, None, nodes)
     accounting = None
     if by is not None or any(selected.values()):
         from qops_batsim.workload.accounting import Choices

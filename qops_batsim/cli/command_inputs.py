@@ -120,7 +120,6 @@ def selection(
     account: list[str] | None,
     reservation: list[str] | None,
     nodes: Path | None,
-    cluster: str | None = None,
 ) -> dict[str, Any]:
     """Return the values of options that select jobs of a log, as arguments of ``Choices``."""
     chosen: dict[str, Any] = {
@@ -128,7 +127,6 @@ def selection(
         "qos": qos or (),
         "accounts": account or (),
         "reservations": reservation or (),
-        "cluster": cluster or "",
     }
     if nodes is not None:
         from qops_batsim.workload.accounting.nodes import read_nodes

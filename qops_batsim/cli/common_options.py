@@ -168,7 +168,6 @@ _of_accounting = manual(
     [Which jobs]
     --qos NAME: Take jobs of this QOS (repeatable).
     --account NAME: Take jobs of this account (repeatable).
-    --cluster NAME: Take jobs of this cluster, where the file has several.
     --reservation NAME: Take jobs inside this reservation only (repeatable); all: every job.
         Default: jobs outside reservations.
     [What a job is]
@@ -178,7 +177,6 @@ _of_accounting = manual(
 )
 Qos = Annotated[list[str] | None, _of_accounting("--qos")]
 Accounts = Annotated[list[str] | None, _of_accounting("--account")]
-Cluster = Annotated[str | None, _of_accounting("--cluster")]
 Reservations = Annotated[list[str] | None, _of_accounting("--reservation")]
 NodesFile = Annotated[Path | None, _of_accounting("--nodes")]
 

@@ -16,7 +16,6 @@ from qops_batsim.cli.common_options import (
     A_JOB,
     Accounts,
     AsJson,
-    Cluster,
     Qos,
     Reservations,
     manual,
@@ -133,7 +132,6 @@ def _of_machine(
     partition: Annotated[list[str] | None, _about("--partition")] = None,
     qos: Qos = None,
     account: Accounts = None,
-    cluster: Cluster = None,
     reservation: Reservations = None,
     nodes: Annotated[Path | None, _about("--nodes")] = None,
     time_zone: Annotated[str | None, _about("--time-zone")] = None,
@@ -172,7 +170,6 @@ def _source(queue: Path | None, given: dict[str, Any], now: float | None = None)
     from qops_batsim.workload.accounting.nodes import read_nodes
 
     chosen = {name: given[name] or () for name in ("partition", "qos", "account", "reservation")}
-    chosen["cluster"] = [given["cluster"]] if given["cluster"] else ()
     nodes, contestant = given["nodes"], contestant_of(given.get("scheduler", "qops"))
     some = any(chosen.values()) or nodes is not None
     return QueueSource(
@@ -662,7 +659,7 @@ def _trace(
     from qops_batsim.workload.accounting import Choices
     from qops_batsim.workload.traces import read_partitions
 
-    names = ("partition", "qos", "account", "reservation", "nodes", "cluster")
+    names = ("partition", "qos", "account", "reservation", "nodes")
     chosen = [given[name] for name in names]
     accounting = Choices(by=by, **selection(*chosen)) if any(chosen) else None
     traces, _ = read_partitions(

@@ -14,7 +14,6 @@ from msgspec import to_builtins
 from qops_batsim.cli.command_inputs import duration, refuse_same_file, selection
 from qops_batsim.cli.common_options import (
     Accounts,
-    Cluster,
     NodesFile,
     Qos,
     Reservations,
@@ -58,6 +57,7 @@ _about = manual(
         dates without UTC offset, UTC.
     --as 4|5: Version of Batsim that OUT is for: 4 (3.1 to 4.2), or 5. Default: 4.
     [Which jobs]
+    --cluster NAME: Take jobs of this cluster, of PBS: server, where the file has several.
     --partition NAME: Take jobs of this partition, of PBS: queue (repeatable).
     --states NAME,...: Take jobs with these final states. Default: all that ran and ended
         (completed, failed, timeout, node_fail, out_of_memory, preempted, deadline, boot_fail,
@@ -133,7 +133,7 @@ def _options(
     release: Annotated[str | None, _about("--as")] = None,
     partition: Annotated[list[str] | None, _about("--partition")] = None,
     account: Accounts = None,
-    cluster: Cluster = None,
+    cluster: Annotated[str | None, _about("--cluster")] = None,
     qos: Qos = None,
     reservation: Reservations = None,
     states: Annotated[str | None, _about("--states")] = None,
@@ -297,10 +297,10 @@ def _choices(given: Mapping[str, Any]) -> Choices:
     """Return which rows of accounting are jobs, and how to read cells, from the options."""
     from qops_batsim.workload.accounting.rows import Choices
 
-    names = ("partition", "qos", "account", "reservation", "nodes", "cluster")
+    names = ("partition", "qos", "account", "reservation", "nodes")
     chosen = selection(**{name: given.get(f"--{name}") for name in names})
     named = {"by": "--by", "restarts": "--restarts", "submission": "--waits-from"}
-    named |= {"time_zone": "--time-zone", "date_format": "--date-format"}
+    named |= {"time_zone": "--time-zone", "date_format": "--date-format", "cluster": "--cluster"}
     chosen |= {name: given[option] for name, option in named.items() if option in given}
     if "--states" in given:
         chosen["states"] = [each.strip().upper() for each in given["--states"].split(",")]

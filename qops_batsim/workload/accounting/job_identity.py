@@ -99,7 +99,8 @@ def take_cluster(rows: Rows, chosen: str, source: str) -> None:
     if not chosen and len(jobs) > 1:
         raise InputError(
             f"{source}: has jobs of {len(jobs)} clusters ({told}), which are machines of their "
-            f"own; one of them is expected (--cluster {min(jobs)})"
+            f"own; a file of one is expected (of several, `workload import --cluster {min(jobs)}` "
+            "takes one)"
         )
     if chosen:
         other = column.where(lambda word: word not in ("", chosen))

@@ -911,7 +911,7 @@ def rows_of_table(
         suspended=seconds("suspended") if columns.get("suspended") else np.zeros(0),
         texts=texts,
         marks=marks,
-        submissions=submit.values.copy(),
+        submissions=submit.values,
         left_out=_changes_of_clock(table, zone.key, [submit, start, end]),
     )
 
