@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import re
 from datetime import UTC, datetime
+from pathlib import Path
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import msgspec
@@ -11,6 +13,28 @@ import msgspec
 from qops_batsim.errors import InputError, shown
 
 _MONTH = re.compile(r"([0-9]{4})-(0[1-9]|1[0-2])")
+
+
+def machine_zone() -> str:
+    """Return the name of this machine's time zone: of ``TZ``, else of /etc/localtime, else UTC."""
+    named = os.environ.get("TZ")
+    if named is None:
+        link, text = Path("/etc/localtime"), Path("/etc/timezone")
+        if link.is_symlink():
+            named = str(link.readlink())
+        elif link.exists() and text.is_file():
+            named = text.read_text(errors="replace").strip()
+    # Of a path, the part that names the zone; C libraries allow a colon before it.
+    named = (named or "").removeprefix(":")
+    return named.rpartition("zoneinfo/")[2].removeprefix("posix/") or "UTC"
+
+
+def comes_twice(date: datetime) -> bool:
+    """Return whether a local date is in an hour that comes twice, as clocks are put back; one
+    without a time zone is of this machine's.
+    """
+    first, second = (date.replace(fold=fold).timestamp() for fold in (0, 1))
+    return first < second
 
 
 class Calendar(msgspec.Struct, frozen=True):

@@ -30,6 +30,14 @@ TABLE_LIMITS = (
     "-1",
     "0",
 )
+ZONES = (
+    "UTC",
+    "Asia/Tokyo",
+    "America/Phoenix",
+    "America/New_York",
+    "Europe/Berlin",
+    "Asia/Kolkata",
+)
 WORDS = ("run", "a b", "größe", "x=1", "it's", '"cold', "100%", "--wrap", "12", "n[1-3]", "")
 ENDED = {
     "COMPLETED": 1,
@@ -69,10 +77,12 @@ class Known:
     jobs: dict[str, Run] = field(default_factory=dict)
     cut: int = 0
     """Lists of waiting tasks that are cut."""
+    elsewhere: list[Run] = field(default_factory=list)
+    """Rows of another cluster, with ids of this one."""
 
 
-def draw(rng: random.Random, *, of_slurm: bool) -> Known:
-    """Draw jobs: their rows, and what they are."""
+def draw(rng: random.Random, *, of_slurm: bool, again: bool = True) -> Known:
+    """Draw jobs: their rows, and what they are. Ids may come ``again``."""
     known = Known()
     now, number = rng.choice((1_718_000_000, 1_741_564_800, 1_600_000_200)), rng.randrange(1, 9000)
     for _ in range(rng.randint(1, 7)):
@@ -90,7 +100,25 @@ def draw(rng: random.Random, *, of_slurm: bool) -> Known:
         )
         kind = rng.choice(KINDS if of_slurm else ("plain", "waiting", "running"))
         _ADD[kind](rng, known, run)
+        if again and rng.random() < 0.15 and kind not in ("array", "parts"):
+            now = _again(rng, known, run)
+        if rng.random() < 0.1:
+            known.elsewhere.append(replace(run, cores=3, user="zoe"))
     return known
+
+
+def _again(rng: random.Random, known: Known, run: Run) -> int:
+    """Add another job with the id of a job, and return the date of its submission: one of another
+    user, at any time, or one of the same user after years.
+    """
+    later = rng.choice((1, 4000, 90_000, 7 * 365 * 86_400))
+    user = "rita" if later < 365 * 86_400 or rng.random() < 0.5 else run.user
+    submit = run.submit + later
+    start = submit + rng.randint(0, 5000)
+    other = replace(run, state="FAILED", submit=submit, start=start, end=start + 600, user=user)
+    known.rows.append(other)
+    known.jobs[f"{run.job}j2"] = other
+    return submit
 
 
 def _plain(rng: random.Random, known: Known, run: Run) -> None:
@@ -196,6 +224,8 @@ class Written:
     zone: str
     delimiter: str = ""
     further: Any = None
+    cluster: str = ""
+    """Cluster whose jobs are to be read; empty: the text names none."""
     is_odd: bool = False
     """Whether texts hold delimiters or line breaks that nothing quotes."""
 
@@ -217,10 +247,18 @@ def dates_in(rng: random.Random, zone: str) -> Callable[[int], str]:
 TEXTS = ("JobName", "Comment", "SubmitLine", "WorkDir")
 
 
+def _with_others(rng: random.Random, known: Known) -> list[Run]:
+    """Return the rows of this cluster and of the other one, anywhere between them."""
+    rows = list(known.rows)
+    for run in known.elsewhere:
+        rows.insert(rng.randrange(len(rows) + 1), run)
+    return rows
+
+
 def sacct(rng: random.Random) -> Written:
     """Write what sacct prints, in any of its forms."""
     known = draw(rng, of_slurm=True)
-    zone = rng.choice(("UTC", "Asia/Tokyo", "America/Phoenix"))
+    zone = rng.choice(ZONES)
     date = dates_in(rng, zone)
     delimiter = rng.choice(("|", "|", "|", ";", "~", "@@", "^|^", "\t"))
     suspended = any(each.suspended for each in known.rows)
@@ -231,6 +269,7 @@ def sacct(rng: random.Random) -> Written:
     columns += [] if end_only else [rng.choice(("Elapsed", "ElapsedRaw"))]
     columns += ["Suspended"] if end_only and suspended else rng.choice(([], ["Suspended"]))
     columns += rng.choice(([], ["Partition", "NodeList"]))
+    columns += ["Cluster"] if known.elsewhere else rng.choice(([], [], ["Cluster"]))
     columns += rng.sample(TEXTS, rng.choice((0, 1, 1, 2)))
     rng.shuffle(columns)
     if rng.random() < 0.8:
@@ -238,7 +277,7 @@ def sacct(rng: random.Random) -> Written:
         columns.insert(0, "JobID")
     trailing = rng.random() < 0.3
     rows = []
-    for run in known.rows:
+    for run in _with_others(rng, known):
         tres = f"billing=4,cpu={run.cores},mem=4G,node=1"
         words = ("CANCELLED by 1000", "CANCELLED") if run.state == "CANCELLED" else (run.state,)
         none = rng.choice(NONE_DATES)
@@ -259,6 +298,7 @@ def sacct(rng: random.Random) -> Written:
             "ElapsedRaw": str(run.ran),
             "Suspended": clock(run.suspended),
             "Partition": "main",
+            "Cluster": "birch" if run.user == "zoe" else "alder",
             "NodeList": rng.choice(("n[1-3]", "n1", "None assigned")),
             **{name: text_of_user(rng, delimiter) for name in TEXTS},
         }
@@ -274,7 +314,8 @@ def sacct(rng: random.Random) -> Written:
     if rng.random() < 0.1 and not any("\n" in cell for row in rows for cell in row):
         text = text.replace("\n", "\r\n")
     odd = any(mark in cell for row in rows for cell in row for mark in (delimiter, "\n"))
-    return Written(text, known, zone, delimiter, is_odd=odd)
+    cluster = "alder" if known.elsewhere else ""
+    return Written(text, known, zone, delimiter, cluster=cluster, is_odd=odd)
 
 
 def sacct_json(rng: random.Random) -> Written:
@@ -288,7 +329,7 @@ def sacct_json(rng: random.Random) -> Written:
         return none if value is None else value
 
     jobs = []
-    for run in known.rows:
+    for run in _with_others(rng, known):
         array, _, task = run.job.partition("_")
         het, _, part = run.job.partition("+")
         flags = run.state in ("REQUEUED", "RESIZING", "REVOKED")
@@ -312,6 +353,7 @@ def sacct_json(rng: random.Random) -> Written:
                 },
                 "het": {"job_id": int(het) if part else 0, "job_offset": number(int(part or 0))},
                 "user": run.user,
+                "cluster": "birch" if run.user == "zoe" else "alder",
                 "comment": {"job": text_of_user(rng, "|")},
                 "state": {"current": states if new else states[-1]},
                 "time": time,
@@ -320,7 +362,8 @@ def sacct_json(rng: random.Random) -> Written:
                 "steps": [],
             }
         )
-    return Written(json.dumps({"jobs": jobs, "errors": []}), known, "UTC")
+    cluster = "alder" if known.elsewhere else ""
+    return Written(json.dumps({"jobs": jobs, "errors": []}), known, "UTC", cluster=cluster)
 
 
 NAMES = {"id": "job", "state": "status", "submit": "made", "start": "begun", "end": "over",
@@ -330,17 +373,18 @@ NAMES = {"id": "job", "state": "status", "submit": "made", "start": "begun", "en
 def table(rng: random.Random) -> Written:
     """Write a site's own table."""
     known = draw(rng, of_slurm=False)
-    zone = rng.choice(("UTC", "Asia/Tokyo", "America/Phoenix"))
+    zone = rng.choice(ZONES)
     date = dates_in(rng, zone)
     unit = rng.choice(("s", "min", "h"))
     factor = {"s": 1, "min": 60, "h": 3600}[unit]
     names = [*NAMES.values(), "note", *rng.choice(([], ["paused"]))]
+    names += ["machine"] if known.elsewhere else []
     rng.shuffle(names)
     delimiter = rng.choice((",", ";", "|", "\t"))
     out = io.StringIO()
     writer = csv.writer(out, delimiter=delimiter, lineterminator=rng.choice(("\n", "\r\n")))
     writer.writerow(names)
-    for run in known.rows:
+    for run in _with_others(rng, known):
         limit = f"{run.limit / factor:g}" if run.limit else rng.choice(TABLE_LIMITS)
         zero = date(0) if "-" in date(0) else "0"
         row = {
@@ -352,22 +396,29 @@ def table(rng: random.Random) -> Written:
             "cores": f"{run.cores}{rng.choice(('', '.0'))}",
             "asked": limit,
             "who": run.user,
+            "machine": "birch" if run.user == "zoe" else "alder",
             "paused": rng.choice(("0", "", "None")),
             "note": text_of_user(rng, delimiter),
         }
         writer.writerow([row[name] for name in names])
     mapping = NAMES | ({"suspended": "paused"} if "paused" in names else {})
-    return Written(out.getvalue(), known, zone, delimiter, (mapping, {"walltime": unit}))
+    mapping |= {"cluster": "machine"} if known.elsewhere else {}
+    cluster = "alder" if known.elsewhere else ""
+    form = mapping, {"walltime": unit}
+    return Written(out.getvalue(), known, zone, delimiter, form, cluster)
 
 
 def pbs(rng: random.Random) -> Written:
     """Write the accounting of PBS: a record for what happened to a job."""
     known = draw(rng, of_slurm=False)
-    zone = rng.choice(("UTC", "Asia/Tokyo"))
+    zone = rng.choice(ZONES)
     records: list[tuple[int, str]] = []
     jobs: dict[str, Run] = {}
+    seen: set[str] = set()
     for run in known.rows:
         job = f"{run.job}.server"
+        name = f"{run.job}j2.server" if job in seen else job
+        seen.add(job)
 
         def say(
             date: int, kind: str, fields: dict[str, Any], job: str = job, run: Run = run
@@ -416,7 +467,7 @@ def pbs(rng: random.Random) -> Written:
         say(run.end, "E", fields)
         over = run.limit is not None and run.ran >= run.limit
         state = "COMPLETED" if run.state == "COMPLETED" else "TIMEOUT" if over else "FAILED"
-        jobs[job] = replace(run, job=job, state=state)
+        jobs[name] = replace(run, job=job, state=state)
     known.jobs = jobs
     records.sort(key=lambda each: each[0])
     return Written("".join(f"{line}\n" for _, line in records), known, zone, ";")
@@ -428,7 +479,7 @@ def _hours(seconds: int) -> str:
 
 def squeue(rng: random.Random) -> Written:
     """Write what ``squeue --json`` prints; ``further`` are jobs that hold or want processors."""
-    known = draw(rng, of_slurm=False)
+    known = draw(rng, of_slurm=False, again=False)
     new = rng.random() < 0.5
 
     def number(value: int | None, none: int) -> Any:
@@ -472,6 +523,28 @@ def squeue(rng: random.Random) -> Written:
     return Written(json.dumps(data), known, "UTC", "", wanted)
 
 
+def squeue_text(rng: random.Random) -> Written:
+    """Write what squeue prints in columns, with dates of a zone; ``further`` as of squeue."""
+    known = draw(rng, of_slurm=False, again=False)
+    zone = rng.choice(ZONES)
+    rows, wanted = [], {}
+    for run in known.rows:
+        if run.state not in ("RUNNING", "PENDING"):
+            continue
+        start = local(run.start, zone) if run.start else rng.choice(("N/A", "Unknown"))
+        limit = clock(run.limit) if run.limit else "UNLIMITED"
+        rows.append([run.job, run.state, str(run.cores), limit, local(run.submit, zone), start])
+        wanted[run.job] = (run.cores, run.limit, run.submit, run.start)
+    heads = ["JOBID", "STATE", "CPUS", "TIME_LIMIT", "SUBMIT_TIME", "START_TIME"]
+    text = "".join("|".join(row) + "\n" for row in [heads, *rows])
+    return Written(text, known, zone, "|", wanted)
+
+
+def local(seconds: int, zone: str) -> str:
+    """Return a date by the clock of a zone."""
+    return f"{datetime.fromtimestamp(seconds, UTC).astimezone(ZoneInfo(zone)):%Y-%m-%dT%H:%M:%S}"
+
+
 def scontrol(rng: random.Random) -> Written:
     """Write what ``scontrol show node`` prints; ``further`` are cores and nodes of partitions."""
     records, sizes = [], dict[str, list[int]]()
@@ -509,5 +582,6 @@ WRITERS: dict[str, Callable[[random.Random], Written]] = {
     "table": table,
     "pbs": pbs,
     "squeue": squeue,
+    "squeue_text": squeue_text,
     "scontrol": scontrol,
 }

@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import math
 import re
+from codecs import BOM_UTF8
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
@@ -25,6 +26,7 @@ from qops_batsim.errors import InputError, printable, require, shown
 from qops_batsim.limits import MAX_PROCESSORS, MAX_SECONDS
 from qops_batsim.workload.accounting.rows import ENDED, elsewhere, task_numbers
 from qops_batsim.workload.accounting.slurm import slurm_number
+from qops_batsim.workload.other_json import kind_of, refuse_kind, refuse_other_json
 from qops_batsim.workload.workload_model import check_processors
 
 MAX_QUEUE_BYTES = 256 << 20
@@ -42,6 +44,8 @@ HOLDING = {"RUNNING", "COMPLETING", "CONFIGURING", "STOPPED", "STAGE_OUT", "SIGN
 WAITING = {"PENDING", "REQUEUED", "REQUEUE_FED"}
 
 HELD = {"REQUEUE_HOLD", "SPECIAL_EXIT", "RESV_DEL_HOLD"}
+
+_QUEUE_EXPECTED = "the output of `squeue --json` or of `scontrol show job`"
 
 _THROTTLE = re.compile(r"%(\d+)$")
 
@@ -333,18 +337,20 @@ def read_queue(
     written_at: float | None = None,
     selection: Selection = MappingProxyType({}),
     node_size: int = 0,
+    time_zone: str | None = None,
 ) -> QueueState:
     """Read a queue, either Slurm's output or this package's own JSON form; jobs can be selected
     only in Slurm's output. O(jobs).
 
     ``processors``, the size of the machine, and ``now`` (seconds since 1970) go before what is
-    written; ``written_at`` is the date where none is. What is not known is asked for by an error.
+    written; ``written_at`` is the date where none is. Dates of text without an offset are of the
+    ``time_zone``, by default this machine's. What is not known is asked for by an error.
     """
     if len(content) > MAX_QUEUE_BYTES:
         raise InputError(f"{source}: {len(content):,} bytes; at most {MAX_QUEUE_BYTES:,} are read")
-    data = _data_of(content, source)
     left_out: Counter[str] = Counter()
     unsure: Counter[str] = Counter()
+    data = _data_of(content, source, time_zone, unsure)
     size, blocked = None, list[QueuedJob]()
     if _is_squeue(data):
         jobs, blocked, told = read_squeue(
@@ -376,17 +382,22 @@ def read_queue(
     return _checked(source, size, date, jobs, blocked, left_out, unsure)
 
 
-def _data_of(content: bytes, source: str) -> dict[str, Any]:
+def _data_of(
+    content: bytes, source: str, time_zone: str | None, unsure: Counter[str]
+) -> dict[str, Any]:
     """Decode a queue from JSON, or from the text of squeue or scontrol, which is converted to the
     JSON of squeue.
     """
+    content = content.removeprefix(BOM_UTF8)
     if not content.lstrip().startswith((b"{", b"[")):
         text = content.decode("utf-8", "replace").lstrip()
-        return {"meta": {}, "jobs": records_of_text(text, source)}
+        return {"meta": {}, "jobs": records_of_text(text, source, time_zone, unsure)}
     try:
         data = msgspec.json.decode(content)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        refuse_other_json(content, source, _QUEUE_EXPECTED)
         raise InputError(f"{source}: is not valid JSON ({error})") from None
+    refuse_kind(kind_of(data), source, _QUEUE_EXPECTED, ("squeue", "queue"))
     if not isinstance(data, dict) or not isinstance(data.get("jobs"), list):
         raise InputError(f"{source}: a JSON object with a list of jobs is expected")
     refuse_repeated_names(content, source)

@@ -1,16 +1,20 @@
 """Text output of ``squeue`` and ``scontrol show job``, converted to ``squeue --json`` records.
 
-Dates without an offset are those of this machine's clock, as Slurm's commands write them here.
+Dates without an offset are those of this machine's clock, as Slurm's commands write them here,
+unless another time zone is named.
 """
 
 from __future__ import annotations
 
 import math
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from datetime import datetime
 from typing import Any
+from zoneinfo import ZoneInfo
 
+from qops_batsim.dates import comes_twice
 from qops_batsim.errors import InputError, shown
 from qops_batsim.workload.accounting.cells import is_none, read_duration
 
@@ -77,16 +81,27 @@ _NAMED = re.compile(
 """Ids, name and other fields, the name on a line that ends with it or (``-o``) not."""
 
 
-def records_of_text(text: str, source: str) -> list[dict[str, Any]]:
+def records_of_text(
+    text: str, source: str, time_zone: str | None = None, unsure: Counter[str] | None = None
+) -> list[dict[str, Any]]:
     """Convert the text of squeue or of ``scontrol show job`` to records as ``squeue --json`` writes
     them. O(text).
+
+    Dates without an offset are of the ``time_zone``; ``unsure`` counts the jobs with one that has
+    two meanings.
     """
+    zone = None if time_zone is None else ZoneInfo(time_zone)
     if "error:" in text.partition("\n")[0]:
         raise InputError(f"{source}: Slurm failed ({shown(text.strip())}); {EXPECTED}")
     if text.startswith("No jobs in the system"):
         return []
     rows = _of_scontrol(text, source) if text.startswith("JobId=") else _of_squeue(text, source)
-    return [_record(told, where) for where, told in rows]
+    records = []
+    for where, told in rows:
+        records.append(_record(told, where, zone))
+        if unsure is not None and any(_is_twice(told.get(name, ""), zone) for name in _DATES):
+            unsure["dated in an hour that comes twice, and taken for the first"] += 1
+    return records
 
 
 def _of_squeue(text: str, source: str) -> Iterator[tuple[str, dict[str, str]]]:
@@ -149,7 +164,7 @@ def _of_scontrol(text: str, source: str) -> Iterator[tuple[str, dict[str, str]]]
         yield where, told
 
 
-def _record(told: Mapping[str, str], where: str) -> dict[str, Any]:
+def _record(told: Mapping[str, str], where: str, zone: ZoneInfo | None) -> dict[str, Any]:
     """Convert a job's cells, by column of squeue, to a record as ``squeue --json`` writes it."""
     found: dict[str, Any] = {
         field: told[name]
@@ -177,7 +192,7 @@ def _record(told: Mapping[str, str], where: str) -> dict[str, Any]:
             found[field] = _count(told[name], f"{where}: {name}")
     for name, field in _DATES.items():
         if name in told:
-            found[field] = _date(told[name], f"{where}: {name}")
+            found[field] = _date(told[name], f"{where}: {name}", zone)
     limit = read_duration(told["TIME_LIMIT"])
     if limit is None:
         told_limit = shown(told["TIME_LIMIT"])
@@ -197,12 +212,26 @@ def _count(text: str, where: str) -> float | None:
     return float(parts[1]) * _FACTORS[parts[2]]
 
 
-def _date(text: str, where: str) -> float | None:
-    """Parse a date to seconds since 1970; return None for "none"."""
+def _is_twice(text: str, zone: ZoneInfo | None) -> bool:
+    """Return whether a date is a local one in an hour that a change of the clock repeats."""
+    try:
+        date = datetime.fromisoformat(text)
+        return date.tzinfo is None and comes_twice(date.replace(tzinfo=zone))
+    except (ValueError, OverflowError, OSError):
+        return False
+
+
+def _date(text: str, where: str, zone: ZoneInfo | None) -> float | None:
+    """Parse a date, in the ``zone`` unless it has an offset, to seconds since 1970; return None for
+    "none".
+    """
     if is_none(text):
         return None
     try:
-        return float(text) if text.isdecimal() else datetime.fromisoformat(text).timestamp()
+        if text.isdecimal():
+            return float(text)
+        date = datetime.fromisoformat(text)
+        return (date if date.tzinfo else date.replace(tzinfo=zone)).timestamp()
     except (ValueError, OverflowError, OSError):
         raise InputError(
             f"{where} is {shown(text)}; a date as 2026-11-27T14:00:00, or seconds since 1970, is "

@@ -33,6 +33,7 @@ _about = manual(
     [The machine and its users]
     --processors N: Processors of the machine. Default: what the trace tells.
     --time-zone NAME: Time zone of the site (Europe/Stockholm), if the trace does not tell it.
+        Default: UTC.
     [What is asked]
     --scheduler NAME: Deadline scheduler, with options as NAME:OPTION=VALUE; further ones are
         compared with it (repeatable). Default: qops, fqops:tolerance_factor=2 and msb.

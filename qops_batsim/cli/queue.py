@@ -89,8 +89,8 @@ _about = manual(
     [When jobs start]
     HISTORY: Accounting of Slurm or PBS, or a log (SWF), of the same machine.
     --history LOG: The machine's history, to learn from: accounting of Slurm or PBS, or a log (SWF).
-    --time-zone NAME: Zone of the history's dates (Europe/Berlin), if it does not tell it. Default
-        for accounting: UTC.
+    --time-zone NAME: Zone of the dates in history and queue that have no offset (Europe/Berlin).
+        Default: this machine's (TZ); of SWF, the header's.
     --by-scheduler NAME: The scheduler that decides on the machine, with options as
         NAME:OPTION=VALUE: easy, or slurm.
     --slurm-config FILE: With --by-scheduler slurm: its weights, as `scontrol show config` prints
@@ -120,6 +120,9 @@ _about = manual(
     """
 )
 
+
+_LOCAL_DATES = ("sacct", "pbs", "csv")
+"""Formats of logs whose dates may have no offset from UTC."""
 
 _A_JOB = re.compile("[0-9]+x")
 
@@ -179,8 +182,19 @@ def _source(queue: Path | None, given: dict[str, Any], now: float | None = None)
         selection=chosen if some else {},
         nodes=None if nodes is None else read_nodes(nodes),
         max_age=duration(given["max_age"], "--max-age", zero=False),
+        time_zone=_time_zone(given),
         priorities={} if (config := _slurm_config(given)) is None else config.priorities,
     )
+
+
+def _time_zone(given: dict[str, Any]) -> str | None:
+    """Return the time zone that was named, which has to exist, or None."""
+    from qops_batsim.dates import Calendar
+
+    named: str | None = given["time_zone"]
+    if named is not None:
+        Calendar(0, named).check("--time-zone")
+    return named
 
 
 def _slurm_config(given: dict[str, Any], *, is_live: bool = False) -> SlurmConfig | None:
@@ -268,7 +282,7 @@ def quote(
         from qops_batsim.economics.prices import read_prices
         from qops_batsim.forecast.promise import likely_ends
 
-        basis = _basis(history, asker.state.processors, given, is_live=is_live)
+        basis = _basis(history, asker.state, given, is_live=is_live)
         draws, costs = given["draws"] or DRAWS, read_prices(prices)
         likely = likely_ends(asker.state, basis, answers, draws=draws, user=user, prices=costs)
     if as_json:
@@ -409,7 +423,7 @@ def starts(
     if out is not None:
         check_writable(out)
     state = _source(queue, given, _date(now)).state()
-    basis = _basis(history, state.processors, given, is_live=queue is None)
+    basis = _basis(history, state, given, is_live=queue is None)
     if what_if:
         asks = [each for ask in asks for each in variants(ask, state.processors)]
     if asks:
@@ -459,19 +473,26 @@ def starts(
         print_table("Jobs that wait without a date", heads, rows)
 
 
-def _basis(history: str, processors: int, given: dict[str, Any], *, is_live: bool) -> ForecastBasis:
+def _basis(
+    history: str, state: QueueState, given: dict[str, Any], *, is_live: bool
+) -> ForecastBasis:
     """Return what a forecast needs: the machine's past jobs, its scheduler, and corrections."""
     from qops_batsim.forecast.past import past_of
-    from qops_batsim.forecast.queue_forecast import ForecastBasis, read_corrections
+    from qops_batsim.forecast.queue_forecast import (
+        ForecastBasis,
+        read_corrections,
+        refuse_other_zone,
+    )
 
     calibration, scheduler = given["calibration"], given["by_scheduler"]
     corrections = [] if calibration is None else read_corrections(calibration, scheduler)
-    trace = _trace(history, given, processors)
+    trace = _trace(history, given, state.processors)
     if trace.calendar is None:
         raise InputError(
             f"{history}: the log does not tell at which date it begins; in the header of an SWF "
             "log, UnixStartTime is expected, and TimeZoneString unless --time-zone is given"
         )
+    refuse_other_zone(state, trace.open_jobs, history, trace.calendar.time_zone)
     name, settings = _decider(given, is_live=is_live)
     return ForecastBasis(past_of(trace), trace.calendar, name, settings, given["seed"], corrections)
 
@@ -634,6 +655,7 @@ def _trace(
     Jobs are counted by cores, as in queues, or else by what binds.
     """
     from qops_batsim.cli.command_inputs import selection
+    from qops_batsim.dates import machine_zone
     from qops_batsim.workload.accounting import Choices
     from qops_batsim.workload.traces import read_partitions
 
@@ -644,7 +666,8 @@ def _trace(
         history,
         processors=processors,
         accounting=accounting,
-        time_zone=given["time_zone"],
+        time_zone=_time_zone(given),
+        default_zone=machine_zone(),
         by=by,
     )
     if len(traces) > 1:
@@ -653,9 +676,26 @@ def _trace(
             f"({', '.join(traces)}); the partition of one of them is expected (--partition)"
         )
     (trace,) = traces.values()
+    _note_zone(history, trace, given)
     if trace.not_counted:
         note(f"not counted, though jobs asked for it: {', '.join(trace.not_counted)}")
     return trace
+
+
+def _note_zone(history: str, trace: Conversion, given: dict[str, Any]) -> None:
+    """Print in which time zone the dates of accounting were read, and what a change of the clock
+    leaves open.
+    """
+    if trace.calendar is None or trace.workload.provenance.get("format") not in _LOCAL_DATES:
+        return
+    if given["time_zone"] is None:
+        note(
+            f"{history}: dates without an offset, and hours of the day, are of "
+            f"{trace.calendar.time_zone}, this machine's time zone (--time-zone names another)"
+        )
+    for each in trace.repairs:
+        if each.rule in ("hour_twice", "hour_missing"):
+            note(f"{history}: {each.jobs:,} rows have {each.description}")
 
 
 @app.command()
@@ -709,7 +749,7 @@ def _watch(queue: Path | None, history: str, given: dict[str, Any]) -> Watch:
 
     source, draws = _source(queue, given), given["draws"]
     aliases = Aliases()
-    basis = _basis(history, source.state().processors, given, is_live=queue is None)
+    basis = _basis(history, source.state(), given, is_live=queue is None)
 
     def forecast(state: QueueState) -> QueueForecast:
         found = forecast_queue(state, basis, draws=draws or DRAWS)

@@ -57,6 +57,7 @@ _about = manual(
         dates without UTC offset, UTC.
     --as 4|5: Version of Batsim that OUT is for: 4 (3.1 to 4.2), or 5. Default: 4.
     [Which jobs]
+    --cluster NAME: Take jobs of this cluster, of PBS: server, where the file has several.
     --partition NAME: Take jobs of this partition, of PBS: queue (repeatable).
     --states NAME,...: Take jobs with these final states. Default: all that ran and ended
         (completed, failed, timeout, node_fail, out_of_memory, preempted, deadline, boot_fail,
@@ -84,8 +85,8 @@ _about = manual(
     [Tables]
     --map NAME=COLUMN,...: Columns of the table: id, submit, processors (or nodes, gpus), and
         run_time, or start and end; if there are any, eligible, suspended, walltime, state, user,
-        group, queue, qos, reservation, requeue, and memory, power and energy, which jobs keep as
-        fields.
+        group, queue, qos, reservation, requeue, cluster, and memory, power and energy, which jobs
+        keep as fields.
     --unit NAME=UNIT: Unit of plain numbers (repeatable): of run_time, suspended and walltime s,
         min, h or d, of memory MB, GB, KB or B, of energy J or kWh, of processors milli. Default:
         s, MB, J.
@@ -107,7 +108,7 @@ _LOGS = ("swf", *_ACCOUNTING)
 
 _FORMATS_OF = {
     **dict.fromkeys(("--by", "--partition", "--account", "--qos", "--reservation"), _ACCOUNTING),
-    **dict.fromkeys(("--nodes", "--states", "--restarts"), _ACCOUNTING),
+    **dict.fromkeys(("--cluster", "--nodes", "--states", "--restarts"), _ACCOUNTING),
     **dict.fromkeys(("--waits-from", "--state-name", "--date-format"), _DATED),
     **dict.fromkeys(("--reservations", "--notice"), _DATED),
     **dict.fromkeys(("--map", "--unit", "--delimiter"), ("csv",)),
@@ -132,6 +133,7 @@ def _options(
     release: Annotated[str | None, _about("--as")] = None,
     partition: Annotated[list[str] | None, _about("--partition")] = None,
     account: Accounts = None,
+    cluster: Annotated[str | None, _about("--cluster")] = None,
     qos: Qos = None,
     reservation: Reservations = None,
     states: Annotated[str | None, _about("--states")] = None,
@@ -207,7 +209,7 @@ def import_log(
     from qops_batsim.files import read_stored
     from qops_batsim.garbage import without_garbage_collection
     from qops_batsim.shipped import find_input
-    from qops_batsim.workload.log_formats import log_format
+    from qops_batsim.workload.log_formats import log_format, refuse_others
 
     names = {each.name: each.opts[0] for each in context.command.params}
     said = {name: value for name, value in values.items() if value is not None and value != []}
@@ -220,6 +222,8 @@ def import_log(
     with without_garbage_collection():
         stored = read_stored(path, what="a workload log or a Batsim workload")
         found = log_format(stored.content)
+        if found in ("batsim", "swf"):
+            refuse_others(stored.content, str(path))
         kind, form = _form(given, "sacct" if found == "json" else found)
         _refuse_others(given, kind, file, out)
         if kind == "batsim":
@@ -296,7 +300,7 @@ def _choices(given: Mapping[str, Any]) -> Choices:
     names = ("partition", "qos", "account", "reservation", "nodes")
     chosen = selection(**{name: given.get(f"--{name}") for name in names})
     named = {"by": "--by", "restarts": "--restarts", "submission": "--waits-from"}
-    named |= {"time_zone": "--time-zone", "date_format": "--date-format"}
+    named |= {"time_zone": "--time-zone", "date_format": "--date-format", "cluster": "--cluster"}
     chosen |= {name: given[option] for name, option in named.items() if option in given}
     if "--states" in given:
         chosen["states"] = [each.strip().upper() for each in given["--states"].split(",")]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
@@ -10,7 +11,7 @@ from typing import Annotated, Any, NamedTuple
 import msgspec
 import numpy as np
 
-from qops_batsim.advice.queue_state import QueuedJob, QueueState, by_priority
+from qops_batsim.advice.queue_state import QueuedJob, QueueState, by_priority, date_text
 from qops_batsim.advice.waiting_reasons import ARRAY_LIMIT, Cause, Waits
 from qops_batsim.dates import Calendar
 from qops_batsim.errors import InputError, require, shown
@@ -30,11 +31,19 @@ from qops_batsim.jobs import Job
 from qops_batsim.schedulers.slurm.slurm_options import SlurmOptions
 from qops_batsim.schedulers.slurm.slurm_scheduler import Slurm
 from qops_batsim.scheduling.registry import read_options
+from qops_batsim.workload.accounting.job_identity import number_of
+from qops_batsim.workload.other_json import refuse_other_json
 
 _IN_TIME = 60.0
 """A start counts as in time if it is later than a date by at most this (seconds)."""
 
 _CLASSES = len(HORIZONS) + 1
+
+_QUARTER = 900.0
+"""Offsets of time zones are multiples of this (seconds)."""
+
+_ZONES_APART = 26 * 3600.0
+"""Most that two time zones are apart (seconds)."""
 
 
 class StartForecast(msgspec.Struct, frozen=True, kw_only=True):
@@ -86,6 +95,8 @@ class QueueForecast(msgspec.Struct, frozen=True, kw_only=True):
     seed: int
     calibrated: bool
     jobs: list[StartForecast]
+    time_zone: str = ""
+    """Zone of the history's hours, and of dates without an offset."""
 
 
 class AskedJob(msgspec.Struct, frozen=True, kw_only=True):
@@ -164,6 +175,7 @@ def forecast_queue(
         draws=draws,
         seed=basis.seed,
         calibrated=bool(basis.corrections),
+        time_zone=basis.calendar.time_zone,
         jobs=[*told, *map(_without_date, blocked)],
     )
 
@@ -420,9 +432,11 @@ def read_corrections(path: Path, scheduler: str) -> list[Correction]:
     """Read the corrections of forecasts that `queue backtest --json` wrote; raise InputError if
     they are of another scheduler.
     """
+    content = read_bytes(path, what="a back-test")
     try:
-        found = msgspec.json.decode(read_bytes(path, what="a back-test"), type=_Backtest)
+        found = msgspec.json.decode(content, type=_Backtest)
     except msgspec.DecodeError as error:
+        refuse_other_json(content, str(path), "the output of `queue backtest --json`")
         raise InputError(
             f"{path}: {error}; the output of `queue backtest --json` is expected"
         ) from None
@@ -463,6 +477,48 @@ def told_priorities(
     return bases, {**settings, **known, "weight_partition": usual}
 
 
+def refuse_other_zone(
+    state: QueueState, submissions: Mapping[str, float], history: str, time_zone: str
+) -> None:
+    """Raise an InputError if the jobs that queue and history both have were submitted some quarters
+    of an hour apart: then the history's dates are of another zone.
+
+    Parameters
+    ----------
+    state
+        The queue.
+    submissions
+        When jobs of the history that wait or run were submitted (seconds since 1970), by number.
+    history, time_zone
+        Name of the history, and the zone in which its dates were read.
+    """
+    numbers = {number_of(job.id): job.submission for job in (*state.jobs, *state.blocked)}
+    apart = [
+        date - submissions[number]
+        for number, date in numbers.items()
+        if date is not None and number in submissions
+    ]
+    quarters = Counter(round(each / _QUARTER) for each in apart if abs(each) <= _ZONES_APART)
+    exact = [each for each in apart if abs(each - _QUARTER * round(each / _QUARTER)) <= 1.0]
+    if quarters[0] or 2 * len(exact) <= len(apart) or not quarters:
+        return
+    shift = _QUARTER * quarters.most_common(1)[0][0]
+    told = f"{_hours(abs(shift))} {'earlier' if shift > 0 else 'later'}"
+    raise InputError(
+        f"{history}: {len(exact):,} jobs that the queue has, too, were submitted {told} than there "
+        f"if dates are of {time_zone}; the time zone of the history is expected (--time-zone NAME)"
+    )
+
+
+def _hours(seconds: float) -> str:
+    """Return a duration in hours and minutes, as text; a short one in seconds."""
+    if seconds < 60:
+        return f"{seconds:.3g} s"
+    hours, minutes = divmod(round(seconds / 60), 60)
+    parts = [f"{hours} h"] if hours else []
+    return " ".join([*parts, f"{minutes} min"] if minutes else parts)
+
+
 def _with_queue(
     past: Past,
     state: QueueState,
@@ -476,11 +532,14 @@ def _with_queue(
     Jobs that are asked about are the last of those that wait; the bases of priorities are by id.
     """
     now = state.now - calendar.unix_start
-    if now < past.submissions[past.history - 1]:
+    last = float(past.submissions[past.history - 1])
+    if now < last:
+        ahead = last - now
+        zones = f" (--time-zone names the zone of its dates, if that is not {calendar.time_zone})"
         raise InputError(
-            f"{state.source}: the queue is dated {now:.0f} s after the history's begin, when jobs "
-            "of the history were still to be submitted; a queue that is later than the history is "
-            "expected"
+            f"{state.source}: the queue is of {date_text(state.now)}, and the history has a job "
+            f"that was submitted {_hours(ahead)} later; a queue that is later than the history is "
+            f"expected{zones if ahead <= _ZONES_APART else ''}"
         )
     running = [job for job in state.jobs if job.start is not None]
     queued = [*running, *line_of(state)[0], *(_submitted(job, state.now) for job in asked)]

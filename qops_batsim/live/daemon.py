@@ -9,11 +9,11 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from pathlib import Path
 from urllib.parse import quote
 
 from msgspec import to_builtins
 
+from qops_batsim.dates import machine_zone
 from qops_batsim.live.centre import LiveCentre, deciding_module
 from qops_batsim.live.journal import About, locked
 from qops_batsim.live.manager import CommandFailed, Unreachable
@@ -54,16 +54,8 @@ def about_journal(
         nodes=[],
         partition=partition,
         margin=margin,
-        time_zone=_time_zone(),
+        time_zone=machine_zone(),
     )
-
-
-def _time_zone() -> str:
-    """Return the name of this machine's time zone."""
-    named = os.environ.get("TZ", "").lstrip(":")
-    if not named and (link := Path("/etc/localtime")).is_symlink():
-        named = str(link.readlink()).partition("zoneinfo/")[2]
-    return named or "UTC"
 
 
 def settings_when_told(poll: float, on_line: Callable[[str], None]) -> dict[str, str]:

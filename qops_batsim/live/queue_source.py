@@ -53,6 +53,8 @@ class QueueSource:
     selection: Mapping[str, Sequence[str]] = field(default_factory=dict)
     nodes: NodeSizes | None = None
     max_age: float = math.inf
+    time_zone: str | None = None
+    """Zone of dates of text without an offset; None: this machine's."""
     _seen: tuple[int, int, int] | None = field(default=None, init=False)
     run: Run = run_command
     priorities: Mapping[str, float] = field(default_factory=dict)
@@ -84,6 +86,7 @@ class QueueSource:
             now=self.now,
             written_at=date,
             selection=self.selection,
+            time_zone=self.time_zone,
             node_size=0 if self.nodes is None else self.nodes.largest(self.selection["partition"]),
         )
         self.check_age(state.source, state.now)

@@ -41,7 +41,8 @@ from qops_batsim.limits import (
 )
 from qops_batsim.shipped import find_input
 from qops_batsim.workload.batsim5 import as_batsim4
-from qops_batsim.workload.log_formats import log_format, refuse_others
+from qops_batsim.workload.log_formats import WORKLOAD_FIELDS, log_format, refuse_others
+from qops_batsim.workload.other_json import refuse_object, refuse_other_json
 from qops_batsim.workload.workload_model import (
     JobColumns,
     JobTable,
@@ -349,6 +350,7 @@ def _refuse(content: bytes, source: str, problem: str) -> NoReturn:
     """Raise an InputError that says what is wrong with a workload, and where; if no place is found,
     the ``problem``.
     """
+    refuse_other_json(content, source, _WHAT, ("batsim",))
     _check(content, source)
     raise InputError(f"{source}: {problem}; {_WHAT} is expected")
 
@@ -366,6 +368,7 @@ def _check_document(data: Any, source: str) -> None:
         raise InputError(
             f"{source}: the JSON is no object; an object with nb_res, jobs and profiles is expected"
         )
+    refuse_object(data, source, _WHAT, WORKLOAD_FIELDS)
     processors = data.get("nb_res")
     if not is_whole_number(processors) or not 1 <= processors <= MAX_PROCESSORS:
         _wrong(data, "nb_res", f"a whole number of processors from 1 to {MAX_PROCESSORS}", source)

@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from itertools import repeat
 from typing import Any, TypedDict, Unpack
@@ -86,6 +86,9 @@ class Conversion(msgspec.Struct, kw_only=True):
     """Resources that jobs asked for and that are not counted, as memory."""
     sizes: Sequence[tuple[float, int]] = ()
     """Processors of the machine since some dates (seconds since the log's start), if known."""
+    open_jobs: Mapping[str, float] = {}
+    """When the jobs that wait or run still were submitted (seconds since 1970), by the number of
+    the job or array, where the log tells it."""
     texts: dict[str, Words] = {}
     """Names by field of a job (``user``, ``group``, ``queue``), for each record."""
     cancelled: CancelledJobs | None = None
@@ -197,6 +200,7 @@ def _account(
         calendar=calendar,
         counted=log.counted,
         not_counted=log.not_counted,
+        open_jobs=log.open_jobs,
         texts={name: texts.at(records["job_number"] - 1) for name, texts in log.texts.items()},
         cancelled=_cancelled(log, begin, last, workload.provenance["processors_field"]),
         offered_load=offered_load(records, workload.processors),

@@ -10,6 +10,7 @@ from typing import Any
 
 from qops_batsim.errors import InputError
 from qops_batsim.shipped import packaged_data
+from qops_batsim.workload.other_json import refuse_other_json
 
 PBS_LINE = re.compile(r"(\d\d/\d\d/\d{4} \d\d:\d\d:\d\d);([A-Za-z]{1,2});([^;]*);(.*)")
 """Date, type, job and fields of a record of PBS."""
@@ -29,6 +30,11 @@ _NOT_READ = {
 """Formats that are told by how they begin, comments apart, and are not read."""
 
 _BEGIN = 1 << 16
+
+WORKLOAD_FIELDS = ("nb_res", "jobs", "profiles")
+"""Fields of a Batsim workload."""
+
+LOGS_EXPECTED = "a Batsim workload (JSON), `sacct --json`, or a log"
 
 
 def delimiter_of(header: str) -> str:
@@ -120,3 +126,6 @@ def refuse_others(content: bytes, source: str) -> None:
                 "`--json`, the accounting of PBS, a table (`workload import --map`), or a log in "
                 "the Standard Workload Format is expected"
             )
+    is_json = content[:_BEGIN].removeprefix(b"\xef\xbb\xbf").lstrip().startswith((b"{", b"["))
+    if is_json and b'"nb_res"' not in content:
+        refuse_other_json(content, source, LOGS_EXPECTED, ("batsim", "sacct"), WORKLOAD_FIELDS)

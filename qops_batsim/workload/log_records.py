@@ -142,6 +142,8 @@ class Log(ABC):
     """The meaning of the machine's size where no one stated it; else empty."""
     counted: str = ""
     """The rule by which sizes of jobs were counted, where that needs words; else empty."""
+    open_jobs: Mapping[str, float] = field(default_factory=dict)
+    """When the jobs that wait or run were submitted (seconds since 1970), by number."""
     not_counted: Sequence[str] = ()
     """Resources that jobs asked for and that are not counted, as memory."""
 

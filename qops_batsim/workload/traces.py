@@ -13,6 +13,7 @@ from qops_batsim.errors import InputError
 from qops_batsim.files import Stored, read_stored
 from qops_batsim.garbage import without_garbage_collection
 from qops_batsim.shipped import find_input
+from qops_batsim.workload.accounting.job_identity import open_jobs, take_cluster, tell_apart
 from qops_batsim.workload.accounting.nodes import (
     NodeSizes,
     Span,
@@ -138,6 +139,7 @@ def read_partitions(
     processors: int | None = None,
     accounting: Choices | None = None,
     time_zone: str | None = None,
+    default_zone: str = "UTC",
     by: str = "binding",
 ) -> tuple[dict[str, Conversion], dict[str, int]]:
     """Read each partition of a log that has many jobs as a workload of its own; return these, and
@@ -145,12 +147,13 @@ def read_partitions(
 
     Those that share nodes are one pool, called ``a+b``: by the list of nodes, else by the nodes on
     which jobs ran. Slurm's accounting and tables tell them; every other trace is one without a
-    name. Without other choices, accounting is counted ``by`` the resource that binds. See
+    name. Without other choices, accounting is counted ``by`` the resource that binds. Where neither
+    ``time_zone`` nor the log tells the zone of dates, it is ``default_zone``. See
     :func:`read_trace`.
     """
     found = find_input(path, "workloads")
     stored, source = read_stored(found, what=_WHAT), str(found)
-    choices = accounting or Choices(by=by)
+    choices = msgspec.structs.replace(accounting or Choices(by=by), default_zone=default_zone)
     if time_zone is not None:
         choices = msgspec.structs.replace(choices, time_zone=time_zone)
     kind = log_format(stored.content)
@@ -303,7 +306,9 @@ def _rows_in(
 
 
 def _log(rows: Rows, choices: Choices, kind: str, stored: Stored, source: str) -> AccountingLog:
+    waiting = open_jobs(rows)
     log = log_of(rows, choices, "sacct" if kind == "json" else kind, source)
+    log.open_jobs = waiting
     log.sha256 = stored.sha256
     return log
 
@@ -311,8 +316,16 @@ def _log(rows: Rows, choices: Choices, kind: str, stored: Stored, source: str) -
 def _rows(
     stored: Stored, source: str, choices: Choices, kind: str, form: CsvForm | None = None
 ) -> Rows:
-    """Read the rows of jobs in accounting; report a last line without line break."""
+    """Read the rows of jobs in accounting, different jobs under different ids; report a last line
+    without line break.
+    """
+    from qops_batsim.workload.accounting.site import number_tasks
+
     rows = _rows_in(stored, source, choices, kind, form)
+    take_cluster(rows, choices.cluster, source)
+    tell_apart(rows)
+    if kind == "csv" or form is not None:
+        number_tasks(rows)
     content = stored.content
     if kind != "json" and not content.startswith(PARQUET) and not content.endswith(b"\n"):
         told = "a last line without end (the file may have been cut)"

@@ -10,7 +10,7 @@ import json
 import random
 import sys
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any
 from zoneinfo import ZoneInfo
@@ -262,7 +262,8 @@ class Maker:
             for _ in range(self.random.randint(1, 2)):
                 self.ended(job, truth, "NODE_FAIL")
                 left_out["earlier_runs"] += 1
-                truth = self.truth()
+                again = truth.submitted + truth.wait + truth.run_time + self.random.randint(0, 600)
+                truth = replace(self.truth(), submitted=again, names=truth.names)
             self.ended(job, truth, "COMPLETED")
         elif kind == "running":
             self.row(job, "RUNNING", truth, truth.submitted + truth.wait, None)

@@ -33,6 +33,7 @@ from qops_batsim.limits import MAX_DESCRIPTION_BYTES, MAX_HOST_ID
 from qops_batsim.platform.hostset import HostSet
 from qops_batsim.platform.platform_model import Maintenance, Outage
 from qops_batsim.timing import least_grace
+from qops_batsim.workload.other_json import refuse_other_json
 
 Name = str | PathLike[str]
 """The name of a run as :func:`find_run` takes it."""
@@ -154,6 +155,8 @@ def find_run(name: Name) -> RunFiles:
         for ending in ("_jobs.csv", "_jobs.csv.gz"):
             if path.name.endswith(ending):
                 return _siblings(str(path).removesuffix(ending), path)
+        if ".json" in path.suffixes:
+            refuse_other_json(read_bytes(path, what="a run"), name, "the _jobs.csv of a run")
         raise InputError(
             f"{name}: not the _jobs.csv of a run; a prefix PREFIX of files PREFIX_jobs.csv …, "
             "a directory with one run or the path of a _jobs.csv is expected"

@@ -18,6 +18,13 @@ import numpy as np
 
 from qops_batsim.tables import Words
 from qops_batsim.workload.accounting.cells import read_duration, text_in
+from qops_batsim.workload.accounting.job_identity import (
+    AGAIN_WITHIN,
+    UNKNOWN_LIMIT,
+    next_count,
+    renamed,
+    tell_renamed,
+)
 from qops_batsim.workload.accounting.rows import Choices, Rows
 from qops_batsim.workload.log_formats import PBS_LINE
 from qops_batsim.workload.log_records import Malformed, refuse_lines
@@ -41,12 +48,59 @@ class _PbsJob:
     fields: dict[str, str] = field(default_factory=dict)
     happened: list[tuple[str, float, int, dict[str, str]]] = field(default_factory=list)
     """Kind, date, line and fields of each start, end and interruption."""
+    last: float = -math.inf
+    """Date of the latest record."""
+    runs: bool = False
+    has_ended: bool = False
+
+    @property
+    def submitted(self) -> float:
+        """Date of submission; NaN if no record tells it."""
+        dates = [_number(self.fields.get(key)) for key in ("ctime", "qtime")]
+        return next((each for each in (*dates, self.queued) if not math.isnan(each)), math.nan)
+
+    def add(self, kind: str, date: float, line: int, fields: dict[str, str]) -> None:
+        """Add what a record tells."""
+        self.fields |= fields
+        self.last = max(self.last, date)
+        if kind == "Q":
+            self.queued = date
+            self.line = line
+            return
+        self.happened.append((kind, date, line, fields))
+        self.has_ended = kind in "EA" or (kind == "D" and not self.runs)
+        self.runs = kind in "ST" or (kind == "D" and self.runs)
+
+    def has(self, kind: str, date: float, fields: Mapping[str, str]) -> bool:
+        """Return whether a record with this job's id can be about this job.
+
+        It cannot if it names another user or date of creation, or if it comes too late: a job that
+        has ended is not queued, and one that waits or runs leaves a record within a month and its
+        walltime.
+        """
+        for name in ("user", "ctime"):
+            if name in fields and fields[name] != self.fields.get(name, fields[name]):
+                return False
+        created = _number(fields.get("ctime"))
+        if "ctime" in self.fields and not math.isnan(created):
+            return True
+        # Its zone is unknown to a date of creation: within a day, both may be the same moment.
+        if created > self.last + AGAIN_WITHIN:
+            return False
+        begun = _number(fields.get("start"))
+        date = date if math.isnan(begun) else begun
+        if self.has_ended:
+            is_new = kind == "Q" and date >= self.last
+            return not is_new and date <= self.last + AGAIN_WITHIN
+        limit = _seconds(self.fields.get("Resource_List.walltime"))
+        limit = limit if math.isfinite(limit) else UNKNOWN_LIMIT
+        return date <= self.last + UNKNOWN_LIMIT + limit
 
 
 def pbs_rows(content: bytes, source: str, choices: Choices) -> Rows:
     """Read PBS accounting into rows of jobs; O(bytes)."""
     malformed: list[Malformed] = []
-    jobs: dict[str, _PbsJob] = {}
+    jobs: dict[str, list[_PbsJob]] = {}
     others: list[int] = []
     arrays: list[int] = []
     zone = ZoneInfo(choices.zone_name)
@@ -68,23 +122,40 @@ def pbs_rows(content: bytes, source: str, choices: Choices) -> Rows:
         elif "[]" in match[3]:
             arrays.append(number)
         else:
-            job = jobs.setdefault(match[3], _PbsJob(number))
             fields = {key: value.strip("\"'") for key, value in _FIELD.findall(match[4])}
-            job.fields |= fields
-            if match[2] == "Q":
-                job.queued = date
-                job.line = number
-            else:
-                job.happened.append((match[2], date, number, fields))
+            known = jobs.setdefault(match[3], [])
+            job = next((each for each in reversed(known) if each.has(match[2], date, fields)), None)
+            if job is None:
+                job = _PbsJob(number)
+                known.append(job)
+            job.add(match[2], date, number, fields)
     refuse_lines(source, malformed)
-    rows = _rows_of(jobs, choices.unit)
+    named, new = _named(jobs)
+    rows = _rows_of(named, choices.unit)
     rows.read = read
+    again = [line for line, job in zip(rows.lines.tolist(), rows.ids, strict=True) if job in new]
+    tell_renamed(rows, new, again)
     for rule, what, lines in (
         ("other_records", "records of no job (licences, reservations and others)", others),
         ("array_parents", "records of whole arrays, whose jobs have their own", arrays),
     ):
         rows.tell(rule, what, lines, "drop")
     return rows
+
+
+def _named(jobs: Mapping[str, list[_PbsJob]]) -> tuple[dict[str, _PbsJob], list[str]]:
+    """Return the jobs by id, each under one of its own, and the ids that are new."""
+    named: dict[str, _PbsJob] = {}
+    new: list[str] = []
+    for job, several in jobs.items():
+        several.sort(key=lambda each: float(np.fmin(each.submitted, each.last)))
+        named[job] = several[0]
+        count = 1
+        for each in several[1:]:
+            count = next_count(job, count, jobs)
+            named[renamed(job, count)] = each
+            new.append(renamed(job, count))
+    return named, new
 
 
 def _date(text: str, zone: ZoneInfo) -> float | None:
@@ -104,13 +175,11 @@ def _rows_of(jobs: Mapping[str, _PbsJob], by: str) -> Rows:
     for name, job in jobs.items():
         size = _SIZES[by](job.fields)
         limit = _seconds(job.fields.get("Resource_List.walltime"))
-        dates = [_number(job.fields.get(key)) for key in ("ctime", "qtime")]
-        submitted = next((each for each in (*dates, job.queued) if not math.isnan(each)), math.nan)
         for state, start, end, used, line in _stretches(job, limit):
             ids.append(name)
             lines.append(line)
             states.append(state)
-            numbers.append((submitted, start, end, used, size, limit))
+            numbers.append((job.submitted, start, end, used, size, limit))
             gpus.append(_gpus(job.fields))
             for text, keys in _TEXTS.items():
                 found = (job.fields.get(key) for key in keys)
@@ -121,9 +190,13 @@ def _rows_of(jobs: Mapping[str, _PbsJob], by: str) -> Rows:
         key: column.copy() for key, column in zip(_NUMBERS, columns, strict=True)
     }
     names = {name: Words.of(column) for name, column in texts.items()}
+    # The server is the machine, under its short or its full name.
+    servers = [job.partition(".")[2].partition(".")[0] for job in ids]
+    marks = {"cluster": Words.of(servers)}
     at = np.array(lines, np.int64)
     counts = {"gpus": np.array(gpus)} if any(count > 0 for count in gpus) else {}
-    return Rows(ids=ids, lines=at, states=Words.of(states), texts=names, numbers=counts, **dated)
+    told: dict[str, Any] = {"texts": names, "numbers": counts, "marks": marks, **dated}
+    return Rows(ids=ids, lines=at, states=Words.of(states), **told)
 
 
 def _stretches(job: _PbsJob, limit: float) -> list[tuple[str, float, float, float, int]]:

@@ -166,6 +166,8 @@ class Choices(msgspec.Struct, frozen=True, kw_only=True):
     by: str = "cores"
     """Unit of the size of a job and of the machine: ``cores``, ``nodes``, ``gpus``, or the cores
     that the ``binding`` resource takes: see :func:`binding_sizes`."""
+    cluster: str = ""
+    """Name of the cluster whose jobs are taken, where a file has jobs of several."""
     partitions: Sequence[str] = ()
     """Names of the partitions (of PBS: queues) whose jobs are taken; empty: of all."""
     qos: Sequence[str] = ()
@@ -179,7 +181,9 @@ class Choices(msgspec.Struct, frozen=True, kw_only=True):
     """Date from which a job waits: ``submit``, or ``eligible``, when dependencies and ``--begin``
     of the job allowed it."""
     time_zone: str | None = None
-    """Zone of dates without UTC offset; UTC by default."""
+    """Zone of dates without UTC offset."""
+    default_zone: str = "UTC"
+    """Their zone where neither ``time_zone`` nor the log tells it."""
     date_format: str | None = None
     """Format of dates (as for ``strftime``), if not ISO 8601 or seconds since 1970."""
 
@@ -201,8 +205,11 @@ class Choices(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def zone_name(self) -> str:
-        """The time zone of dates without UTC offset; UTC if none was chosen."""
-        return self.time_zone or "UTC"
+        """The time zone of dates without UTC offset; InputError if the default is none."""
+        if self.time_zone is None:
+            where = "--time-zone is not given, and the time zone of this machine (TZ)"
+            Calendar(0, self.default_zone).check(where)
+        return self.time_zone or self.default_zone
 
 
 _ACCEPTED = {
@@ -248,12 +255,18 @@ class Rows:
     left_out: list[RepairCount] = field(default_factory=list)
     not_counted: dict[str, Booleans] = field(default_factory=dict)
     """Which rows asked for, or had, resources that are not counted, by their names."""
+    marks: dict[str, Words] = field(default_factory=dict)
+    """What tells jobs of one id apart, beside user, account and dates: ``cluster`` and ``name``."""
+    submissions: Floats = field(default_factory=lambda: np.zeros(0))
+    """Dates of submission, where ``submitted`` are those from which jobs wait."""
     units: str = ""
     """Units of plain numbers, where only the reader's choices tell them."""
     read: int = 0
     """Number of rows that were read, those of no jobs included."""
 
     def __post_init__(self) -> None:
+        if not len(self.submissions):
+            self.submissions = self.submitted
         dates = self.submitted, self.started, self.ended
         latest = np.fmax.reduce(np.concatenate(dates), initial=-np.inf)
         for column in dates:
@@ -261,10 +274,9 @@ class Rows:
             none = np.abs(column) <= NEAR if latest > _RECENT else column == 0
             column[none if latest > _RECENT else none & (self.submitted > 0)] = np.nan
         self.run_times[np.isinf(self.run_times)] = np.nan
-        self.texts = {
-            name: Words(["" if is_none(word) else word for word in column.words], column.which)
-            for name, column in self.texts.items()
-        }
+        for columns in (self.texts, self.marks):
+            for name, (words, which) in columns.items():
+                columns[name] = Words(["" if is_none(word) else word for word in words], which)
         told = self.suspended if len(self.suspended) else np.zeros(len(self.ids))
         self.suspended = np.nan_to_num(told)
 
@@ -280,11 +292,14 @@ class Rows:
         """Mask of the rows with a local date in an hour that a change of the clock repeats or
         skips.
         """
-        lines = [
-            each.lines for each in self.left_out if each.rule in ("hour_twice", "hour_missing")
-        ]
-        found: Booleans = np.isin(self.lines, [line for each in lines for line in each])
+        found: Booleans = np.isin(self.lines, list(self.unclear_lines))
         return found
+
+    @property
+    def unclear_lines(self) -> set[int]:
+        """Lines of the file with such a date."""
+        told = ("hour_twice", "hour_missing")
+        return {line for each in self.left_out if each.rule in told for line in each.lines}
 
     def take(self, kept: Any) -> None:
         """Replace the rows by those at the positions ``kept``, in that order, or where a mask is
@@ -293,11 +308,12 @@ class Rows:
         places = np.arange(len(self.ids))[kept]
         new = np.full(len(self.ids), -1)
         new[places] = np.arange(len(places))  # of a place's copies, the last
-        for name in ("lines", "processors", "suspended", *_MEASURED):
+        for name in ("lines", "processors", "suspended", "submissions", *_MEASURED):
             setattr(self, name, getattr(self, name)[places])
         self.ids = [self.ids[place] for place in places.tolist()]
         self.states = self.states.at(places)
         self.texts = {name: texts.at(places) for name, texts in self.texts.items()}
+        self.marks = {name: texts.at(places) for name, texts in self.marks.items()}
         self.numbers = {name: column[places] for name, column in self.numbers.items()}
         self.not_counted = {name: held[places] for name, held in self.not_counted.items()}
         self.nodes = self.nodes and self.nodes.at(places)
@@ -807,6 +823,9 @@ NAMES = {
 }
 """Fields of a job by what a column says."""
 
+MARKS = ("cluster", "name")
+"""Columns that tell jobs of one id apart, and are no fields of a job."""
+
 _ASKS_NO_REQUEUE = re.compile(r"(?:^|\s)--no-requeue(?=\s|$)")
 _REQUEUE = {
     **dict.fromkeys(("", "1", "yes", "true", "y"), ""),
@@ -878,6 +897,7 @@ def rows_of_table(
         wrong = flags.where(lambda word: word.strip().lower() not in _REQUEUE and not is_none(word))
         table.refuse(wrong, columns["requeue"][0], "0 or 1, yes or no, true or false")
     texts |= rerunnable_of(flags, commands)
+    marks = {says: table.words(columns[says][0]) for says in MARKS if columns.get(says)}
     return Rows(
         ids=table.column(columns["id"][0]).to_list(),
         lines=table.lines,
@@ -890,6 +910,8 @@ def rows_of_table(
         limits=seconds("walltime"),
         suspended=seconds("suspended") if columns.get("suspended") else np.zeros(0),
         texts=texts,
+        marks=marks,
+        submissions=submit.values,
         left_out=_changes_of_clock(table, zone.key, [submit, start, end]),
     )
 

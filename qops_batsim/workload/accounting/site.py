@@ -21,7 +21,7 @@ _AMOUNTS = ("gpus", "memory", "power", "energy")
 
 MAPPED = (
     *("id", "state", "submit", "eligible", "start", "end", "run_time", "suspended", "walltime"),
-    *("user", "group", "queue", "qos", "reservation", "processors", "nodes", "requeue"),
+    *("user", "group", "queue", "qos", "reservation", "processors", "nodes", "requeue", "cluster"),
     *_AMOUNTS,
 )
 """Meanings that a column of any table may have."""
@@ -191,7 +191,6 @@ def csv_rows(content: bytes, source: str, choices: Choices, form: CsvForm) -> Ro
         if says in form.columns and size == factor
     ]
     rows.units = f"the table's units: {', '.join(units)}" if units else ""
-    _number_tasks(rows)
     return rows
 
 
@@ -216,7 +215,7 @@ def _amounts(table: TextTable, name: str, suffixes: Mapping[str, float] = {}) ->
     return table.numbers(name, read, "a number from 0 up to 2^63")
 
 
-def _number_tasks(rows: Rows) -> None:
+def number_tasks(rows: Rows) -> None:
     """Number rows of one job id that ran at the same time, as tasks of a job array (``7_1``)."""
     several: dict[str, list[int]] = {}
     for place, job in enumerate(rows.ids):

@@ -31,6 +31,7 @@ from qops_batsim.workload.accounting.rows import (
 )
 from qops_batsim.workload.log_formats import delimiter_of
 from qops_batsim.workload.log_records import RepairCount
+from qops_batsim.workload.other_json import kind_of, refuse_kind, refuse_other_json
 
 SACCT = "Slurm accounting (sacct --parsable2)"
 
@@ -55,6 +56,8 @@ _SACCT: dict[str, tuple[str, ...]] = {
     "qos": ("QOS",),
     "reservation": ("Reservation",),
     "suspended": ("Suspended",),
+    "cluster": ("Cluster",),
+    "name": ("JobName",),
     "requeue": ("Requeue",),
     "submit_line": ("SubmitLine",),
 }
@@ -339,7 +342,13 @@ def json_rows(content: bytes, source: str, choices: Choices) -> Rows:
     """Read ``sacct --json`` into rows; line numbers are positions in the list, from 1. O(bytes)."""
     import polars as pl
 
-    jobs = decoded(content, _outputs, source, f"the output of `sacct --json` ({_WHAT})").jobs
+    expected = "the output of `sacct --json`"
+    try:
+        jobs = decoded(content, _outputs, source, f"{expected} ({_WHAT})").jobs
+    except InputError:
+        refuse_other_json(content, source, expected, ("sacct",))
+        raise
+    refuse_kind(kind_of({"jobs": jobs}), source, expected, ("sacct",))
     words = state_reader(choices.state_names)
     cells: list[list[str]] = []
     steps: list[int] = []
@@ -366,7 +375,7 @@ _TIMES = {
 }
 _TOLD = (
     *("JobID", "State", *_TIMES, "TimelimitRaw", "AllocTRES", "ReqTRES", "User", "Account"),
-    *("Partition", "QOS", "Reservation", "Requeue", "SubmitLine"),
+    *("Partition", "QOS", "Reservation", "Cluster", "JobName", "Requeue", "SubmitLine"),
 )
 """Columns of sacct that its JSON tells, the second to the seventh from ``time``."""
 
@@ -387,6 +396,7 @@ def _cells_of(job: Mapping[str, Any], words: Callable[[str], str]) -> list[str]:
     names = (
         *(job.get("user") or of.get("user"), job.get("account") or of.get("account")),
         *(job.get("partition"), job.get("qos"), _object(job.get("reservation")).get("name")),
+        *(job.get("cluster"), job.get("name")),
     )
     return [
         *(job_id, state, *(f"{each:.15g}" if 0 < each < math.inf else "" for each in times)),

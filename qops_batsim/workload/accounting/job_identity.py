@@ -1,0 +1,323 @@
+"""Which rows of accounting are of one job: an id alone does not say so.
+
+Ids come again: when their counter wraps, after an installation from scratch, on another cluster, in
+files that were put together. A job is known by its cluster, its id and its submission. Rows of one
+id are of one job, which ran again, waited or was resized, if
+
+1. they name the same user, where both name one;
+2. and they name the same date of submission, or the later one is submitted when a job can be
+   submitted again: after the run before it, within :data:`AGAIN_WITHIN` of its end. A run that was
+   interrupted may end a moment later than that;
+3. and, after a run that ended for good, they name the same account and the same job name.
+
+A Slurm that requeues a job keeps its id, user and name, and writes a new date of submission: that
+of the requeue.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Collection, Container, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from qops_batsim.errors import InputError, did_you_mean, printable, shown
+from qops_batsim.tables import Words
+
+if TYPE_CHECKING:
+    from qops_batsim.workload.accounting.rows import Rows
+
+AGAIN_WITHIN = 86400.0
+"""Longest time from the end of a run until its job is submitted again (seconds): Slurm forgets an
+ended job after minutes, and nobody requeues it then."""
+
+UNKNOWN_LIMIT = 30 * 86400.0
+"""How long a job of unknown end may have waited, and run, at most (seconds)."""
+
+_CLOCKS = 60.0
+"""By how much dates of one moment may differ (seconds)."""
+
+_HOUR_TWICE = 2 * 3600.0
+"""The same where a change of the clock leaves an hour open."""
+
+_INTERRUPTED = frozenset({"NODE_FAIL", "PREEMPTED", "REQUEUED", "BOOT_FAIL", "RESIZING", "REVOKED"})
+"""States of runs after which a job runs again, or ran elsewhere."""
+
+_OPEN = frozenset({"RUNNING", "PENDING", "SUSPENDED"})
+"""States of rows that tell no end."""
+
+_NUMBER = re.compile(r"[0-9]+(?=$|[_+.\[])")
+"""The number of a job in the id of a task or part (``123_4``, ``123+1``, ``123[4].server``)."""
+
+_LISTED = 3
+"""Most ids that a message names."""
+
+
+def renamed(job: str, count: int) -> str:
+    """Return an id for the ``count``-th job that has the id ``job``.
+
+    >>> renamed("9001", 2), renamed("9001_4", 2), renamed("9001[4].server", 3)
+    ('9001j2', '9001j2_4', '9001j3[4].server')
+    """
+    number = _NUMBER.match(job)
+    end = number.end() if number else len(job)
+    return f"{job[:end]}j{count}{job[end:]}"
+
+
+def number_of(job: str) -> str:
+    """Return the number that tasks of an array, or parts of a heterogeneous job, have in common."""
+    number = _NUMBER.match(job)
+    return number[0] if number else job
+
+
+def take_cluster(rows: Rows, chosen: str, source: str) -> None:
+    """Leave out, and count, the jobs of clusters other than the ``chosen`` one; without a choice,
+    raise an InputError if there are several.
+
+    Jobs that another cluster of a federation ran (REVOKED) are of no cluster here.
+    """
+    column = rows.marks.get("cluster")
+    if column is None or not any(column.words):
+        if chosen:
+            raise InputError(
+                f"{source}: names no cluster, and --cluster is {shown(chosen)}; leave it out"
+            )
+        return
+    ran = rows.states.where(lambda state: state != "REVOKED")
+    counts = np.bincount(column.which[ran], minlength=len(column.words)).tolist()
+    jobs: dict[str, int] = {}
+    for word, count in zip(column.words, counts, strict=True):
+        if word and count:
+            jobs[word] = jobs.get(word, 0) + count
+    told = ", ".join(f"{printable(name)}: {jobs[name]:,}" for name in sorted(jobs))
+    if chosen and chosen not in jobs:
+        hint = did_you_mean(chosen, jobs)
+        raise InputError(f"{source}: no job is of cluster {shown(chosen)}; choose another{hint}")
+    if not chosen and len(jobs) > 1:
+        raise InputError(
+            f"{source}: has jobs of {len(jobs)} clusters ({told}), which are machines of their "
+            f"own; a file of one is expected (of several, `workload import --cluster {min(jobs)}` "
+            "takes one)"
+        )
+    if chosen:
+        other = column.where(lambda word: word not in ("", chosen))
+        rows.leave_out("other_cluster", "of another cluster", other)
+        rows.take(~other)
+
+
+def open_jobs(rows: Rows) -> dict[str, float]:
+    """Return when the jobs that wait or run were submitted (seconds since 1970), by the number of
+    the job or array.
+    """
+    is_open = rows.states.where(_OPEN.__contains__)
+    places = np.flatnonzero(is_open & ~np.isnan(rows.submissions)).tolist()
+    return {number_of(rows.ids[place]): float(rows.submissions[place]) for place in places}
+
+
+@dataclass
+class _Row:
+    """What a row says about whose job it is; dates in seconds since 1970, NaN if unknown."""
+
+    place: int
+    user: str
+    account: str
+    name: str
+    state: str
+    submitted: float
+    started: float
+    ended: float
+    limit: float
+    slack: float
+
+    @property
+    def over(self) -> float:
+        """Date at which its run is over at the latest."""
+        if not math.isnan(self.ended):
+            return self.ended
+        limit = self.limit if math.isfinite(self.limit) else UNKNOWN_LIMIT
+        waited = UNKNOWN_LIMIT if math.isnan(self.started) else 0.0
+        begin = self.submitted if math.isnan(self.started) else self.started
+        return begin + waited + limit
+
+
+@dataclass
+class _Job:
+    """The rows found so far to be of one job."""
+
+    key: str
+    last: _Row
+    user: str
+    dates: set[float]
+    rows: list[_Row] = field(default_factory=list)
+
+    def add(self, row: _Row) -> None:
+        self.rows.append(row)
+        self.dates.add(row.submitted)
+        self.user = self.user or row.user
+        if row.over >= self.last.over or self.last.state in _OPEN:
+            self.last = row
+
+    def has(self, row: _Row) -> bool:
+        """Return whether a row, submitted no earlier than all of these, may be of this job."""
+        if _differ(self.user, row.user):
+            return False
+        last, slack = self.last, max(self.last.slack, row.slack)
+        if row.submitted in self.dates or math.isnan(row.submitted):
+            return bool(self.user and row.user) or not _differ(last.account, row.account)
+        if not row.submitted <= last.over + AGAIN_WITHIN:
+            return False
+        if row.state == "REVOKED" or last.state == "REVOKED":
+            return True
+        if not (self.user and row.user) and _differ(last.account, row.account):
+            return False
+        if last.state in _INTERRUPTED | _OPEN:
+            began = row.submitted >= last.started - slack or math.isnan(last.started)
+            return began and not row.started < last.ended - slack
+        same = not (_differ(last.account, row.account) or _differ(last.name, row.name))
+        return same and not row.submitted < last.ended - slack
+
+
+def _differ(one: str, other: str) -> bool:
+    """Return whether two names are known, and are not the same."""
+    return bool(one and other and one != other)
+
+
+def tell_apart(rows: Rows) -> None:
+    """Give jobs whose id an earlier job had ids of their own, and report them.
+
+    Tasks of an array and parts of a heterogeneous job are told apart as a whole. O(rows).
+    """
+    keys = [
+        job if place not in rows.tasks else job.partition("[")[0]
+        for place, job in enumerate(rows.ids)
+    ]
+    places = _shared(keys, rows)
+    if not places:
+        return
+    unclear = rows.unclear_lines
+    taken = {number_of(job) for job in rows.ids}
+    lines: list[int] = []
+    new: list[str] = []
+    for number, several in places.items():
+        jobs = _jobs_of([_row(rows, place, unclear) for place in several], keys)
+        count = 1
+        for job in _together(jobs)[1:]:
+            count = next_count(number, count, taken)
+            new.append(renamed(number, count))
+            for row in (row for part in job for row in part.rows):
+                rows.ids[row.place] = renamed(rows.ids[row.place], count)
+                if row.place in rows.groups:
+                    rows.groups[row.place] = renamed(rows.groups[row.place], count)
+                lines.append(int(rows.lines[row.place]))
+    tell_renamed(rows, new, sorted(lines))
+
+
+def next_count(job: str, count: int, taken: Container[str]) -> int:
+    """Return the least number above ``count`` by which a job can be renamed to what is not
+    ``taken``.
+    """
+    count += 1
+    while renamed(job, count) in taken:
+        count += 1
+    return count
+
+
+def tell_renamed(rows: Rows, new: Sequence[str], lines: Sequence[int]) -> None:
+    """Report that jobs, whose rows are on these lines, have got the ids ``new``."""
+    more = ", ..." if len(new) > _LISTED else ""
+    named = ", ".join(new[:_LISTED]) + more
+    told = f"rows of jobs whose id an earlier job had ({len(new)} in all: {named})"
+    rows.tell("ids_again", told, lines, "renumber")
+
+
+def _shared(keys: Sequence[str], rows: Rows) -> dict[str, list[int]]:
+    """Return the places of all rows of those numbers that may be of several jobs, by number."""
+    seen: set[str] = set()
+    again: set[str] = {number_of(rows.ids[place]) for place in rows.groups}
+    for key in keys:
+        if key in seen:
+            again.add(number_of(key))
+        seen.add(key)
+    found: dict[str, list[int]] = {}
+    for place, key in enumerate(keys) if again else ():
+        number = number_of(key)
+        if number in again:
+            found.setdefault(number, []).append(place)
+    return {number: places for number, places in found.items() if len(places) > 1}
+
+
+def _row(rows: Rows, place: int, unclear: Collection[int]) -> _Row:
+    """Return what a row says about whose job it is; of ``unclear`` lines, dates may be off."""
+
+    def text(column: Words | None) -> str:
+        return "" if column is None else column.words[column.which[place]].strip()
+
+    return _Row(
+        place=place,
+        user=text(rows.texts.get("user")),
+        account=text(rows.texts.get("group")),
+        name=text(rows.marks.get("name")),
+        state=text(rows.states),
+        submitted=float(rows.submissions[place]),
+        started=float(rows.started[place]),
+        ended=float(rows.ended[place]),
+        limit=float(rows.limits[place]),
+        slack=_HOUR_TWICE if int(rows.lines[place]) in unclear else _CLOCKS,
+    )
+
+
+def _jobs_of(found: list[_Row], keys: Sequence[str]) -> list[_Job]:
+    """Return the jobs that rows of one number belong to, by first submission: tasks and parts are
+    jobs of their own here.
+    """
+
+    def order(row: _Row) -> tuple[float, float, int]:
+        submitted, started = (
+            math.inf if math.isnan(each) else each for each in (row.submitted, row.started)
+        )
+        return submitted, started, row.place
+
+    jobs: list[_Job] = []
+    by_key: dict[str, list[_Job]] = {}
+    for row in sorted(found, key=order):
+        known = by_key.setdefault(keys[row.place], [])
+        job = next((job for job in reversed(known) if job.has(row)), None)
+        if job is None:
+            job = _Job(keys[row.place], row, row.user, {row.submitted})
+            known.append(job)
+            jobs.append(job)
+        job.add(row)
+    return jobs
+
+
+def _together(jobs: list[_Job]) -> list[list[_Job]]:
+    """Group tasks and parts, in the order of their first submission, that are of one job: of one
+    user, submitted before the tasks known so far are over.
+    """
+    groups: list[list[_Job]] = []
+    keys: list[set[str]] = []
+    over: list[float] = []
+    for job in jobs:
+        first = job.rows[0]
+        place = next(
+            (
+                at
+                for at in range(len(groups) - 1, -1, -1)
+                if job.key not in keys[at]
+                and not any(_differ(each.user, job.user) for each in groups[at][-1:])
+                and not first.submitted > over[at] + AGAIN_WITHIN
+            ),
+            None,
+        )
+        if place is None:
+            place = len(groups)
+            groups.append([])
+            keys.append(set())
+            over.append(-math.inf)
+        groups[place].append(job)
+        keys[place].add(job.key)
+        over[place] = max(over[place], job.last.over)
+    return groups
