@@ -23,8 +23,8 @@ from qops_batsim.advice.slurm_text import records_of_text
 from qops_batsim.advice.waiting_reasons import ARRAY_LIMIT, TOO_WIDE, Waits, meaning_of
 from qops_batsim.errors import InputError, printable, require, shown
 from qops_batsim.limits import MAX_PROCESSORS, MAX_SECONDS
+from qops_batsim.workload.accounting.cells import slurm_number
 from qops_batsim.workload.accounting.rows import ENDED, elsewhere, task_numbers
-from qops_batsim.workload.accounting.slurm import slurm_number
 from qops_batsim.workload.workload_model import check_processors
 
 MAX_QUEUE_BYTES = 256 << 20
