@@ -268,7 +268,7 @@ def quote(
         from qops_batsim.economics.prices import read_prices
         from qops_batsim.forecast.promise import likely_ends
 
-        basis = _basis(history, asker.state.processors, given, is_live=is_live)
+        basis = _basis(history, asker.state.machine, given, is_live=is_live)
         draws, costs = given["draws"] or DRAWS, read_prices(prices)
         likely = likely_ends(asker.state, basis, answers, draws=draws, user=user, prices=costs)
     if as_json:
@@ -409,7 +409,7 @@ def starts(
     if out is not None:
         check_writable(out)
     state = _source(queue, given, _date(now)).state()
-    basis = _basis(history, state.processors, given, is_live=queue is None)
+    basis = _basis(history, state.machine, given, is_live=queue is None)
     if what_if:
         asks = [each for ask in asks for each in variants(ask, state.processors)]
     if asks:
@@ -709,7 +709,7 @@ def _watch(queue: Path | None, history: str, given: dict[str, Any]) -> Watch:
 
     source, draws = _source(queue, given), given["draws"]
     aliases = Aliases()
-    basis = _basis(history, source.state().processors, given, is_live=queue is None)
+    basis = _basis(history, source.state().machine, given, is_live=queue is None)
 
     def forecast(state: QueueState) -> QueueForecast:
         found = forecast_queue(state, basis, draws=draws or DRAWS)

@@ -14,6 +14,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from qops_batsim.advice.nodes_away import without_away
 from qops_batsim.advice.queue_quote import QueueAsker
 from qops_batsim.advice.queue_reading import MAX_QUEUE_BYTES, read_queue
 from qops_batsim.advice.queue_state import QueueState, date_text
@@ -40,8 +41,8 @@ class QueueSource:
     A queue older than ``max_age`` (seconds), or dated as far ahead of this machine's clock, is
     refused, unless ``now`` gives its date. ``priorities`` of jobs, by id, replace those in the
     queue. With ``nodes``, the machine consists of the nodes of the selected partitions, which
-    no other partition may share. ``scheduler``, ``settings`` and ``may_wait`` are for
-    :meth:`asker` only.
+    no other partition may share; those that Slurm does not use now are taken off. ``scheduler``,
+    ``settings`` and ``may_wait`` are for :meth:`asker` only.
     """
 
     path: Path | None
@@ -87,11 +88,12 @@ class QueueSource:
             node_size=0 if self.nodes is None else self.nodes.largest(self.selection["partition"]),
         )
         self.check_age(state.source, state.now)
-        if self.nodes is not None and self.nodes.away:
-            state.unsure["nodes are down or drained, and counted as if they were there"] = (
-                self.nodes.away
-            )
-        return state
+        if self.nodes is None:
+            return state
+        reserved = not self.selection.get("reservation")
+        away = self.nodes.away(self.selection["partition"], reserved=reserved)
+        state.unsure.update(self.nodes.unsure)
+        return without_away(state, away)
 
     def check_age(self, source: str, date: float) -> None:
         """Raise an InputError if a queue's date (s since 1970) is too old or in the future."""

@@ -55,8 +55,8 @@ def test_the_queue_and_the_nodes_are_asked_of_slurm() -> None:
     slurm = FakeSlurm(json=json.dumps({"meta": {}, "errors": [], "jobs": jobs}))
     source = QueueSource(None, run=slurm)
     found = source.state()
-    assert (found.processors, [each.id for each in found.jobs]) == (8, ["1", "2"])
-    assert found.unsure == {"nodes are down or drained, and counted as if they were there": 1}
+    assert (found.processors, found.away, [each.id for each in found.jobs]) == (4, 4, ["1", "2"])
+    assert found.left_out == {"nodes away (DOWN), with 4 processors": 1}
     assert slurm.asked == [["scontrol", "show", "node"], ["squeue", "-a", "--json"]]
     # For some seconds, an answer counts.
     assert source.state() is found
