@@ -125,9 +125,7 @@ def _of_scontrol(text: str, source: str) -> Iterator[tuple[str, dict[str, str]]]
     A job's name stands before the fields that are read and its command behind them; both are free
     text, which may look like fields.
     """
-    # An empty line parts the jobs, unless each is one line: no line of a text is a job by itself.
-    begin = r"^" if _OWNER.search(text.partition("\n")[0]) else r"(?:\A|^[ \t]*\n)"
-    for number, record in enumerate(re.split(rf"{begin}JobId=", text, flags=re.MULTILINE)[1:], 1):
+    for number, record in enumerate(_jobs(text), 1):
         where = f"{source}: job {number}"
         ids = fields_of(f"JobId={record.partition(' JobName=')[0]}")
         whole = ids["JobId"]
@@ -144,6 +142,26 @@ def _of_scontrol(text: str, source: str) -> Iterator[tuple[str, dict[str, str]]]
             "USER": told.get("USERID", "").partition("(")[0],
         }
         yield where, told
+
+
+def _jobs(text: str) -> list[str]:
+    """Cut the text of scontrol into jobs, each without its ``JobId=``.
+
+    An empty line parts them, or where each is one line (``-o``), its end: a comment may have a line
+    that begins as a job does. What has no owner is the rest of the job before, but not at the end
+    of a text that is cut.
+    """
+    if _OWNER.search(text.partition("\n")[0]) is None:
+        return re.split(r"(?:\A|^[ \t]*\n)JobId=", text, flags=re.MULTILINE)[1:]
+    found: list[str] = []
+    parts = re.split(r"^JobId=", text, flags=re.MULTILINE)[1:]
+    for place, part in enumerate(parts, 1):
+        is_cut = place == len(parts) and not text.endswith("\n")
+        if found and not is_cut and _OWNER.search(part) is None:
+            found[-1] += f"JobId={part}"
+        else:
+            found.append(part)
+    return found
 
 
 def _structure(record: str, job: str, where: str) -> tuple[str, dict[str, str]]:

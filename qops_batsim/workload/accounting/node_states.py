@@ -12,6 +12,9 @@ from typing import NamedTuple
 RESERVED = "RESERVED"
 """State of a node in a reservation that is active."""
 
+MAINTENANCE = "MAINTENANCE"
+"""State of a node in such a reservation that is for maintenance."""
+
 _BASES = {
     "IDLE": ("idle",),
     "ALLOCATED": ("allocated", "alloc"),
@@ -26,7 +29,7 @@ _BASES = {
 _FLAGS = {
     "DRAIN": ("drain", "drained", "draining", "drng"),
     "FAIL": ("fail", "failing", "failg"),
-    "MAINTENANCE": ("maintenance", "maint"),
+    MAINTENANCE: ("maintenance", "maint"),
     "NOT_RESPONDING": ("not_responding", "no_respond"),
     "REBOOT_REQUESTED": ("reboot_requested", "reboot", "boot"),
     "REBOOT_ISSUED": ("reboot_issued",),
@@ -58,7 +61,7 @@ _SIGNS = {
     "#": "POWERING_UP",
     "!": "POWER_DOWN",
     "%": "POWERING_DOWN",
-    "$": "MAINTENANCE",
+    "$": MAINTENANCE,
     "@": "REBOOT_REQUESTED",
     "^": "REBOOT_ISSUED",
     "-": "PLANNED",
@@ -71,7 +74,7 @@ _WITH_JOBS = {"draining", "drng", "failing", "failg", "completing", "comp"}
 
 _AWAY = (
     *("DOWN", "ERROR", "FUTURE", "UNKNOWN"),
-    *("DRAIN", "FAIL", "MAINTENANCE", "INVALID_REG", "REBOOT_ISSUED", RESERVED, "BLOCKED"),
+    *("DRAIN", "FAIL", MAINTENANCE, "INVALID_REG", "REBOOT_ISSUED", RESERVED, "BLOCKED"),
 )
 """States in which Slurm gives a node no further job, or not every job."""
 

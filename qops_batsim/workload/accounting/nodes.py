@@ -17,7 +17,12 @@ import numpy as np
 from qops_batsim.errors import InputError, printable, shown
 from qops_batsim.files import read_text
 from qops_batsim.workload.accounting.cells import is_none, slurm_number
-from qops_batsim.workload.accounting.node_states import RESERVED, SlurmNodeState, read_state
+from qops_batsim.workload.accounting.node_states import (
+    MAINTENANCE,
+    RESERVED,
+    SlurmNodeState,
+    read_state,
+)
 from qops_batsim.workload.accounting.resources import gpus_of
 from qops_batsim.workload.accounting.scontrol_text import checked_date, fields_of, local_date
 
@@ -166,7 +171,7 @@ def nodes_of(text: str, path: str) -> NodeSizes:
             for partition in each.partitions
             for place, node in enumerate(each.nodes(path))
         ]
-    except (KeyError, ValueError, IndexError, TypeError, msgspec.DecodeError):
+    except (KeyError, ValueError, IndexError, TypeError, AttributeError, msgspec.DecodeError):
         raise InputError(f"{path}: is no list of nodes; {_EXPECTED}") from None
     sizes = NodeSizes((partition, node) for partition, node, _, _ in nodes)
     sizes.set_away(
@@ -288,7 +293,7 @@ class _Ends:
         ends = [
             resumed if each in ("DOWN", "DRAIN") else max(reserved, default=None)
             for each in states
-            if each in ("DOWN", "DRAIN", "MAINTENANCE", RESERVED)
+            if each in ("DOWN", "DRAIN", MAINTENANCE, RESERVED)
         ]
         known = [each for each in ends if each is not None]
         return max(known) if known and len(known) == len([*states]) else None
