@@ -198,12 +198,13 @@ class QueueSource:
         """Return a live journal's queue as of now; None if the file is no live journal."""
         if not is_journal(path):
             return None
-        from qops_batsim.live.centre import queue_of
+        from qops_batsim.live.centre import hosts_away, queue_of
 
         with Journal(path) as journal:
             about, entries = journal.begun, journal.entries(only_open=True)
+            away = hosts_away(journal)
             self.check_age(str(path), journal.last_news)
-        return queue_of(about, entries, self.now or time.time())
+        return queue_of(about, entries, self.now or time.time(), away)
 
 
 def live_config(run: Run = run_command) -> SlurmConfig:
