@@ -105,6 +105,7 @@ def test_tables_and_json_of_sinfo_tell_the_same(told: str, why: tuple[str, ...])
     long = "Sat Jun 20 10:00:00 2026\nPARTITION AVAIL NODES STATE CPUS GRES NODELIST REASON\n"
     texts = [
         f"NODELIST|PARTITION|CPUS|GRES|STATE\nn1|cpu*|32|(null)|{told}\n",
+        f"PARTITION|HOSTNAMES|CPUS|STATE\ncpu|n1|32|{told}\n",
         f"{long}cpu* down 1 {told} 32 (null) n1 bad fans, down\n",
     ]
     nodes = {"nodes": ["n1"], "total": 1}
@@ -112,7 +113,7 @@ def test_tables_and_json_of_sinfo_tell_the_same(told: str, why: tuple[str, ...])
     row |= {"cpus": {"minimum": 32, "maximum": 32}, "partition": {"name": "cpu"}}
     texts.append(json.dumps({"sinfo": [row], "errors": []}))
     expected = [why] if why else []
-    assert [[each.why for each in away(text)] for text in texts] == [expected] * 3
+    assert [[each.why for each in away(text)] for text in texts] == [expected] * 4
 
 
 @pytest.mark.parametrize(

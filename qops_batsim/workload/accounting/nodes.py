@@ -309,7 +309,7 @@ def _of_table(text: str) -> Iterator[_Listed]:
     names = [name.strip() for name in header.split(mark)]
     for row in rows:
         cells = dict(zip(names, map(str.strip, row.split(mark)), strict=False))
-        listed = cells.get("NODELIST", "")
+        listed = cells.get("NODELIST") or cells.get("HOSTNAMES", "")
         nodes = node_names(listed)
         count = int(cells.get("NODES", len(nodes) or 1))
         if (nodes and len(nodes) != count) or listed.count("[") != listed.count("]"):
