@@ -124,8 +124,10 @@ class QueueState(msgspec.Struct, frozen=True, kw_only=True):
     def check_width(self, processors: int) -> None:
         """Raise an InputError if a new job has no processors, or more than are left."""
         size = self.processors
-        what = f"what is left of the machine's {self.machine:,}" if self.away else "the machine"
-        accepted = f"a whole number from 1 to {size}, the size of {what}, is accepted"
+        what = "the size of the machine"
+        if self.away:
+            what = f"the machine's {self.machine:,} without the nodes that are away"
+        accepted = f"a whole number from 1 to {size}, {what}, is accepted"
         require(1 <= processors <= size, "processors", processors, accepted)
 
     def not_planned(self) -> dict[str, int]:

@@ -76,7 +76,7 @@ def test_processors_of_a_drained_node_are_not_given_again() -> None:
     assert [wait(found, size) for size in (16, 17, 24)] == [0, 2, 2]
     asker = QueueAsker(found)
     assert (asker.running, asker.free) == (2, 16)
-    with pytest.raises(InputError, match="1 to 24, the size of what is left of the machine's 32"):
+    with pytest.raises(InputError, match="1 to 24, the machine's 32 without the nodes that"):
         wait(found, 25)
 
 

@@ -151,9 +151,7 @@ def test_nodes_that_are_away_are_told_and_taken_off(cli, tmp_path: Path) -> None
     done = cli(*asked, "--draws", "20")
     assert "left out: 1 nodes away (DRAIN+NOT_RESPONDING), with 4 processors" in done.err
     quoted = ("queue", "quote", queue, "5x1h", "--nodes", nodes, "--now", str(NOW))
-    assert "from 1 to 4, the size of what is left of the machine's 8" in " ".join(
-        cli(*quoted).err.split()
-    )
+    assert "from 1 to 4, the machine's 8 without the nodes" in " ".join(cli(*quoted).err.split())
 
 
 def test_states_of_now_do_not_matter_for_the_past(cli, tmp_path: Path) -> None:
