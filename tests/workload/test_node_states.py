@@ -134,6 +134,8 @@ def test_processors_in_use_on_nodes_that_are_away(text: str, busy: int | None) -
 def test_states_that_are_not_told_or_not_known_are_said() -> None:
     untold = nodes_of("PARTITION|CPUS|GRES|NODELIST\ncpu|32|(null)|n[1-3]\n", "nodes")
     assert untold.unsure == {"nodes whose state is not told, counted as if Slurm used them": 3}
+    twice = "PARTITION|CPUS|GRES|NODELIST\na|32|(null)|n[1-3]\nb|32|(null)|n[2-3]\n"
+    assert nodes_of(twice, "nodes").unsure == untold.unsure
     new = nodes_of(record("IDLE+LUKEWARM"), "nodes")
     told = "nodes in a state that is not known (LUKEWARM), counted as there"
     assert (new.away(new), new.unsure) == ([], {told: 1})
@@ -147,6 +149,11 @@ def test_nodes_of_several_partitions_are_away_once() -> None:
     )
     sizes = nodes_of(text, "nodes")
     assert len(sizes.away(["a"])) == len(sizes.away(["a", "b"])) == 3
+    # n2 has an equal part of what is in use on n1 and n2, and is one node.
+    text = "PARTITION|CPUS|GRES|STATE|CPUS(A/I/O/T)|NODELIST\n"
+    text += "a|4|(null)|drng|5/0/3/8|n[1-2]\nb|4|(null)|drng|4/0/0/4|n2\n"
+    two = nodes_of(text, "nodes")
+    assert [(each.node[0], each.busy) for each in two.away(two)] == [("n1", 2), ("n2", 4)]
     # Where jobs of reservations count, their nodes are there.
     assert [each.node[0] for each in sizes.away(["a"], reserved=False)] == ["n2", "n3"]
 
@@ -216,6 +223,9 @@ def test_ends_that_are_not_sure_are_refused(date: str, text: str) -> None:
         '{"nodes": []}',
         '{"nodes": [{"name": "n1", "cpus": 4, "partitions": ["a"], "state": [3]}]}',
         '{"nodes": [[]]}',
+        '{"nodes": [{"name": "n", "cpus": 4, "partitions": [7], "state": ["IDLE"]}]}',
+        '{"nodes": [{"name": "n", "cpus": 4, "alloc_cpus": "x", "partitions": ["a"],'
+        ' "state": ["IDLE", "DRAIN"]}]}',
     ],
 )
 def test_json_that_is_no_list_of_nodes_is_one_error(text: str) -> None:

@@ -78,9 +78,19 @@ class NodeSizes(dict[str, dict[str, int]]):
 
         Nodes that are only ``reserved`` are among them, unless jobs of reservations count.
         """
-        none: Counter[NodeAway] = Counter()
-        found = reduce(or_, (self._away.get(name, none) for name in partitions), none)
-        return [each for each in found.elements() if reserved or each.why != (RESERVED,)]
+        named: dict[Node, NodeAway] = {}
+        unnamed: Counter[NodeAway] = Counter()
+        for partition in partitions:
+            for each, count in self._away.get(partition, {}).items():
+                if not each.node[0]:
+                    unnamed[each] = max(unnamed[each], count)
+                    continue
+                # Rows of partitions differ in the processors that are in use on a node, where
+                # these are told of several nodes together.
+                other = named.get(each.node, each)
+                named[each.node] = max(each, other, key=lambda one: one.busy or 0)
+        found = [*named.values(), *unnamed.elements()]
+        return [each for each in found if reserved or each.why != (RESERVED,)]
 
     def together(self, partitions: Iterable[str]) -> dict[str, int]:
         """Return the cores, nodes and GPUs of these partitions in all; shared nodes count once."""
@@ -179,16 +189,9 @@ def nodes_of(text: str, path: str) -> NodeSizes:
         for partition, node, each, place in nodes
         if each.state is not None and each.state.away
     )
-    for each in listed:
-        if each.state is None:
-            sizes.unsure["nodes whose state is not told, counted as if Slurm used them"] += len(
-                each.names
-            )
-        elif each.state.unknown:
-            words = printable("+".join(each.state.unknown).upper())
-            sizes.unsure[f"nodes in a state that is not known ({words}), counted as there"] += len(
-                each.names
-            )
+    doubts = {(each.doubt, node) for _, node, each, _ in nodes if each.doubt}
+    sizes.unsure.update(doubt for doubt, node in doubts if node[0])
+    sizes.unsure.update(each.doubt for *_, node, each, _ in nodes if each.doubt and not node[0])
     if not sizes:
         raise InputError(f"{path}: names no partition; {_EXPECTED}")
     if len(sizes) > 1 and any(not name for _, (name, *_), _, _ in nodes):
@@ -220,6 +223,16 @@ class _Listed(NamedTuple):
         except InputError as error:
             raise InputError(f"{path}: {error}") from None
         return [(name, self.cores, gpus) for name in self.names]
+
+    @property
+    def doubt(self) -> str:
+        """What is not known of their state, empty if it is known."""
+        if self.state is None:
+            return "nodes whose state is not told, counted as if Slurm used them"
+        if not self.state.unknown:
+            return ""
+        words = printable("+".join(self.state.unknown).upper())
+        return f"nodes in a state that is not known ({words}), counted as there"
 
     def busy_of(self, place: int) -> int | None:
         """Return how many cores of the node at a place are in use: an equal share of them all."""
@@ -344,7 +357,7 @@ def _of_json(text: str, path: str) -> Iterator[_Listed]:
             each["gres"]["total"],
             [each["partition"]["name"]],
             _state_in(each["node"]),
-            each["cpus"].get("allocated"),
+            _whole(each["cpus"].get("allocated")),
         )
     for each in data["nodes"] if "sinfo" not in data else ():
         state, until = _state_in(each), None
@@ -355,11 +368,15 @@ def _of_json(text: str, path: str) -> Iterator[_Listed]:
             node_names(each["name"]),
             int(each["cpus"]),
             each.get("gres") or "",
-            each.get("partitions") or [],
+            _split(",".join(each.get("partitions") or [])),
             state,
-            each.get("alloc_cpus"),
+            _whole(each.get("alloc_cpus")),
             until,
         )
+
+
+def _whole(value: Any) -> int | None:
+    return None if value is None else int(value)
 
 
 def _state_in(record: Mapping[str, Any]) -> SlurmNodeState:
