@@ -72,9 +72,10 @@ _about = manual(
     [The machine and its queue]
     --processors N: Processors of the machine, which squeue does not tell. Default for the Slurm
         that runs here: those of its nodes.
-    --nodes FILE: Nodes of the partitions: output of scontrol show node, or of sinfo with PARTITION,
-        NODELIST, CPUS and GRES. Their cores are the machine, and partitions with nodes of their own
-        are told from those that share them.
+    --nodes FILE: Nodes of the partitions: output of scontrol show node (behind it, perhaps, that of
+        scontrol show reservation), or of sinfo with PARTITION, NODELIST, CPUS, GRES and STATE, or
+        JSON of these. Their cores are the machine, without nodes that Slurm does not use now;
+        partitions with nodes of their own are told from those that share them.
     --now DATE: Date of the queue: seconds since 1970, or an ISO date with its offset from UTC.
         Default: what the queue tells, else when its file was written, or now.
     --max-age DURATION: Refuse a queue that is older than this, or dated as far in the future,
@@ -167,7 +168,6 @@ def _of_users(anonymous: Annotated[bool, _about("--anonymous")] = False) -> None
 def _source(queue: Path | None, given: dict[str, Any], now: float | None = None) -> QueueSource:
     from qops_batsim.experiments.deadline_runs import contestant_of
     from qops_batsim.live.queue_source import QueueSource
-    from qops_batsim.workload.accounting.nodes import read_nodes
 
     chosen = {name: given[name] or () for name in ("partition", "qos", "account", "reservation")}
     nodes, contestant = given["nodes"], contestant_of(given.get("scheduler", "qops"))
@@ -180,7 +180,7 @@ def _source(queue: Path | None, given: dict[str, Any], now: float | None = None)
         now,
         given.get("may_wait", False),
         selection=chosen if some else {},
-        nodes=None if nodes is None else read_nodes(nodes),
+        nodes_file=nodes,
         max_age=duration(given["max_age"], "--max-age", zero=False),
         time_zone=_time_zone(given),
         priorities={} if (config := _slurm_config(given)) is None else config.priorities,
@@ -486,7 +486,7 @@ def _basis(
 
     calibration, scheduler = given["calibration"], given["by_scheduler"]
     corrections = [] if calibration is None else read_corrections(calibration, scheduler)
-    trace = _trace(history, given, state.processors)
+    trace = _trace(history, given, state.machine)
     if trace.calendar is None:
         raise InputError(
             f"{history}: the log does not tell at which date it begins; in the header of an SWF "
@@ -587,7 +587,7 @@ def backtest(
                 "compared with logged starts only; --starts logged is expected"
             )
         expected = ExpectedStarts(slurm_estimates)
-    trace = _trace(history, given, given["processors"], by="binding")
+    trace = _trace(history, given, given["processors"], by="binding", tells_nodes=True)
     past, calendar = past_of(trace), trace.calendar
     if expected is not None:
         if calendar is None:
@@ -648,11 +648,17 @@ def backtest(
 
 
 def _trace(
-    history: str, given: dict[str, Any], processors: int | None, by: str = "cores"
+    history: str,
+    given: dict[str, Any],
+    processors: int | None,
+    by: str = "cores",
+    *,
+    tells_nodes: bool = False,
 ) -> Conversion:
     """Read the machine's history, which must be about one pool (nodes that share their jobs).
 
-    Jobs are counted by cores, as in queues, or else by what binds.
+    Jobs are counted by cores, as in queues, or else by what binds. With ``tells_nodes``, it is told
+    that nodes that are away count.
     """
     from qops_batsim.cli.command_inputs import selection
     from qops_batsim.dates import machine_zone
@@ -661,7 +667,7 @@ def _trace(
 
     names = ("partition", "qos", "account", "reservation", "nodes")
     chosen = [given[name] for name in names]
-    accounting = Choices(by=by, **selection(*chosen)) if any(chosen) else None
+    accounting = Choices(by=by, **selection(*chosen, tell=tells_nodes)) if any(chosen) else None
     traces, _ = read_partitions(
         history,
         processors=processors,

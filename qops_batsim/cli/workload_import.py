@@ -93,7 +93,8 @@ _about = manual(
     --delimiter LETTER: Separator of cells. Default: that of the header.
     [Maintenance]
     --reservations FILE: Write the reservations of this file as maintenance windows, for run
-        --events, to OUT_events.txt: output of scontrol or sacctmgr show reservation.
+        --events, to OUT_events.txt: output of scontrol or sacctmgr show reservation. Without OUT,
+        tell how many become windows, and why others do not.
     --notice TIME: Time between the notice of a window and its begin (6h). Default: when the
         first job is submitted.
     [Report, without OUT]
@@ -117,7 +118,7 @@ _FORMATS_OF = {
 """Formats that an option is for, if not for all logs."""
 
 _OF_REPORT = ("--json", "--strict")
-_OF_WRITING = ("--as", "--reservations", "--notice")
+_OF_WRITING = ("--as", "--notice")
 
 _SWF_REPAIRS = ("no_processors", "duplicate_id", "processors_field")
 """Repairs of faults that only SWF logs have."""
@@ -298,7 +299,7 @@ def _choices(given: Mapping[str, Any]) -> Choices:
     from qops_batsim.workload.accounting.rows import Choices
 
     names = ("partition", "qos", "account", "reservation", "nodes")
-    chosen = selection(**{name: given.get(f"--{name}") for name in names})
+    chosen = selection(*(given.get(f"--{name}") for name in names))
     named = {"by": "--by", "restarts": "--restarts", "submission": "--waits-from"}
     named |= {"time_zone": "--time-zone", "date_format": "--date-format", "cluster": "--cluster"}
     chosen |= {name: given[option] for name, option in named.items() if option in given}
@@ -360,23 +361,27 @@ def _convert(
     )
     odd = [each for each in conversion.repairs if each.jobs]
     read = f"{path.name}: {conversion.records_read} records of {FORMATS[kind]}"
+    found = None if windows is None else _events_of(windows, conversion, choices, ahead)
     if out is None:
         if "--json" in given:
-            print_json({"records": conversion.records_read, "findings": to_builtins(odd)})
+            report = {"records": conversion.records_read, "findings": to_builtins(odd)}
+            counts = {} if found is None else {"reservations": found[1]}
+            print_json(report | counts)
         else:
             _tell(conversion, read, odd, None)
+            if found is not None:
+                say(_windows_text(found[1]))
         return bool(odd)
-    told = ""
     events = out.with_name(f"{out.name.removesuffix('.gz').removesuffix('.json')}_events.txt")
-    if listed is not None and windows is not None:
+    if listed is not None and found is not None:
         refuse_same_file(listed, events, "list of reservations")
-        text, told = _events_of(windows, conversion, choices, ahead)
-        write_text(events, text)
+        write_text(events, found[0])
     losses = _write(conversion.workload, out, release)
     _tell(conversion, read, odd, out)
     for line in losses:
         warn(line)
-    if windows is not None:
+    if found is not None:
+        told = _windows_text(found[1])
         say(f"{events}: {told}; `qops-batsim run SCHEDULER -w {out} --events {events}` has them")
     return bool(odd)
 
@@ -418,8 +423,9 @@ def _write(workload: Workload, out: Path, release: str) -> list[str]:
 
 def _events_of(
     reservations: Sequence[Reservation], conversion: Conversion, choices: Choices, ahead: float
-) -> tuple[str, str]:
-    """Return reservations as lines of maintenance events, and a sentence about these.
+) -> tuple[str, dict[str, Any]]:
+    """Return reservations as lines of maintenance events, and how many there are of these: read,
+    windows, and left out by reason.
 
     Each event comes ``ahead`` seconds before its window begins, but not before the first job.
     """
@@ -434,9 +440,15 @@ def _events_of(
         event |= {"resources": str(HostSet(each.hosts)), "reservation": each.name}
         event |= {"start": plain_number(each.start), "end": plain_number(each.end)}
         lines.append(json.dumps(event) + "\n")
-    without = "".join(f", {number} {reason}" for reason, number in left_out.items())
-    told = f"{len(windows)} maintenance windows of {len(reservations)} reservations"
-    return "".join(lines), f"{told}{' (not' * bool(without)}{without[1:]}{')' * bool(without)}"
+    counts = {"read": len(reservations), "windows": len(windows), "left_out": dict(left_out)}
+    return "".join(lines), counts
+
+
+def _windows_text(counts: Mapping[str, Any]) -> str:
+    """Return in words how many windows reservations became, and why others became none."""
+    told = f"{counts['windows']} maintenance windows of {counts['read']} reservations"
+    without = ", ".join(f"{number} {reason}" for reason, number in counts["left_out"].items())
+    return f"{told} (not {without})" if without else told
 
 
 def _tell(conversion: Conversion, read: str, odd: Sequence[RepairCount], out: Path | None) -> None:

@@ -14,7 +14,7 @@ import numpy as np
 from qops_batsim.advice.queue_state import QueuedJob, QueueState, by_priority, date_text
 from qops_batsim.advice.waiting_reasons import ARRAY_LIMIT, Cause, Waits
 from qops_batsim.dates import Calendar
-from qops_batsim.errors import InputError, require, shown
+from qops_batsim.errors import InputError, shown
 from qops_batsim.experiments.page import Aliases
 from qops_batsim.files import read_bytes
 from qops_batsim.forecast.backtest import (
@@ -168,7 +168,7 @@ def forecast_queue(
         source=state.source,
         now=state.now,
         processors=state.processors,
-        running=len(moment.running),
+        running=len(moment.running) - len(state.closed) + len(state.apart),
         left_out=state.left_out,
         unsure={**state.unsure, **_strangers(state, basis.past)},
         scheduler=basis.scheduler,
@@ -215,7 +215,7 @@ def line_of(state: QueueState) -> tuple[list[QueuedJob], list[QueuedJob]]:
     Of an array, no more tasks can start than may run at once, with those that run.
     """
     room = {job.array: job.at_once for job in state.jobs if job.at_once}
-    for job in state.jobs:
+    for job in [*state.jobs, *state.apart]:
         if job.start is not None and job.array in room:
             room[job.array] -= 1
     line, beyond = [], dict[str, list[QueuedJob]]()
@@ -294,9 +294,7 @@ def starts_of_asked(
     :func:`forecast_asked`.
     """
     for job in asked:
-        most = state.processors
-        accepted = f"a whole number from 1 to {most}, the size of the machine, is accepted"
-        require(1 <= job.processors <= most, "processors", job.processors, accepted)
+        state.check_width(job.processors)
     model = _Model(state, basis, asked)
     running, waiting = model.moment.running, model.moment.waiting
     queue, ours = np.split(waiting, [len(waiting) - len(asked)])
@@ -369,13 +367,18 @@ class _Model:
         self.simulator = Simulator(everything, basis.scheduler, settings)
         self._patience, until = Patience(everything), past.waited_until
         self._patience.learn(np.flatnonzero(until <= now))
+        self._closed = [job.estimate for job in state.closed]
         self._to_date, self._corrections = calendar.unix_start, basis.corrections
         self._seed = basis.seed
 
     def draw(self, draws: int) -> Drawn:
         """Draw ``draws`` random futures of the queue: run times, arrivals and cancellations."""
         rng = np.random.default_rng(self._seed)
-        return self.simulator.draw(self.moment, self.habits, draws, rng, self._patience)
+        drawn = self.simulator.draw(self.moment, self.habits, draws, rng, self._patience)
+        running = len(self.moment.running)
+        # When nodes come back is known.
+        drawn.run_times[:, running - len(self._closed) : running] = self._closed
+        return drawn
 
     def levels(self, starts: np.ndarray) -> tuple[float, ...]:
         """Return the quantiles (s) of a job's start by :data:`LEVELS`, corrected as a back-test has
@@ -541,7 +544,7 @@ def _with_queue(
             f"that was submitted {_hours(ahead)} later; a queue that is later than the history is "
             f"expected{zones if ahead <= _ZONES_APART else ''}"
         )
-    running = [job for job in state.jobs if job.start is not None]
+    running = [job for job in state.jobs if job.start is not None] + state.closed
     queued = [*running, *line_of(state)[0], *(_submitted(job, state.now) for job in asked)]
     longest = float(past.limits.max())
     limits = np.array([max(job.estimate or longest, LEAST_LIMIT) for job in queued])

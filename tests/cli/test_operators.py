@@ -277,8 +277,8 @@ def test_a_deadline_holds_for_all_jobs_that_a_queue_is_asked_about(
     cli: Cli, tmp_path: Path
 ) -> None:
     queue = tmp_path / "queue.json"
-    queue.write_text('{"processors": 8, "now": 0, "jobs": []}')
-    found = cli("queue", "quote", queue, "8x1h", "4x3h", "--now", 0, "--deadline", "2h")
+    queue.write_text('{"processors": 8, "now": 1780000000, "jobs": []}')
+    found = cli("queue", "quote", queue, "8x1h", "4x3h", "--now", 1780000000, "--deadline", "2h")
     lines = [line for line in found.out.splitlines() if " h" in line and "│" in line]
     assert [line.split()[-1] for line in lines] == ["yes", "no"], found.out
 

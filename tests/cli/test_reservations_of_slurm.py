@@ -119,14 +119,32 @@ def test_each_window_of_a_periodic_reservation_is_announced_ahead(cli: Cli, tmp_
     assert (tmp_path / "w_events.txt").read_text() == ""
 
 
+def test_what_makes_no_window_is_counted_in_text_and_json(cli: Cli, tmp_path: Path) -> None:
+    floating = RECORDS.replace("Flags=MAINT,ALL_NODES", "Flags=MAINT,TIME_FLOAT,ALL_NODES")
+    jobs, out, listed = write(tmp_path, floating.replace("Flags=DAILY", "Flags=FLEX,DAILY"))
+    left_out = {
+        "whose jobs may begin before it, end after it and run elsewhere (FLEX)": 1,
+        "whose start moves with the clock and never comes (TIME_FLOAT)": 1,
+        "before or after the jobs": 1,
+    }
+    arguments = ["workload", "import", jobs, "--reservations", listed]
+    found = json.loads(cli(*arguments, "--json").out)
+    assert found["reservations"] == {"read": 4, "windows": 1, "left_out": left_out}
+    told = ", ".join(f"{count} {why}" for why, count in found["reservations"]["left_out"].items())
+    for written in ([], [out]):
+        said = " ".join(cli(*arguments[:3], *written, *arguments[3:]).out.split())
+        assert f"1 maintenance windows of 4 reservations (not {told})" in said
+    assert len((tmp_path / "w_events.txt").read_text().splitlines()) == 1
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
         ("hello\n", "reservations.txt: is no list of reservations; the output of `scontrol show"),
-        (RECORDS.replace("2024-03-29T12", "noon"), "line 6: StartTime is 'noon:00:00'; an ISO"),
+        (RECORDS.replace("2024-03-29T12", "noon"), "line 6: StartTime is 'noon:00:00'; a date"),
         (TABLE.replace("2024-03-01T14", "2023-03-01T14"), "line 5: EndTime is '2023-03-01T14:0"),
         (RECORDS.replace("NodeCnt=8", "NodeCnt=x"), "line 1: NodeCnt is 'x'; a whole number"),
-        (RECORDS.replace("EndTime", "Finish"), "line 1: EndTime is null; an ISO date"),
+        (RECORDS.replace("EndTime", "Finish"), "line 1: EndTime is null; a date with"),
     ],
 )
 def test_bad_reservations(cli: Cli, tmp_path: Path, text: str, message: str) -> None:

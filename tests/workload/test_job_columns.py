@@ -18,6 +18,7 @@ from qops_batsim.jobs import Job
 from qops_batsim.shipped import find_input
 from qops_batsim.workload import Workload, batsim_json, format_workload
 from qops_batsim.workload.batsim_json import parse_workload, read_workload_file
+from qops_batsim.workload.other_json import refuse_other_json
 from qops_batsim.workload.workload_model import JobColumns, JobTable
 
 DELAY = {"type": "delay", "delay": 10}
@@ -61,7 +62,12 @@ def same(one: Workload, other: Workload) -> None:
 
 def plain(text: str) -> Workload:
     """Return a workload of which each job was made by itself, or raise what is wrong with it."""
-    batsim_json._check(text.encode(), "w.json")
+    try:
+        batsim_json._check(text.encode(), "w.json")
+    except InputError:
+        # What is something else is named for what it is.
+        refuse_other_json(text.encode(), "w.json", batsim_json._WHAT, ("batsim",))
+        raise
     data = json.loads(text)
     jobs = [Job.from_fields(fields, where="here") for fields in data["jobs"]]
     told = data.get("qops_batsim", {})

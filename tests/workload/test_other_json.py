@@ -17,7 +17,13 @@ from qops_batsim.workload.other_json import kind_of
 from qops_batsim.workload.traces import read_log, read_partitions, read_trace
 
 FLUX = {"id": 1309646258176, "userid": 1000, "t_submit": 1782000000.1, "ntasks": 32, "ncores": 32}
-SQUEUE = {"job_id": 7, "job_state": ["PENDING"], "cpus": 4, "time_limit": 60, "submit_time": 5}
+SQUEUE = {
+    "job_id": 7,
+    "job_state": ["PENDING"],
+    "cpus": 4,
+    "time_limit": 60,
+    "submit_time": 1_750_000_000,
+}
 SACCT = {
     "job_id": 7,
     "state": {"current": ["COMPLETED"]},
@@ -68,7 +74,9 @@ READERS: dict[str, Callable[[Path], object]] = {
     "a log": read_log,
     "swf": read_swf,
     "a run": read_run,
-    "a queue": lambda path: read_queue(path.read_bytes(), str(path), processors=8, now=10.0),
+    "a queue": lambda path: read_queue(
+        path.read_bytes(), str(path), processors=8, now=1_750_000_010.0
+    ),
 }
 
 
