@@ -37,6 +37,8 @@ class QueuedJob(msgspec.Struct, frozen=True, kw_only=True):
         Array that it is a task of, and how many tasks of that may run at once; 0: any number.
     reason
         Why it waits, as Slurm says it (``JobHeldUser``); empty if not told.
+    components
+        Ids of a heterogeneous job's components (``4711+1``), which start together.
     """
 
     id: str
@@ -54,11 +56,17 @@ class QueuedJob(msgspec.Struct, frozen=True, kw_only=True):
     array: str = ""
     at_once: int = 0
     reason: str = ""
+    components: tuple[str, ...] = ()
 
     @property
     def meaning(self) -> Meaning:
         """Return why the job waits and how a plan has to treat it, by Slurm's reason."""
         return meaning_of(self.reason)
+
+    @property
+    def partitions(self) -> frozenset[str]:
+        """Return the partitions that the job may start in (``gpu,cpu``: both)."""
+        return frozenset(self.partition.split(","))
 
 
 def in_line(job: QueuedJob) -> tuple[float, float, float]:
