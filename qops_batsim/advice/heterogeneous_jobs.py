@@ -7,7 +7,7 @@ Slurm may free those of a shorter limit earlier, and a plan that does not count 
 from __future__ import annotations
 
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
@@ -61,6 +61,7 @@ class Components:
     def __init__(self, source: str) -> None:
         self._source = source
         self._inside: dict[str, Component] = {}
+        self._listed = Counter[str]()
         self._known: defaultdict[str, set[int]] = defaultdict(set)
         self._sizes: dict[str, int] = {}
         self._away: set[str] = set()
@@ -80,6 +81,7 @@ class Components:
             self._away.add(component.whole)
         else:
             self._inside[component.id] = component
+            self._listed[component.whole] += 1
 
     def together(
         self, jobs: Iterable[QueuedJob], blocked: Iterable[QueuedJob]
@@ -87,36 +89,38 @@ class Components:
         """Return the running and waiting jobs, and those that cannot start, with each heterogeneous
         job as one, in the place of its first component.
         """
-        told = [(job, False) for job in jobs] + [(job, True) for job in blocked]
         groups: dict[object, list[tuple[QueuedJob, bool]]] = {}
-        for place, (job, cannot) in enumerate(told):
+        told = [*((job, False) for job in jobs), *((job, True) for job in blocked)]
+        for place, (job, cannot_start) in enumerate(told):
             part = self._inside.get(job.id)
             key = place if part is None else (part.whole, job.start is not None)
-            groups.setdefault(key, []).append((job, cannot))
-        kept: tuple[list[QueuedJob], list[QueuedJob]] = ([], [])
+            groups.setdefault(key, []).append((job, cannot_start))
+
+        can: list[QueuedJob] = []
+        cannot: list[QueuedJob] = []
         for members in groups.values():
-            parts = [job for job, _ in members]
-            first = parts[0]
-            if first.id not in self._inside:
-                kept[members[0][1]].append(first)
-                continue
-            whole = self._inside[first.id].whole
-            job = self._one(whole, parts)
-            lacks = job.start is None and self._lacks(whole)
-            if lacks and meaning_of(job.reason).waits is not Waits.CANNOT_START:
-                job = replace(job, reason=INCOMPLETE)
-            kept[lacks or any(cannot for _, cannot in members)].append(job)
-        return kept
+            job, is_blocked = members[0]
+            if job.id in self._inside:
+                job = self._one([each for each, _ in members])
+                # What keeps one component keeps all.
+                is_blocked = any(each for _, each in members) or job.reason == INCOMPLETE
+            (cannot if is_blocked else can).append(job)
+        return can, cannot
 
     def _lacks(self, whole: str) -> bool:
         return whole in self._away or len(self._known[whole]) < self._sizes[whole]
 
-    def _one(self, whole: str, parts: Sequence[QueuedJob]) -> QueuedJob:
-        """Return the components that run, or those that wait, as one job."""
+    def _one(self, parts: Sequence[QueuedJob]) -> QueuedJob:
+        """Return the components of a job that run, or those that wait, as one job."""
         parts = sorted(parts, key=lambda job: self._inside[job.id].offset)
         ids = tuple(job.id for job in parts)
+        whole = self._inside[ids[0]].whole
         # While some have begun and others not, as in the moment of a start, both are told.
-        is_whole = len(parts) == len(self._known[whole])
+        is_whole = len(parts) == self._listed[whole]
+        reason = _reason_of([job.reason for job in parts])
+        waits = parts[0].start is None
+        if waits and self._lacks(whole) and meaning_of(reason).waits is not Waits.CANNOT_START:
+            reason = INCOMPLETE
         names = [name for job in parts for name in job.partition.split(",")]
         limits = [job.estimate for job in parts]
         ends = [job.end for job in parts]
@@ -133,7 +137,7 @@ class Components:
             deadline=_of(min, [job.deadline for job in parts]),
             priority=min(job.priority for job in parts),
             partition=",".join(dict.fromkeys(names)),
-            reason=_reason_of([job.reason for job in parts]),
+            reason=reason,
         )
 
 

@@ -53,12 +53,15 @@ _TEXTS = {
     "RESERVATION": "resv_name",
     "USER": "user_name",
     "NAME": "name",
+    "HET_JOB_ID_SET": "het_job_id_set",
 }
 _NUMBERS = {
     "CPUS": "cpus",
     "NODES": "node_count",
     "PRIORITY": "priority",
     "AT_ONCE": "array_max_tasks",
+    "HET_JOB_ID": "het_job_id",
+    "HET_JOB_OFFSET": "het_job_offset",
 }
 _DATES = {
     "SUBMIT_TIME": "submit_time",
