@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from known_jobs import ENDED, WRITERS, Written
 
+from qops_batsim.advice.queue_quote import Ask, QueueAsker
 from qops_batsim.advice.queue_reading import read_queue
 from qops_batsim.errors import InputError
 from qops_batsim.files import Stored
@@ -152,6 +153,12 @@ def _queue(written: Written, text: str) -> str:
     found = {
         job.id: (job.processors, job.estimate, job.submission, job.start) for job in state.jobs
     }
+    wanted, lacks = written.further
     # A reason that is not known is told.
-    right = found == written.further or state.unsure
-    return "" if right else f"{found}; {written.further} is right"
+    if state.unsure:
+        return ""
+    if found != wanted:
+        return f"{found}; {wanted} is right"
+    answer = QueueAsker(state).ask(Ask(processors=1, time=60.0))
+    is_refused = "waits for Resources" in answer.reason
+    return "" if is_refused == lacks else f"quote refused: {is_refused}; {lacks} is right"
