@@ -18,7 +18,7 @@ from qops_batsim.advice.plan_asker import (
     deadline_scheduler,
 )
 from qops_batsim.advice.queue_state import QueuedJob, QueueState, date_text, in_line
-from qops_batsim.advice.unexplained_waits import as_told, why_no_date, without_date
+from qops_batsim.advice.unexplained_waits import why_no_date, without_date
 from qops_batsim.core.job import RUNNING, WAITING, Job
 from qops_batsim.core.plan import Plan
 from qops_batsim.errors import InputError, require, shown
@@ -90,7 +90,7 @@ class QueueAsker:
         self._lock = Lock()
         held, self.late, waiting = _held_jobs(state, may_wait=may_wait)
         starts = [job.start for job in held if job.phase == WAITING]
-        self.unexplained = as_told(state, without_date(waiting, starts)[0])
+        self.unexplained = without_date(state, waiting, starts)[0]
         self._scheduler = deadline_scheduler(scheduler, settings or {})
         manager = AskedManager(state.processors, 0.0, self._scheduler.options)
         self._scheduler.begin(manager)

@@ -99,6 +99,8 @@ class QueueState(msgspec.Struct, frozen=True, kw_only=True):
         Count of the others, by why they are no part of this queue.
     unsure
         Count of the jobs about which something had to be assumed.
+    shares_nodes
+        Whether its partitions are known to have the same nodes.
     margin
         By how much longer than their limits jobs that are promised something may take (seconds).
     """
@@ -110,6 +112,7 @@ class QueueState(msgspec.Struct, frozen=True, kw_only=True):
     blocked: list[QueuedJob] = []
     left_out: dict[str, int] = {}
     unsure: dict[str, int] = {}
+    shares_nodes: bool = False
     margin: float = 0.0
 
     def not_planned(self) -> dict[str, int]:

@@ -2,7 +2,7 @@
 
 A job waits for ``Resources``, and the plan starts it at once. What it lacks (GPUs, memory, whole
 nodes, ...) is not in the plan, so neither this job's start is known nor that of any job behind it
-in its partition.
+in its partition, nor in others that have the same nodes.
 """
 
 from __future__ import annotations
@@ -38,45 +38,36 @@ def why_no_date(wait: UnexplainedWait) -> str:
 
 
 def without_date(
-    line: Sequence[QueuedJob], waits: Iterable[float]
-) -> tuple[list[QueuedJob], dict[str, Waits]]:
-    """Return the first jobs of their partitions whose wait a plan does not explain, and why jobs
-    have no date, by id. O(jobs).
+    state: QueueState, line: Sequence[QueuedJob], waits: Iterable[float]
+) -> tuple[list[UnexplainedWait], dict[str, Waits]]:
+    """Return the waits that a plan of a queue does not explain, of each partition the first, and
+    why jobs have no date, by id. O(jobs).
 
     Parameters
     ----------
+    state
+        The queue. Where its partitions are known to have the same nodes, a job is behind all jobs
+        before it, else behind those of its own partitions.
     line
         The waiting jobs in their order.
     waits
         From now to their planned starts (seconds).
-
-    A job of several partitions stands behind those of each.
     """
+    free = state.processors - sum(job.processors for job in state.jobs if job.start is not None)
     closed: set[str] = set()
-    first: list[QueuedJob] = []
+    found: list[UnexplainedWait] = []
     why: dict[str, Waits] = {}
     for job, wait in zip(line, waits, strict=True):
-        is_behind = not closed.isdisjoint(job.partitions)
+        is_behind = bool(closed) if state.shares_nodes else not closed.isdisjoint(job.partitions)
         if wait < AT_ONCE and is_for_resources(job.reason):
             why[job.id] = Waits.THOUGH_IT_FITS
-            first += [] if is_behind else [job]
+            first = UnexplainedWait(
+                job=job.id, partition=job.partition, processors=job.processors, free=free
+            )
+            found += [] if is_behind else [first]
         elif is_behind:
             why[job.id] = Waits.BEHIND
         else:
             continue
         closed |= job.partitions
-    return first, why
-
-
-def as_told(state: QueueState, jobs: Iterable[QueuedJob]) -> list[UnexplainedWait]:
-    """Return what is told of jobs of a queue whose waits its plan does not explain."""
-    used = sum(job.processors for job in state.jobs if job.start is not None)
-    return [
-        UnexplainedWait(
-            job=job.id,
-            partition=job.partition,
-            processors=job.processors,
-            free=state.processors - used,
-        )
-        for job in jobs
-    ]
+    return found, why

@@ -16,7 +16,7 @@ import numpy as np
 
 from qops_batsim.advice.heterogeneous_jobs import listed
 from qops_batsim.advice.queue_state import QueuedJob, QueueState, by_priority, date_text
-from qops_batsim.advice.unexplained_waits import UnexplainedWait, as_told, without_date
+from qops_batsim.advice.unexplained_waits import UnexplainedWait, without_date
 from qops_batsim.advice.waiting_reasons import ARRAY_LIMIT, Cause, Waits
 from qops_batsim.dates import Calendar
 from qops_batsim.errors import InputError, require, shown
@@ -125,7 +125,7 @@ def plan_queue(
     """
     moment, starts = _planned(state, scheduler, settings)
     waiting, blocked = line_of(state)
-    unexplained, no_date = without_date(waiting, starts - state.now)
+    unexplained, no_date = without_date(state, waiting, starts - state.now)
     jobs = [
         _planned_start(job, start, no_date.get(job.id), is_first=not place)
         for place, (job, start) in enumerate(zip(waiting, starts.tolist(), strict=True))
@@ -140,7 +140,7 @@ def plan_queue(
         running=len(moment.running),
         left_out=state.left_out,
         unsure=state.unsure,
-        unexplained=as_told(state, unexplained),
+        unexplained=unexplained,
         scheduler=scheduler,
         jobs=[*jobs, *cannot],
     )
@@ -157,7 +157,7 @@ def plan_asked(
     """
     check_asked(state, asked)
     starts = _planned(state, scheduler, settings)[1]
-    unexplained = without_date(line_of(state)[0], starts - state.now)[0]
+    unexplained = without_date(state, line_of(state)[0], starts - state.now)[0]
     jobs = []
     for job in asked:
         new = submitted(job, state.now, asked_name(job))
@@ -166,9 +166,7 @@ def plan_asked(
             continue
         start = float(_planned(state, scheduler, settings, [job])[1][-1])
         jobs.append(_planned_start(new, start, None, is_first=not len(starts)))
-    return AskedStarts(
-        is_forecast=False, now=state.now, unexplained=as_told(state, unexplained), jobs=jobs
-    )
+    return AskedStarts(is_forecast=False, now=state.now, unexplained=unexplained, jobs=jobs)
 
 
 def _planned(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import msgspec
 import pytest
 
 from qops_batsim.advice.queue_quote import Ask, QueueAnswer, QueueAsker
@@ -146,6 +147,17 @@ def test_other_partitions_have_dates() -> None:
     assert planned(state) == {"2": Waits.THOUGH_IT_FITS, "3": 0, "4": Waits.BEHIND}
 
 
+def test_partitions_that_are_known_to_share_their_nodes_are_one() -> None:
+    jobs = runs(1, 4), job(2, 2, "Resources"), job(3, 1, partition="cpu")
+    text = json.dumps({"meta": {}, "last_update": NOW, "jobs": jobs}).encode()
+    state = read_queue(text, "queue.json", processors=8, node_size=4)
+    assert planned(state) == {"2": Waits.THOUGH_IT_FITS, "3": Waits.BEHIND}
+
+
+def machine() -> QueueState:
+    return QueueState(source="queue", processors=8, now=NOW, jobs=[])
+
+
 def waiting(name: str, partition: str, reason: str = "Priority") -> QueuedJob:
     return QueuedJob(id=name, processors=1, partition=partition, reason=reason)
 
@@ -158,9 +170,14 @@ def test_a_job_of_several_partitions_is_behind_those_of_each() -> None:
         waiting("4", "test"),
         waiting("5", "big"),
     ]
-    first, why = without_date(line, [0.0] * 5)
-    assert [each.id for each in first] == ["2"]
+    first, why = without_date(machine(), line, [0.0] * 5)
+    assert [each.job for each in first] == ["2"]
     assert why == {"2": Waits.THOUGH_IT_FITS, "3": Waits.BEHIND, "4": Waits.BEHIND}
+    # Where all have the same nodes, one is behind all.
+    shared = msgspec.structs.replace(machine(), shares_nodes=True)
+    first, why = without_date(shared, line, [0.0] * 5)
+    assert [each.job for each in first] == ["2"]
+    assert set(why) == {"2", "3", "4", "5"}
 
 
 def test_each_partition_has_its_own_head() -> None:
@@ -170,8 +187,8 @@ def test_each_partition_has_its_own_head() -> None:
         waiting("3", "gpu", "Resources"),
         waiting("4", "cpu", "Resources"),
     ]
-    first, why = without_date(line, [0.0, 600.0, 0.0, 0.0])
-    assert [each.id for each in first] == ["1", "4"]
+    first, why = without_date(machine(), line, [0.0, 600.0, 0.0, 0.0])
+    assert [each.job for each in first] == ["1", "4"]
     assert set(why) == {"1", "3", "4"}
 
 
