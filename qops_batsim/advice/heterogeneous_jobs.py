@@ -1,7 +1,8 @@
 """Heterogeneous jobs in a queue: their components start together, so each job is one.
 
-A job takes the processors of all its components for the longest of their limits, as in accounting:
-Slurm may free those of a shorter limit earlier, and a plan that does not count on it is kept.
+A job takes the processors of all its components for the longest of their limits, as in accounting.
+Slurm (22.05) may free some earlier, on which no plan counts: it ends a component at a shorter limit
+of its own, and all when the first of them ends.
 """
 
 from __future__ import annotations
