@@ -86,6 +86,7 @@ _about = manual(
     [When jobs start]
     HISTORY: Accounting of Slurm or PBS, or a log (SWF), of the same machine.
     --history LOG: The machine's history, to learn from: accounting of Slurm or PBS, or a log (SWF).
+        Default: nothing is forecast, and starts are those of the plan by time limits.
     --time-zone NAME: Zone of the history's dates (Europe/Berlin), if it does not tell it. Default
         for accounting: UTC.
     --by-scheduler NAME: The scheduler that decides on the machine, with options as

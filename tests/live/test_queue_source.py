@@ -89,6 +89,16 @@ def test_weights_and_priorities_are_asked_of_slurm(tmp_path: Path) -> None:
     assert [each.priority for each in source.state().jobs] == [1, 31]
 
 
+def test_the_first_component_does_not_tell_the_priority_of_all(tmp_path: Path) -> None:
+    parts = [
+        job(5 + offset, "PENDING", priority=9 - offset, het_job_id=5, het_job_offset=offset)
+        for offset in (0, 1)
+    ]
+    (tmp_path / "squeue.json").write_text(json.dumps({"meta": {}, "jobs": parts}))
+    source = QueueSource(tmp_path / "squeue.json", machine=8, priorities={"5": 31})
+    assert [(each.id, each.priority) for each in source.state().jobs] == [("5", 8)]
+
+
 def test_without_json_text_is_asked_for() -> None:
     head = "JOBID|STATE|CPUS|TIME_LIMIT|START_TIME\n"
     slurm = FakeSlurm(text=f"{head}5|PENDING|4|1:00:00|N/A\n")
