@@ -88,9 +88,9 @@ class QueueAsker:
     ) -> None:
         self.state = state
         self._lock = Lock()
-        held, self.late, waiting = _held_jobs(state, may_wait=may_wait)
-        starts = [job.start for job in held if job.phase == WAITING]
-        self.unexplained = without_date(state, waiting, starts)[0]
+        held, self.late = _held_jobs(state, may_wait=may_wait)
+        planned = {job.id: job.start for job in held if job.phase == WAITING}
+        self.unexplained = without_date(state, planned)[0]
         self._scheduler = deadline_scheduler(scheduler, settings or {})
         manager = AskedManager(state.processors, 0.0, self._scheduler.options)
         self._scheduler.begin(manager)
@@ -177,11 +177,9 @@ def parse_job(text: str) -> tuple[int, float]:
     return int(count), run_time
 
 
-def _held_jobs(
-    state: QueueState, *, may_wait: bool
-) -> tuple[list[Job], list[str], list[QueuedJob]]:
-    """Return the running and waiting jobs of a queue with planned starts (now is 0 s), the ids of
-    the waiting jobs that would end after their promise, and the waiting jobs in their order.
+def _held_jobs(state: QueueState, *, may_wait: bool) -> tuple[list[Job], list[str]]:
+    """Return the running and waiting jobs of a queue with planned starts (now is 0 s), and the ids
+    of the waiting jobs that would end after their promise.
     """
     running = [_running(job, state.now) for job in state.jobs if job.start is not None]
     waiting = [job for job in state.jobs if job.start is None]
@@ -206,7 +204,7 @@ def _held_jobs(
         kept = _job(job, state.now, deadline, fixed)
         kept.phase, kept.start, kept.target = WAITING, start, target
         held.append(kept)
-    return held, late, waiting
+    return held, late
 
 
 def _lanes(jobs: Sequence[QueuedJob], running: Sequence[Job]) -> dict[str, list[float]]:

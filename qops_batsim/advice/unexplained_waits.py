@@ -7,11 +7,13 @@ in its partition, nor in others that have the same nodes.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import math
+from collections import Counter
+from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from qops_batsim.advice.queue_state import QueuedJob, QueueState
+from qops_batsim.advice.queue_state import QueuedJob, QueueState, by_priority
 from qops_batsim.advice.waiting_reasons import Waits, is_for_resources
 
 AT_ONCE = 0.5
@@ -38,28 +40,29 @@ def why_no_date(wait: UnexplainedWait) -> str:
 
 
 def without_date(
-    state: QueueState, line: Sequence[QueuedJob], waits: Iterable[float]
+    state: QueueState, plan: Mapping[str, float]
 ) -> tuple[list[UnexplainedWait], dict[str, Waits]]:
     """Return the waits that a plan of a queue does not explain, of each partition the first, and
-    why jobs have no date, by id. O(jobs).
+    why jobs have no date, by id. O(jobs x log jobs).
 
     Parameters
     ----------
     state
-        The queue. Where its partitions are known to have the same nodes, a job is behind all jobs
-        before it, else behind those of its own partitions.
-    line
-        The waiting jobs in their order.
-    waits
-        From now to their planned starts (seconds).
+        The queue. Where its partitions are known to have the same nodes, a job is behind all of
+        higher priority, else behind those of its own partitions.
+    plan
+        From now to the planned starts (seconds), by id; jobs that are not in it are passed over. In
+        what goes first plans differ: a job also counts as started at once if EASY would.
     """
     free = state.processors - sum(job.processors for job in state.jobs if job.start is not None)
+    by_easy = started_by_easy(state)
     closed: set[str] = set()
     found: list[UnexplainedWait] = []
     why: dict[str, Waits] = {}
-    for job, wait in zip(line, waits, strict=True):
+    for job in sorted((job for job in state.jobs if job.id in plan), key=by_priority):
         is_behind = bool(closed) if state.shares_nodes else not closed.isdisjoint(job.partitions)
-        if wait < AT_ONCE and is_for_resources(job.reason):
+        fits = plan[job.id] < AT_ONCE or job.id in by_easy
+        if fits and is_for_resources(job.reason):
             why[job.id] = Waits.THOUGH_IT_FITS
             first = UnexplainedWait(
                 job=job.id, partition=job.partition, processors=job.processors, free=free
@@ -71,3 +74,53 @@ def without_date(
             continue
         closed |= job.partitions
     return found, why
+
+
+def started_by_easy(state: QueueState) -> set[str]:
+    """Return the ids of the waiting jobs that EASY (Lifka 1995) would start now, by priority.
+
+    Jobs start in their order until one does not fit. Later ones start if they fit and do not delay
+    that one: they end, by their limits, before it could start, or leave it enough processors.
+    """
+    running = [job for job in state.jobs if job.start is not None]
+    ends = [(_left(job, state.now), job.processors) for job in running]
+    free = state.processors - sum(job.processors for job in running)
+    tasks = Counter(job.array for job in running)
+    shadow = spare = math.inf
+    started: set[str] = set()
+    for job in sorted((job for job in state.jobs if job.start is None), key=by_priority):
+        if job.at_once and tasks[job.array] >= job.at_once:
+            continue
+        limit = math.inf if job.estimate is None else job.estimate
+        if job.processors > free:
+            if shadow == spare == math.inf:
+                shadow, spare = _reservation(job.processors, free, ends)
+            continue
+        if limit > shadow:
+            if job.processors > spare:
+                continue
+            spare -= job.processors
+        free -= job.processors
+        tasks[job.array] += 1
+        ends.append((limit, job.processors))
+        started.add(job.id)
+    return started
+
+
+def _left(job: QueuedJob, now: float) -> float:
+    """Return for how long a running job holds its processors at most (seconds)."""
+    if job.end is not None:
+        return max(job.end - now, 0.0)
+    assert job.start is not None
+    return math.inf if job.estimate is None else max(job.start + job.estimate - now, 0.0)
+
+
+def _reservation(
+    processors: int, free: int, ends: Sequence[tuple[float, int]]
+) -> tuple[float, float]:
+    """Return when so many processors are free, and how many more are free then."""
+    for end, width in sorted(ends):
+        free += width
+        if free >= processors:
+            return end, free - processors
+    return math.inf, math.inf

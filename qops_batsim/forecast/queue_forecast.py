@@ -11,7 +11,7 @@ import msgspec
 import numpy as np
 
 from qops_batsim.advice.queue_state import QueuedJob, QueueState
-from qops_batsim.advice.unexplained_waits import UnexplainedWait, without_date
+from qops_batsim.advice.unexplained_waits import UnexplainedWait
 from qops_batsim.advice.waiting_reasons import Waits
 from qops_batsim.dates import Calendar
 from qops_batsim.errors import InputError, shown
@@ -36,6 +36,7 @@ from qops_batsim.forecast.queue_plan import (
     asked_name,
     check_asked,
     line_of,
+    not_explained,
     simulation_of,
     submitted,
 )
@@ -137,7 +138,7 @@ def forecast_queue(
     drawn = model.draw(draws)
     starts, plan = simulator.starts_by_draw(moment, drawn, on_progress), simulator.planned(moment)
     waiting, blocked = line_of(state)
-    unexplained, no_date = without_date(state, waiting, plan - moment.now)
+    unexplained, no_date = not_explained(state, plan - moment.now)
     told = [
         _without_date(job, no_date[job.id])
         if job.id in no_date
@@ -238,7 +239,7 @@ def starts_of_asked(
     now = model.moment.now
     plan_of_queue = model.simulator.planned(Moment(now, running, queue))
     none = np.empty(0)
-    if unexplained := without_date(state, line_of(state)[0], plan_of_queue - now)[0]:
+    if unexplained := not_explained(state, plan_of_queue - now)[0]:
         for job in asked:
             undated = _without_date(submitted(job, state.now, asked_name(job)), Waits.BEHIND)
             yield SimulatedStart(none, none, (), undated, unexplained)

@@ -125,7 +125,7 @@ def plan_queue(
     """
     moment, starts = _planned(state, scheduler, settings)
     waiting, blocked = line_of(state)
-    unexplained, no_date = without_date(state, waiting, starts - state.now)
+    unexplained, no_date = not_explained(state, starts - state.now)
     jobs = [
         _planned_start(job, start, no_date.get(job.id), is_first=not place)
         for place, (job, start) in enumerate(zip(waiting, starts.tolist(), strict=True))
@@ -157,7 +157,7 @@ def plan_asked(
     """
     check_asked(state, asked)
     starts = _planned(state, scheduler, settings)[1]
-    unexplained = without_date(state, line_of(state)[0], starts - state.now)[0]
+    unexplained = not_explained(state, starts - state.now)[0]
     jobs = []
     for job in asked:
         new = submitted(job, state.now, asked_name(job))
@@ -256,6 +256,17 @@ def about_job(job: QueuedJob, *, is_first: bool | None = None) -> dict[str, Any]
         "waits_for": job.meaning.cause if is_told else own,
         "reason": job.reason,
     }
+
+
+def not_explained(
+    state: QueueState, waits: np.ndarray
+) -> tuple[list[UnexplainedWait], dict[str, Waits]]:
+    """Return the waits of a queue that its plan does not explain, and why jobs have no date, by id.
+
+    ``waits`` are from now to the planned starts of the jobs in line (seconds).
+    """
+    planned = dict(zip([job.id for job in line_of(state)[0]], waits.tolist(), strict=True))
+    return without_date(state, planned)
 
 
 def line_of(state: QueueState) -> tuple[list[QueuedJob], list[QueuedJob]]:

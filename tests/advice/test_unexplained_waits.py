@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 from typing import Any
 
 import msgspec
@@ -11,7 +12,7 @@ import pytest
 from qops_batsim.advice.queue_quote import Ask, QueueAnswer, QueueAsker
 from qops_batsim.advice.queue_reading import read_queue
 from qops_batsim.advice.queue_state import QueuedJob, QueueState
-from qops_batsim.advice.unexplained_waits import without_date
+from qops_batsim.advice.unexplained_waits import started_by_easy, without_date
 from qops_batsim.advice.waiting_reasons import Waits
 from qops_batsim.forecast.queue_plan import plan_queue
 
@@ -117,6 +118,50 @@ def test_a_wider_machine_than_told_explains_nothing_and_a_smaller_one_does() -> 
     assert planned(queue(*jobs, size=7)) == {"2": 1800}
 
 
+def test_a_head_that_slurm_expects_to_start_later_is_the_head() -> None:
+    """Quotes plan first what Slurm expects first: 3 would take what is free before 2 can."""
+    state = queue(
+        runs(1, 4),
+        job(2, 4, "Resources", start_time=NOW + 86_400),
+        job(3, 4, start_time=NOW + 1800),
+    )
+    assert planned(state) == {"2": Waits.THOUGH_IT_FITS, "3": Waits.BEHIND}
+    assert "job 2 " in answer(state).reason
+
+
+def test_what_only_backfilling_would_start_counts() -> None:
+    """If each job has a reservation, 4 waits for the end of 3; EASY starts it now, beside 2.
+
+    2 |44|44|44|44|
+    2 |..|22|
+    4 |11|22|
+    """
+    state = queue(
+        runs(1, 4),
+        job(2, 6, "Resources", time_limit=30),
+        job(3, 7, time_limit=30),
+        job(4, 2, "Resources", time_limit=300),
+    )
+    assert planned(state)["4"] is Waits.THOUGH_IT_FITS
+    assert planned(state)["2"] == 1800
+    assert "job 4 " in answer(state).reason
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_easy_starts_what_the_scheduler_of_this_package_starts(seed: int) -> None:
+    rng = random.Random(seed)
+    held = [runs(at, rng.randint(1, 3), 60 * rng.randint(1, 50)) for at in range(1, 4)]
+    waiting = [job(at, rng.randint(1, 9), time_limit=rng.randint(1, 60)) for at in range(5, 12)]
+    state = queue(*held, *waiting, size=10)
+    at_once = {each.id for each in plan_queue(state).jobs if each.planned == state.now}
+    assert started_by_easy(state) == at_once
+
+
+def test_easy_starts_no_more_tasks_than_may_run() -> None:
+    array = {"array_job_id": 2, "array_task_string": "1-5%2"}
+    assert started_by_easy(queue(job(2, 1, **array), job(3, 1))) == {"2_1", "2_2", "3"}
+
+
 def test_tasks_of_an_array_stand_in_line() -> None:
     array = {"array_job_id": 2, "array_task_string": "1-3%2"}
     state = queue(runs(1, 4), job(2, 1, "Resources", **array), job(3, 1))
@@ -154,8 +199,14 @@ def test_partitions_that_are_known_to_share_their_nodes_are_one() -> None:
     assert planned(state) == {"2": Waits.THOUGH_IT_FITS, "3": Waits.BEHIND}
 
 
-def machine() -> QueueState:
-    return QueueState(source="queue", processors=8, now=NOW, jobs=[])
+def machine(line: list[QueuedJob]) -> QueueState:
+    """Return a queue of a machine that is full."""
+    full = QueuedJob(id="0", processors=8, start=NOW - 60.0, estimate=3600.0)
+    return QueueState(source="queue", processors=8, now=NOW, jobs=[full, *line])
+
+
+def at_once(line: list[QueuedJob]) -> dict[str, float]:
+    return dict.fromkeys((job.id for job in line), 0.0)
 
 
 def waiting(name: str, partition: str, reason: str = "Priority") -> QueuedJob:
@@ -170,12 +221,13 @@ def test_a_job_of_several_partitions_is_behind_those_of_each() -> None:
         waiting("4", "test"),
         waiting("5", "big"),
     ]
-    first, why = without_date(machine(), line, [0.0] * 5)
+    state = machine(line)
+    first, why = without_date(state, at_once(line))
     assert [each.job for each in first] == ["2"]
     assert why == {"2": Waits.THOUGH_IT_FITS, "3": Waits.BEHIND, "4": Waits.BEHIND}
     # Where all have the same nodes, one is behind all.
-    shared = msgspec.structs.replace(machine(), shares_nodes=True)
-    first, why = without_date(shared, line, [0.0] * 5)
+    shared = msgspec.structs.replace(state, shares_nodes=True)
+    first, why = without_date(shared, at_once(line))
     assert [each.job for each in first] == ["2"]
     assert set(why) == {"2", "3", "4", "5"}
 
@@ -187,7 +239,7 @@ def test_each_partition_has_its_own_head() -> None:
         waiting("3", "gpu", "Resources"),
         waiting("4", "cpu", "Resources"),
     ]
-    first, why = without_date(machine(), line, [0.0, 600.0, 0.0, 0.0])
+    first, why = without_date(machine(line), {**at_once(line), "2": 600.0})
     assert [each.job for each in first] == ["1", "4"]
     assert set(why) == {"1", "3", "4"}
 
