@@ -391,9 +391,7 @@ def read_queue(
         # The date is of this machine's clock, the jobs' dates of another one.
         dates = [each for job in jobs for each in (job.start, job.submission) if each is not None]
         date = max([date, *(each for each in dates if each <= date + CLOCKS)])
-    state = _checked(source, size, date, jobs, blocked, left_out, unsure)
-    # Partitions that do not share all their nodes are refused before.
-    return msgspec.structs.replace(state, shares_nodes=node_size > 0)
+    return _checked(source, size, date, jobs, blocked, left_out, unsure)
 
 
 def _data_of(content: bytes, source: str) -> dict[str, Any]:

@@ -101,6 +101,8 @@ class QueueState(msgspec.Struct, frozen=True, kw_only=True):
         Count of the jobs about which something had to be assumed.
     shares_nodes
         Whether its partitions are known to have the same nodes.
+    asleep
+        Processors of nodes that are powered down: they are there, but not at once.
     margin
         By how much longer than their limits jobs that are promised something may take (seconds).
     """
@@ -113,6 +115,7 @@ class QueueState(msgspec.Struct, frozen=True, kw_only=True):
     left_out: dict[str, int] = {}
     unsure: dict[str, int] = {}
     shares_nodes: bool = False
+    asleep: int = 0
     margin: float = 0.0
 
     def not_planned(self) -> dict[str, int]:

@@ -52,17 +52,19 @@ def without_date(
         higher priority, else behind those of its own partitions.
     plan
         From now to the planned starts (seconds), by id; jobs that are not in it are passed over. In
-        what goes first plans differ: a job also counts as started at once if EASY would.
+        what goes first plans differ: a job also counts as started at once if EASY would. That
+        nodes have to be powered up explains a wait: without these, EASY alone tells.
     """
-    free = state.processors - sum(job.processors for job in state.jobs if job.start is not None)
-    by_easy = started_by_easy(state)
+    free = state.processors - sum(job.processors for job in _running(state))
+    at_once = started_by_easy(state)
+    if not state.asleep:
+        at_once |= {job for job, wait in plan.items() if wait < AT_ONCE}
     closed: set[str] = set()
     found: list[UnexplainedWait] = []
     why: dict[str, Waits] = {}
     for job in sorted((job for job in state.jobs if job.id in plan), key=by_priority):
         is_behind = bool(closed) if state.shares_nodes else not closed.isdisjoint(job.partitions)
-        fits = plan[job.id] < AT_ONCE or job.id in by_easy
-        if fits and is_for_resources(job.reason):
+        if job.id in at_once and is_for_resources(job.reason):
             why[job.id] = Waits.THOUGH_IT_FITS
             first = UnexplainedWait(
                 job=job.id, partition=job.partition, processors=job.processors, free=free
@@ -77,14 +79,16 @@ def without_date(
 
 
 def started_by_easy(state: QueueState) -> set[str]:
-    """Return the ids of the waiting jobs that EASY (Lifka 1995) would start now, by priority.
+    """Return the ids of the waiting jobs that EASY (Lifka 1995) would start now, by priority, on
+    what is not powered down.
 
     Jobs start in their order until one does not fit. Later ones start if they fit and do not delay
     that one: they end, by their limits, before it could start, or leave it enough processors.
     """
-    running = [job for job in state.jobs if job.start is not None]
+    running = _running(state)
     ends = [(_left(job, state.now), job.processors) for job in running]
-    free = state.processors - sum(job.processors for job in running)
+    free = state.processors - sum(job.processors for job in running) - state.asleep
+    ends.append((0.0, state.asleep))
     tasks = Counter(job.array for job in running)
     shadow = spare = math.inf
     started: set[str] = set()
@@ -105,6 +109,10 @@ def started_by_easy(state: QueueState) -> set[str]:
         ends.append((limit, job.processors))
         started.add(job.id)
     return started
+
+
+def _running(state: QueueState) -> list[QueuedJob]:
+    return [job for job in state.jobs if job.start is not None]
 
 
 def _left(job: QueuedJob, now: float) -> float:

@@ -87,6 +87,9 @@ class QueueSource:
             node_size=0 if self.nodes is None else self.nodes.largest(self.selection["partition"]),
         )
         self.check_age(state.source, state.now)
+        if self.nodes is not None:
+            asleep = self.nodes.asleep(self.selection["partition"])
+            state = replace(state, asleep=asleep, shares_nodes=True)
         if self.nodes is not None and self.nodes.away:
             state.unsure["nodes are down or drained, and counted as if they were there"] = (
                 self.nodes.away

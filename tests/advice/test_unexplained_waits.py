@@ -193,10 +193,23 @@ def test_other_partitions_have_dates() -> None:
 
 
 def test_partitions_that_are_known_to_share_their_nodes_are_one() -> None:
-    jobs = runs(1, 4), job(2, 2, "Resources"), job(3, 1, partition="cpu")
-    text = json.dumps({"meta": {}, "last_update": NOW, "jobs": jobs}).encode()
-    state = read_queue(text, "queue.json", processors=8, node_size=4)
+    state = queue(runs(1, 4), job(2, 2, "Resources"), job(3, 1, partition="cpu"))
+    state = msgspec.structs.replace(state, shares_nodes=True)
     assert planned(state) == {"2": Waits.THOUGH_IT_FITS, "3": Waits.BEHIND}
+
+
+@pytest.mark.parametrize(("asleep", "explained"), [(0, False), (1, True), (4, True)])
+def test_nodes_that_have_to_be_powered_up_explain_a_wait(asleep: int, explained: bool) -> None:
+    """Four of eight processors are free, and some of these asleep."""
+    state = queue(runs(1, 4), job(2, 4, "Resources"), job(3, 4))
+    state = msgspec.structs.replace(state, asleep=asleep)
+    told = {"2": 0, "3": 1800} if explained else {"2": Waits.THOUGH_IT_FITS, "3": Waits.BEHIND}
+    assert planned(state) == told
+    assert (answer(state).reason == "") is explained
+    # What is awake would be enough.
+    state = queue(runs(1, 4), job(2, 2, "Resources"))
+    state = msgspec.structs.replace(state, asleep=min(asleep, 2))
+    assert planned(state) == {"2": Waits.THOUGH_IT_FITS}
 
 
 def machine(line: list[QueuedJob]) -> QueueState:

@@ -9,11 +9,13 @@ from pathlib import Path
 
 import pytest
 
+from qops_batsim.advice.queue_quote import Ask
 from qops_batsim.advice.slurm_text import FORMAT
 from qops_batsim.errors import InputError
 from qops_batsim.live import queue_source
 from qops_batsim.live.manager import CommandFailed, Unreachable
 from qops_batsim.live.queue_source import QueueSource, live_config
+from qops_batsim.workload.accounting.nodes import nodes_of
 
 NODES = """\
 NodeName=n1 CPUAlloc=0 CPUTot=4 Gres=(null)
@@ -118,3 +120,19 @@ def test_a_slurm_that_does_not_answer_is_one_error() -> None:
 
     with pytest.raises(InputError, match="not answered within 20 s.; a running Slurm, or"):
         QueueSource(None, run=nobody)
+
+
+def test_nodes_that_are_powered_down_are_there_but_not_at_once(tmp_path: Path) -> None:
+    """Four of eight processors are used; a job of four waits until the second node is up."""
+    text = "".join(
+        f"NodeName=n{place} CPUTot=4 Gres=(null) State={state} Partitions=main\n"
+        for place, state in ((1, "MIXED"), (2, "IDLE+CLOUD+POWERED_DOWN"))
+    )
+    table = "PARTITION NODELIST CPUS GRES STATE\nmain* n1 4 (null) mix\nmain* n2 4 (null) idle~\n"
+    jobs = [job(1, "RUNNING", partition="main", start_time=time.time() - 60)]
+    jobs += [job(2, "PENDING", partition="main", state_reason="Resources")]
+    (tmp_path / "squeue.json").write_text(json.dumps({"meta": {}, "jobs": jobs}))
+    for told, reason in ((text, ""), (table, ""), (text.replace("+POWERED_DOWN", ""), "job 2 ")):
+        source = QueueSource(tmp_path / "squeue.json", nodes=nodes_of(told, "nodes.txt"))
+        assert source.asker().ask(Ask(processors=1, time=60.0)).reason.startswith(reason)
+        assert (source.state().asleep, source.state().shares_nodes) == (0 if reason else 4, True)

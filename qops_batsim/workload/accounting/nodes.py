@@ -38,10 +38,22 @@ class NodeSizes(dict[str, dict[str, int]]):
 
     def __init__(self, nodes: Iterable[tuple[str, Node]]) -> None:
         self.away = 0
+        self._asleep: dict[str, Counter[Node]] = {}
         self._nodes: dict[str, Counter[Node]] = {}
         for partition, node in nodes:
             self._nodes.setdefault(partition, Counter())[node] += 1
         super().__init__({name: self.together([name]) for name in self._nodes})
+
+    def set_asleep(self, nodes: Iterable[tuple[str, Node]]) -> None:
+        """Set which nodes are powered down, by partition: they come when a job needs them."""
+        for partition, node in nodes:
+            self._asleep.setdefault(partition, Counter())[node] += 1
+
+    def asleep(self, partitions: Iterable[str]) -> int:
+        """Return the cores of the nodes of some partitions that are powered down."""
+        none: Counter[Node] = Counter()
+        rows = reduce(or_, (self._asleep.get(name, none) for name in partitions), none).items()
+        return sum(count * cores for (_, cores, _), count in rows)
 
     def together(self, partitions: Iterable[str]) -> dict[str, int]:
         """Return the cores, nodes and GPUs of these partitions in all; shared nodes count once."""
@@ -126,8 +138,8 @@ def nodes_of(text: str, path: str) -> NodeSizes:
     """Parse a list of nodes as :func:`read_nodes` does; messages name ``path``."""
     try:
         nodes = [
-            (partition, (name, cores, gpus_of(gres)))
-            for partitions, names, cores, gres in (
+            (partition, (name, cores, gpus_of(gres)), state)
+            for partitions, names, cores, gres, state in (
                 _records(text) if "NodeName=" in text else _table(text)
             )
             for partition in filter(None, partitions.replace("*", "").split(","))
@@ -135,11 +147,12 @@ def nodes_of(text: str, path: str) -> NodeSizes:
         ]
     except (KeyError, ValueError, IndexError):
         raise InputError(f"{path}: is no list of nodes; {_EXPECTED}") from None
-    sizes = NodeSizes(nodes)
+    sizes = NodeSizes((partition, node) for partition, node, _ in nodes)
+    sizes.set_asleep((partition, node) for partition, node, state in nodes if _is_asleep(state))
     sizes.away = len(_AWAY.findall(text))
     if not sizes:
         raise InputError(f"{path}: names no partition; {_EXPECTED}")
-    if len(sizes) > 1 and any(not name for _, (name, *_) in nodes):
+    if len(sizes) > 1 and any(not name for _, (name, *_), _ in nodes):
         raise InputError(
             f"{path}: does not tell which nodes partitions {', '.join(sizes)} have, and "
             f"they may share nodes; {_EXPECTED}"
@@ -147,8 +160,20 @@ def nodes_of(text: str, path: str) -> NodeSizes:
     return sizes
 
 
-_Nodes = list[tuple[str, list[str], int, str]]
-"""Partitions, names of nodes of a kind, cores of each, and their generic resources."""
+_Nodes = list[tuple[str, list[str], int, str, str]]
+"""Partitions, names of nodes of a kind, cores of each, their generic resources, and their state."""
+
+
+def _is_asleep(state: str) -> bool:
+    """Return whether a node has no jobs and is powered down, or on its way to or from that.
+
+    >>> [*map(_is_asleep, ("IDLE+CLOUD+POWERED_DOWN", "idle~", "MIXED+CLOUD", "idle*", "IDLE"))]
+    [True, True, False, False, False]
+    """
+    base, _, flags = state.upper().partition("+")
+    plain = base.rstrip("*~#%!")
+    is_powered = "POWER" in flags or not set("~#%!").isdisjoint(base)
+    return plain == "IDLE" and is_powered and "DRAIN" not in flags
 
 
 def _records(text: str) -> _Nodes:
@@ -157,7 +182,8 @@ def _records(text: str) -> _Nodes:
         # Of two, the first counts: the second is in what somebody wrote of the node, at the end.
         fields = dict(reversed(re.findall(r"(\w+)=(\S+)", record)))
         names, cores = node_names(record.split()[0]), int(fields["CPUTot"])
-        found.append((fields.get("Partitions", ""), names, cores, fields["Gres"]))
+        state = fields.get("State", "")
+        found.append((fields.get("Partitions", ""), names, cores, fields["Gres"], state))
     return found
 
 
@@ -176,9 +202,8 @@ def _table(text: str) -> _Nodes:
         count = int(cells.get("NODES", len(nodes) or 1))
         if (nodes and len(nodes) != count) or listed.count("[") != listed.count("]"):
             raise ValueError(row)  # The list was cut.
-        found.append(
-            (cells["PARTITION"], nodes or [""] * count, int(cells["CPUS"]), cells.get("GRES", ""))
-        )
+        told = nodes or [""] * count, int(cells["CPUS"]), cells.get("GRES", "")
+        found.append((cells["PARTITION"], *told, cells.get("STATE", "")))
     return found
 
 
