@@ -498,35 +498,177 @@ def squeue(rng: random.Random) -> Written:
     return Written(json.dumps(data), known, "UTC", "", (wanted, lacks))
 
 
+GRES = (
+    *(("(null)", 0), ("gpu:a100:4(S:0-1)", 4), ("gpu:2", 2), ("gpu:2080ti:8", 8)),
+    *(("gpu:4090:4(IDX:0-3)", 4), ("gpu:1g.10gb:7,shard:a100:8", 7), ("mps:400", 0)),
+    ("gpu:980gtx:1,gpu:a100_1g.5gb:2", 3),
+)
+"""Generic resources of a node, and the GPUs that they tell."""
+
+STATES = (
+    *(("IDLE", ""), ("MIXED", ""), ("ALLOCATED", ""), ("IDLE+PLANNED", ""), ("IDLE+CLOUD", "")),
+    *(("IDLE+CLOUD+POWERED_DOWN", ""), ("IDLE+NOT_RESPONDING+POWERING_UP", "")),
+    *(("IDLE+DRAIN", "DRAIN"), ("MIXED+DRAIN", "DRAIN"), ("DOWN", "DOWN"), ("MIXED+FAIL", "FAIL")),
+    *(("IDLE+MAINTENANCE", "MAINTENANCE"), ("IDLE+NOT_RESPONDING", "NOT_RESPONDING")),
+    *(("FUTURE", "FUTURE"), ("UNKNOWN", "UNKNOWN"), ("ERROR", "ERROR")),
+    *(("IDLE+RESERVED", "RESERVED"), ("IDLE+INVALID_REG", "INVALID_REG")),
+)
+"""States of a node, and for which of these Slurm does not use it."""
+
+SHORT = {
+    "IDLE+PLANNED": "plnd",
+    "IDLE+CLOUD": "idle",
+    "IDLE+CLOUD+POWERED_DOWN": "idle~",
+    "IDLE+NOT_RESPONDING+POWERING_UP": "idle#",
+    "IDLE+DRAIN": "drain",
+    "MIXED+DRAIN": "drng",
+    "MIXED+FAIL": "failg",
+    "IDLE+MAINTENANCE": "maint",
+    "IDLE+NOT_RESPONDING": "idle*",
+    "FUTURE": "futr",
+    "UNKNOWN": "unk",
+    "IDLE+RESERVED": "resv",
+    "IDLE+INVALID_REG": "inval",
+}
+"""States as ``sinfo`` shortens them, where that is more than another case."""
+
+
 def scontrol(rng: random.Random) -> Written:
-    """Write what ``scontrol show node`` prints; ``further`` are cores and nodes of partitions."""
-    records, sizes = [], dict[str, list[int]]()
+    """Write nodes as ``scontrol show node`` or ``sinfo`` do, as text or JSON; ``further`` are
+    cores, nodes and GPUs of partitions, and which nodes are away for which state.
+    """
+    records, rows, nodes = [], ["NODELIST|PARTITION|CPUS|GRES|STATE"], list[dict[str, Any]]()
+    sizes: dict[str, list[int]] = {}
+    away: dict[str, str] = {}
     parts = rng.sample(("short", "long", "gpu"), rng.randint(1, 3))
     own = rng.random() < 0.5
     for number in range(rng.randint(1, 6)):
         cores = rng.choice((1, 4, 64))
         inside = [rng.choice(parts)] if own else parts
+        gres, gpus = rng.choice(GRES)
+        state, why = rng.choice(STATES)
+        date = rng.choice(("Unknown", "None", "2026-06-20 23:00:00", "20 Jun 23:00", "Ystday 9:00"))
         fields = [
             f"Arch=x86_64 CoresPerSocket={cores}",
             f"CPUAlloc=0 CPUEfctv={cores} CPUTot={cores} CPULoad=N/A",
-            f"Gres={rng.choice(('(null)', 'gpu:a100:4(S:0-1)', 'gpu:2'))}",
+            f"Gres={gres}",
             "OS=Linux 6.1.0 #1 SMP",
-            "State=IDLE ThreadsPerCore=1",
+            f"State={state} ThreadsPerCore=1",
             f"Partitions={','.join(inside)}",
-            "BootTime=None SlurmdStartTime=Unknown",
+            f"BootTime={date} SlurmdStartTime={date}",
+            f"LastBusyTime={date} ResumeAfterTime=None",
         ]
         rng.shuffle(fields)
         if rng.random() < 0.5:
-            reasons = ("disk CPUTot=99 broken", "see NodeName=x", "bad [root@now]")
+            reasons = ("disk CPUTot=99 broken", "see NodeName=x State=DOWN", "bad [root@now]")
             fields.append(f"Reason={rng.choice(reasons)}")
         lines = rng.choice(("\n   ", " ")).join([f"NodeName=n{number} {fields[0]}", *fields[1:]])
         records.append(lines)
+        rows += [f"n{number}|{name}*|{cores}|{gres}|{SHORT.get(state, state)}" for name in inside]
+        base, *flags = state.split("+")
+        node = {"name": f"n{number}", "cpus": cores, "gres": gres, "partitions": inside}
+        nodes.append(node | {"state": [base, *flags], "alloc_cpus": 0})
+        if why:
+            away[f"n{number}"] = why
         for name in inside:
-            size = sizes.setdefault(name, [0, 0])
+            size = sizes.setdefault(name, [0, 0, 0])
             size[0] += cores
             size[1] += 1
-    text = rng.choice(("\n\n", "\n")).join(records) + "\n"
-    return Written(text, Known(), "UTC", "", {name: tuple(each) for name, each in sizes.items()})
+            size[2] += gpus
+    text = rng.choice(
+        (
+            rng.choice(("\n\n", "\n")).join(records) + "\n",
+            "\n".join(rows) + "\n",
+            json.dumps({"meta": {}, "errors": [], "nodes": nodes}),
+        )
+    )
+    right = {name: tuple(each) for name, each in sizes.items()}
+    return Written(text, Known(), "UTC", "", (right, away))
+
+
+DATES = ("%Y-%m-%dT%H:%M:%S", "%Y-%m-%d %H:%M:%S", "%s", "%d %b %H:%M", "%c", "%d %b %Y")
+"""Forms of dates: the first three are sure, the others are refused."""
+
+
+def scontrol_jobs(rng: random.Random) -> Written:
+    """Write what ``scontrol show job`` prints; ``further`` are the jobs that are read, or the field
+    that is refused.
+    """
+    known = draw(rng, of_slurm=False)
+    form = rng.choices(DATES, (6, 6, 6, 1, 1, 1))[0]
+    texts = ("x", "a y=z EndTime=5 NumCPUs=1", "see UserId=eve(0) GroupId=g(0) JobState=PENDING")
+    comments = (*texts, "a line\nEndTime=5", "a line\nJobId=5 JobName=x")
+    within, between = rng.choice((("\n   ", "\n\n"), (" ", "\n")))
+    wanted, jobs = {}, []
+
+    def date(seconds: int | None) -> str:
+        if seconds is None:
+            return rng.choice(("Unknown", "N/A", "None"))
+        return datetime.fromtimestamp(seconds).strftime(form)
+
+    for run in known.rows:
+        runs = run.state == "RUNNING"
+        if run.job in wanted or not (runs or run.state == "PENDING"):
+            continue
+        limit = run.limit and run.limit // 60 * 60
+        told = "UNLIMITED" if not limit else clock(limit)
+        lines = [
+            f"JobId={run.job} JobName={rng.choice(texts)}",
+            f"UserId={run.user or 'nobody'}(7) GroupId=g(7) MCS_label=N/A",
+            "Priority=7 Nice=0 Account=a QOS=normal",
+            f"JobState={run.state} Reason=None Dependency=(null)",
+            f"RunTime=00:00:05 TimeLimit={told} TimeMin=N/A",
+            f"SubmitTime={date(run.submit)} EligibleTime={date(run.submit)}",
+            f"StartTime={date(run.start if runs else None)} EndTime=Unknown Deadline=N/A",
+            "Partition=main AllocNode:Sid=login:1",
+            f"NumNodes=1 NumCPUs={run.cores} NumTasks=1 CPUs/Task=1",
+            f"OverSubscribe=OK Contiguous=0 Licenses=(null) Network={rng.choice(texts)}",
+            f"Command={rng.choice(texts)}",
+            f"Comment={rng.choice(comments)}",
+        ]
+        jobs.append(within.join(lines))
+        wanted[run.job] = (run.cores, limit or None, run.submit, run.start if runs else None)
+    text = between.join(jobs) + "\n" if jobs else "No jobs in the system\n"
+    refused = "SubmitTime" if jobs and form in DATES[3:] else ""
+    return Written(text, known, "UTC", "", (wanted, refused))
+
+
+FLAGS = {
+    **dict.fromkeys(("", "MAINT", "IGNORE_JOBS", "SPEC_NODES", "MAGNETIC", "OVERLAP"), False),
+    **dict.fromkeys(("PURGE_COMP=00:05:00", "DAILY", "WEEKLY", "USER_DELETE"), False),
+    **dict.fromkeys(("TIME_FLOAT", "FLEX", "ANY_NODES"), True),
+}
+"""Flags of a reservation, and whether it makes no window with them."""
+
+
+def reservations(rng: random.Random) -> Written:
+    """Write what ``scontrol show reservation`` prints; ``further`` are start, end and whether it is
+    no window, by name, and the field that is refused.
+    """
+    form = rng.choices(DATES, (6, 6, 6, 1, 1, 1))[0]
+    records, right, listed = [], {}, []
+    for number in range(rng.randint(1, 5)):
+        flags = rng.sample(list(FLAGS), rng.randint(1, 4))
+        start = 1_780_000_020 + 60 * rng.randrange(10**5)
+        end = start + 60 * rng.randint(1, 5000)
+        begin, until = (datetime.fromtimestamp(each, UTC).strftime(form) for each in (start, end))
+        if form == "%s":
+            begin, until = str(start), str(end)
+        lines = [
+            f"ReservationName=r{number} StartTime={begin} EndTime={until} Duration=01:00:00",
+            f"Nodes=n1 NodeCnt=1 CoreCnt=4 PartitionName=(null) Flags={','.join(flags)}",
+            "TRES=cpu=4",
+            "Users=root Accounts=(null) State=INACTIVE",
+            "Comment=until EndTime=2030-01-01T00:00:00 Flags=FLEX",
+        ]
+        records.append(rng.choice(("\n   ", " ")).join(lines))
+        times = {"start_time": {"set": True, "number": start}, "end_time": end}
+        listed.append({"name": f"r{number}", "flags": flags, "tres": "cpu=4"} | times)
+        right[f"r{number}"] = (start, end, any(FLAGS[each] for each in flags))
+    if rng.random() < 0.3:
+        return Written(json.dumps({"reservations": listed}), Known(), "UTC", "", (right, ""))
+    refused = "StartTime" if form in DATES[3:] else ""
+    return Written("\n\n".join(records) + "\n", Known(), "UTC", "", (right, refused))
 
 
 WRITERS: dict[str, Callable[[random.Random], Written]] = {
@@ -536,4 +678,6 @@ WRITERS: dict[str, Callable[[random.Random], Written]] = {
     "pbs": pbs,
     "squeue": squeue,
     "scontrol": scontrol,
+    "scontrol_jobs": scontrol_jobs,
+    "reservations": reservations,
 }

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import random
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +20,7 @@ from qops_batsim.errors import InputError
 from qops_batsim.files import Stored
 from qops_batsim.workload.accounting import Choices
 from qops_batsim.workload.accounting.nodes import read_nodes
+from qops_batsim.workload.accounting.reservations import reservations_of
 from qops_batsim.workload.accounting.site import CsvForm
 from qops_batsim.workload.traces import log_in
 
@@ -27,6 +29,9 @@ if TYPE_CHECKING:
 
 AT_ONCE = 50
 """Inputs of a case."""
+
+_REFUSED = ("scontrol_jobs", "reservations")
+"""Formats of which some are refused for their dates."""
 
 _GARBAGE = ("?", "x7", "--", "2024-13-45T99:99:99", "9" * 30, "1e400", "½", "7 8")
 _TEXTS = {
@@ -41,15 +46,20 @@ def case(seed: int, folder: Path, tally: Tally) -> None:
     for index in range(AT_ONCE):
         # Each by itself: `one(random.Random("seed/index"))` makes it again.
         rng = random.Random(f"{seed}/{index}")
-        name = rng.choices(list(WRITERS), (8, 3, 4, 4, 3, 1))[0]
+        name = rng.choices(list(WRITERS), (8, 3, 4, 4, 3, 2, 2, 2))[0]
         written = WRITERS[name](rng)
-        damaged = name != "scontrol" and rng.random() < 0.4
+        damaged = name not in ("scontrol", *_REFUSED) and rng.random() < 0.4
         text, damage = _damaged(written, name, rng) if damaged else (written.text, "")
         tally.count(name)
         try:
             wrong = _compare(name, written, text, folder)
         except InputError as error:
             told = str(error)
+            if name in _REFUSED and (refused := written.further[1]):
+                if f": {refused} is " not in told or "SLURM_TIME_FORMAT" not in told:
+                    tally.fail(f"{name}: refused without the field", f"{text}\n{told}")
+                tally.count("refused for a date")
+                continue
             # Of odd texts nobody can tell whether what looks as a row is one.
             if not damage and written.is_odd:
                 tally.count("refused for a text")
@@ -110,8 +120,18 @@ def _compare(name: str, written: Written, text: str, folder: Path) -> str:
     if name == "scontrol":
         path = folder / "nodes.txt"
         path.write_text(text)
-        found = {part: (size["cores"], size["nodes"]) for part, size in read_nodes(path).items()}
+        nodes = read_nodes(path)
+        sizes = {part: tuple(size.values()) for part, size in nodes.items()}
+        found = sizes, {each.node[0]: "+".join(each.why) for each in nodes.away(nodes)}
         return "" if found == written.further else f"{found}; {written.further} is right"
+    if name == "scontrol_jobs":
+        return _queue(replace(written, further=written.further[0]), text, 1_750_000_000)
+    if name == "reservations":
+        choices = Choices(time_zone="UTC")
+        listed = reservations_of(text, "reservations", choices)
+        told = {each.name: (each.start, each.end, bool(each.no_window)) for each in listed}
+        right = written.further[0]
+        return "" if told == right else f"{told}; {right} is right"
     kind = {"sacct_json": "json", "table": "csv"}.get(name, name)
     form = CsvForm(*written.further) if name == "table" else None
     choices = Choices(time_zone=written.zone)
@@ -148,8 +168,8 @@ def _compare(name: str, written: Written, text: str, folder: Path) -> str:
     return ""
 
 
-def _queue(written: Written, text: str) -> str:
-    state = read_queue(text.encode(), "queue", processors=100_000)
+def _queue(written: Written, text: str, now: float | None = None) -> str:
+    state = read_queue(text.encode(), "queue", processors=100_000, now=now)
     found = {
         job.id: (job.processors, job.estimate, job.submission, job.start) for job in state.jobs
     }

@@ -138,6 +138,7 @@ class Components:
             deadline=_of(min, [job.deadline for job in parts]),
             priority=min(job.priority for job in parts),
             partition=",".join(dict.fromkeys(names)),
+            nodes=",".join(filter(None, (job.nodes for job in parts))),
             reason=reason,
         )
 

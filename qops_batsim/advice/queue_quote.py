@@ -98,10 +98,11 @@ class QueueAsker:
         # One job for whatever is asked about: the plan never takes it.
         self._job = Job(NEW_JOB, 0.0, 1, "", qos=QosRequest(estimated_runtime=1.0))
         self._scheduler.plan.arrived(self._job)
-        self.running = sum(each.phase == RUNNING for each in held)
-        self.waiting = len(held) - self.running
+        running = sum(each.phase == RUNNING for each in held)
+        self.running = running - len(state.closed) + len(state.apart)
+        self.waiting = len(held) - running
         self.free = state.processors - sum(
-            job.processors for job in state.jobs if job.start is not None
+            job.processors for job in [*state.jobs, *state.closed] if job.start is not None
         )
 
     def ask(self, asked: Ask) -> QueueAnswer:
@@ -122,9 +123,7 @@ class QueueAsker:
         return self._answer(asked, refusal, found)
 
     def _check(self, asked: Ask) -> None:
-        size = self.state.processors
-        accepted = f"a whole number from 1 to {size}, the size of the machine, is accepted"
-        require(1 <= asked.processors <= size, "processors", asked.processors, accepted)
+        self.state.check_width(asked.processors)
         for name, value in (("time", asked.time), ("deadline", asked.deadline)):
             accepted = f"a number of seconds above 0, up to {MAX_SECONDS:g}, is accepted"
             require(value is None or 0 < value <= MAX_SECONDS, name, value, accepted)
@@ -184,7 +183,9 @@ def _held_jobs(state: QueueState, *, may_wait: bool) -> tuple[list[Job], list[st
     running = [_running(job, state.now) for job in state.jobs if job.start is not None]
     waiting = [job for job in state.jobs if job.start is None]
     waiting.sort(key=in_line)
-    lanes = _lanes(state.jobs, running)
+    apart = [_running(job, state.now) for job in state.apart]
+    lanes = _lanes([*state.jobs, *state.apart], [*running, *apart])
+    running += [_running(job, state.now) for job in state.closed]
     starts, late = _planned(state, running, waiting, lanes)
     if late:
         # First those to whom something was promised, the least laxity first.

@@ -24,8 +24,9 @@ from qops_batsim.advice.slurm_text import records_of_text
 from qops_batsim.advice.waiting_reasons import ARRAY_LIMIT, TOO_WIDE, Waits, meaning_of
 from qops_batsim.errors import InputError, printable, require, shown
 from qops_batsim.limits import MAX_PROCESSORS, MAX_SECONDS
+from qops_batsim.workload.accounting.cells import slurm_number
 from qops_batsim.workload.accounting.rows import ENDED, elsewhere, task_numbers
-from qops_batsim.workload.accounting.slurm import slurm_number
+from qops_batsim.workload.accounting.scontrol_text import checked_date
 from qops_batsim.workload.workload_model import check_processors
 
 MAX_QUEUE_BYTES = 256 << 20
@@ -145,7 +146,7 @@ def read_squeue(
         unsure[f"of several partitions ({told}), planned as if these had the same nodes"] = len(
             jobs
         )
-    return jobs, blocked, number(data.get("last_update"), f"{source}: last_update") or None
+    return jobs, blocked, _date(data, "last_update", source)
 
 
 def _waits(record: dict[str, Any], states: set[str], where: str) -> tuple[str, Waits]:
@@ -199,6 +200,12 @@ def _of(record: dict[str, Any], name: str, where: str) -> float | None:
     return found
 
 
+def _date(record: dict[str, Any], name: str, where: str) -> float | None:
+    """Return a date of a squeue record by field name (seconds since 1970); None for "none"."""
+    found = _of(record, name, where)
+    return None if found is None else checked_date(found, found, f"{where}: {name}")
+
+
 def _common(record: dict[str, Any], where: str) -> dict[str, Any]:
     cpus = _of(record, "cpus", where)
     if cpus is None or not cpus.is_integer() or cpus > MAX_PROCESSORS:
@@ -211,8 +218,8 @@ def _common(record: dict[str, Any], where: str) -> dict[str, Any]:
         "at_once": _at_once(record, where),
         "processors": int(cpus),
         "estimate": None if minutes is None else 60 * minutes,
-        "submission": _of(record, "submit_time", where),
-        "deadline": _of(record, "deadline", where),
+        "submission": _date(record, "submit_time", where),
+        "deadline": _date(record, "deadline", where),
         "user": str(record.get("user_name") or ""),
         "application": str(record.get("name") or ""),
         "partition": str(record.get("partition") or ""),
@@ -253,14 +260,15 @@ def _component(record: dict[str, Any], where: str) -> Component | None:
 
 
 def _running(record: dict[str, Any], where: str) -> QueuedJob:
-    common, start = _common(record, where), _of(record, "start_time", where)
+    common, start = _common(record, where), _date(record, "start_time", where)
     if start is None:
         raise InputError(f"{where}: the job runs, but has no start_time; a date is expected")
     estimate = common["estimate"]
     return QueuedJob(
         id=_id(record, where),
         start=start,
-        end=None if estimate is None else _of(record, "end_time", where),
+        end=None if estimate is None else _date(record, "end_time", where),
+        nodes=str(record.get("nodes") or ""),
         **common,
     )
 
@@ -294,7 +302,7 @@ def _waiting(
         nodes = _of(record, "node_count", where) or 1.0
         common["processors"] = max(common["processors"], int(nodes) * node_size)
     common |= {
-        "planned_start": _of(record, "start_time", where),
+        "planned_start": _date(record, "start_time", where),
         "priority": number(record.get("priority"), f"{where}: priority") or 0.0,
     }
     tasks, array = record.get("array_task_string") or "", common["array"]
@@ -451,7 +459,7 @@ def _own_form(
     for each in written.jobs:
         where = f"{source}: job {shown(str(each.id))}"
         dates: dict[str, Any] = {
-            name: date_of(getattr(each, name), f"{where}: {name}")
+            name: _checked_date_of(getattr(each, name), f"{where}: {name}")
             for name in ("submission", "start", "end", "planned_start", "deadline")
         }
         priority, estimate = each.priority, each.estimate
@@ -471,7 +479,12 @@ def _own_form(
                 **dates,
             )
         )
-    return jobs, written.processors, date_of(written.now, f"{source}: now")
+    return jobs, written.processors, _checked_date_of(written.now, f"{source}: now")
+
+
+def _checked_date_of(date: Date | None, where: str) -> float | None:
+    found = date_of(date, where)
+    return None if found is None else checked_date(found, date, where)
 
 
 def _checked(

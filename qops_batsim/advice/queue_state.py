@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 
 import msgspec
 
-from qops_batsim.advice.waiting_reasons import TOO_WIDE, Meaning, meaning_of
+from qops_batsim.advice.waiting_reasons import TOO_WIDE, TOO_WIDE_NOW, Meaning, meaning_of
 from qops_batsim.errors import InputError, require, shown
 from qops_batsim.limits import MAX_SECONDS
 
@@ -35,6 +35,8 @@ class QueuedJob(msgspec.Struct, frozen=True, kw_only=True):
         Whose job it is, its name, and where it waits or runs; empty if not told.
     array, at_once
         Array that it is a task of, and how many tasks of that may run at once; 0: any number.
+    nodes
+        Where it runs, as Slurm lists nodes (``n[1-4]``); empty if not told.
     reason
         Why it waits, as Slurm says it (``JobHeldUser``); empty if not told.
     components
@@ -55,6 +57,7 @@ class QueuedJob(msgspec.Struct, frozen=True, kw_only=True):
     partition: str = ""
     array: str = ""
     at_once: int = 0
+    nodes: str = ""
     reason: str = ""
     components: tuple[str, ...] = ()
 
@@ -99,6 +102,12 @@ class QueueState(msgspec.Struct, frozen=True, kw_only=True):
         Count of the others, by why they are no part of this queue.
     unsure
         Count of the jobs about which something had to be assumed.
+    away
+        Processors of nodes that are away for as long as is known: ``processors`` are the others.
+    closed
+        Further processors of nodes that are away, as of jobs that run until these come back.
+    apart
+        What runs on nodes that are away, and takes none of the processors.
     shares_nodes
         Whether its partitions are known to have the same nodes.
     asleep
@@ -114,14 +123,31 @@ class QueueState(msgspec.Struct, frozen=True, kw_only=True):
     blocked: list[QueuedJob] = []
     left_out: dict[str, int] = {}
     unsure: dict[str, int] = {}
+    away: int = 0
+    closed: list[QueuedJob] = []
+    apart: list[QueuedJob] = []
     shares_nodes: bool = False
     asleep: int = 0
     margin: float = 0.0
 
+    @property
+    def machine(self) -> int:
+        """Return the processors of the machine, those of nodes that are away included."""
+        return self.processors + self.away
+
+    def check_width(self, processors: int) -> None:
+        """Raise an InputError if a new job has no processors, or more than are left."""
+        size = self.processors
+        what = f"what is left of the machine's {self.machine:,}" if self.away else "the machine"
+        accepted = f"a whole number from 1 to {size}, the size of {what}, is accepted"
+        require(1 <= processors <= size, "processors", processors, accepted)
+
     def not_planned(self) -> dict[str, int]:
         """Count the jobs that are left out of the plan or cannot start, by reason."""
         blocked = Counter(
-            job.reason if job.reason == TOO_WIDE else f"{job.meaning.waits} ({job.reason})"
+            job.reason
+            if job.reason in (TOO_WIDE, TOO_WIDE_NOW)
+            else f"{job.meaning.waits} ({job.reason})"
             for job in self.blocked
         )
         return {**self.left_out, **blocked}

@@ -8,16 +8,16 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator, Mapping
-from datetime import datetime
 from typing import Any
 
 from qops_batsim.errors import InputError, shown
 from qops_batsim.workload.accounting.cells import is_none, read_duration
+from qops_batsim.workload.accounting.scontrol_text import fields_of, local_date
 
 COLUMNS = (
     *("JobArrayID", "State", "NumCPUs", "NumNodes", "TimeLimit", "SubmitTime", "StartTime"),
     *("EndTime", "PriorityLong", "OverSubscribe", "Partition", "Account", "QOS", "Reservation"),
-    *("Deadline", "UserName", "Reason", "Name"),
+    *("Deadline", "UserName", "NodeList", "Reason", "Name"),
 )
 """Columns of squeue that are read; names, which may hold anything, are the last."""
 
@@ -44,6 +44,9 @@ _HEADS = {
 }
 """Columns of squeue, by the names of scontrol; others differ by their case only."""
 
+_FIELDS = {column: field for field, column in _HEADS.items()} | {"DEADLINE": "Deadline"}
+"""Fields of scontrol, by the columns of squeue."""
+
 _TEXTS = {
     "STATE": "job_state",
     "REASON": "state_reason",
@@ -52,6 +55,7 @@ _TEXTS = {
     "QOS": "qos",
     "RESERVATION": "resv_name",
     "USER": "user_name",
+    "NODELIST": "nodes",
     "NAME": "name",
     "HET_JOB_ID_SET": "het_job_id_set",
 }
@@ -72,12 +76,16 @@ _DATES = {
 _ID = re.compile(r"([0-9]{1,18})(?:_\[?([0-9,:%.-]+)\]?|\+([0-9]{1,9}))?")
 _COUNT = re.compile(r"([0-9]{1,12}(?:\.[0-9]{1,12})?)([KMG]?)(?:-.*)?")
 _FACTORS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
-_WORD = re.compile(r"(?:^|\s)([A-Za-z]\w*)=(\S*)")
-_NAMED = re.compile(
-    r"(.*?)\sJobName=(?:([^\n]*)\n|(.*?))\s+(?:HetJobIdSet=\S+\s+)?(UserId=\S+ GroupId=.*)",
-    re.DOTALL,
+_OWNER = re.compile(r"(?<=\s)UserId=\S+\(\d+\) GroupId=\S+\(\d+\)")
+"""Begin of a job's fields, behind its ids and its name."""
+
+_BEHIND_NAME = re.compile(r"(?:\s+(?:SLUID|HetJobIdSet)=\S*)*\s*\Z")
+
+_FREE = (
+    *("Network", "Command", "SubmitLine", "WorkDir", "Comment", "AdminComment", "SystemComment"),
+    *("Extra", "StdErr", "StdIn", "StdOut", "MailUser"),
 )
-"""Ids, name and other fields, the name on a line that ends with it or (``-o``) not."""
+"""Fields of a job that hold what somebody wrote."""
 
 
 def records_of_text(text: str, source: str) -> list[dict[str, Any]]:
@@ -88,8 +96,9 @@ def records_of_text(text: str, source: str) -> list[dict[str, Any]]:
         raise InputError(f"{source}: Slurm failed ({shown(text.strip())}); {EXPECTED}")
     if text.startswith("No jobs in the system"):
         return []
-    rows = _of_scontrol(text, source) if text.startswith("JobId=") else _of_squeue(text, source)
-    return [_record(told, where) for where, told in rows]
+    if text.startswith("JobId="):
+        return [_record(told, where, _FIELDS) for where, told in _of_scontrol(text, source)]
+    return [_record(told, where, {}) for where, told in _of_squeue(text, source)]
 
 
 def _of_squeue(text: str, source: str) -> Iterator[tuple[str, dict[str, str]]]:
@@ -116,44 +125,88 @@ def _of_scontrol(text: str, source: str) -> Iterator[tuple[str, dict[str, str]]]
     """Yield for each job in scontrol's text where it stands (for errors), and its fields under the
     names of squeue's columns.
 
-    Of a field that is told twice the last counts: a job's name, before the others, may look like
-    one, and what comes behind the last of these is free text as well.
+    A job's name stands before the fields that are read and its command behind them; both are free
+    text, which may look like fields.
     """
-    for number, record in enumerate(re.split(r"^JobId=", text, flags=re.MULTILINE)[1:], 1):
+    for number, record in enumerate(_jobs(text), 1):
         where = f"{source}: job {number}"
-        parts = _NAMED.match(f"{record.rstrip()}\n")
-        if parts is None:
-            raise InputError(
-                f"{where} is {shown(record)}; the text of `scontrol show job` for one job is "
-                "expected"
-            )
-        first, of_line, name, rest = parts.groups()
-        told = {
-            _HEADS.get(field, field.upper()): "" if value == "(null)" else value
-            for field, value in _WORD.findall(re.split(r"\sCommand=", rest)[0])
-        }
-        ids = dict(_WORD.findall(f"JobId={first}"))
+        ids = fields_of(f"JobId={record.partition(' JobName=')[0]}")
         whole = ids["JobId"]
         if array := ids.get("ArrayJobId"):
             tasks = ids.get("ArrayTaskId", "")
             whole = f"{array}_{tasks}" if tasks.isdecimal() else f"{array}_[{tasks}]"
         elif het := ids.get("HetJobId"):
             whole = f"{het}+{ids.get('HetJobOffset', '0')}"
+        name, told = _structure(record, f"{where} ({shown(whole)})", where)
         told |= {
             "JOBID": whole,
-            "NAME": of_line or name or "",
+            "NAME": name,
             "AT_ONCE": ids.get("ArrayTaskThrottle", ""),
             "USER": told.get("USERID", "").partition("(")[0],
         }
-        if lacks := [name for name in _NEEDED if name not in told]:
-            raise InputError(
-                f"{where} ({shown(whole)}) has no field {', '.join(lacks)}; {EXPECTED}"
-            )
         yield where, told
 
 
-def _record(told: Mapping[str, str], where: str) -> dict[str, Any]:
-    """Convert a job's cells, by column of squeue, to a record as ``squeue --json`` writes it."""
+def _jobs(text: str) -> list[str]:
+    """Cut the text of scontrol into jobs, each without its ``JobId=``.
+
+    An empty line parts them, or where each is one line (``-o``), its end: a comment may have a line
+    that begins as a job does. What has no owner is the rest of the job before, but not at the end
+    of a text that is cut.
+    """
+    if _OWNER.search(text.partition("\n")[0]) is None:
+        return re.split(r"(?:\A|^[ \t]*\n)JobId=", text, flags=re.MULTILINE)[1:]
+    found: list[str] = []
+    parts = re.split(r"^JobId=", text, flags=re.MULTILINE)[1:]
+    for place, part in enumerate(parts, 1):
+        is_cut = place == len(parts) and not text.endswith("\n")
+        if found and not is_cut and _OWNER.search(part) is None:
+            found[-1] += f"JobId={part}"
+        else:
+            found.append(part)
+    return found
+
+
+def _structure(record: str, job: str, where: str) -> tuple[str, dict[str, str]]:
+    """Return the name of a job and its fields by column of squeue.
+
+    They begin with the owner. Where a text has an owner as well, that one counts behind which all
+    fields are that are needed; InputError where there are two of these, or none.
+    """
+    owners = list(_OWNER.finditer(record))
+    if not owners:
+        raise InputError(
+            f"{where} is {shown(record)}; the text of `scontrol show job` for one job is expected"
+        )
+    ends = [*(each.start() for each in owners[1:]), len(record)]
+    found: list[tuple[int, dict[str, str]]] = []
+    for owner, end in zip(owners, ends, strict=True):
+        fields = fields_of(record[owner.start() : end], _FREE)
+        told = {
+            _HEADS.get(field, field.upper()): "" if value == "(null)" else value
+            for field, value in fields.items()
+        }
+        found.append((owner.start(), told))
+    lacks = [[name for name in _NEEDED[1:] if name not in told] for _, told in found]
+    whole = [each for each, lacking in zip(found, lacks, strict=True) if not lacking]
+    if not whole:
+        names = ", ".join(_FIELDS[name] for name in min(lacks, key=len))
+        raise InputError(f"{job} has no field {names}; {EXPECTED}")
+    if len(whole) > 1:
+        raise InputError(
+            f"{job} has a name, a comment or a command that looks like the fields of a job; "
+            "`squeue --json`, in which these differ, is expected"
+        )
+    ((at, told),) = whole
+    _, _, name = record[:at].partition("JobName=")
+    return _BEHIND_NAME.sub("", name).strip(), told
+
+
+def _record(told: Mapping[str, str], where: str, names: Mapping[str, str]) -> dict[str, Any]:
+    """Convert a job's cells, by column of squeue, to a record as ``squeue --json`` writes it.
+
+    In errors, columns have other ``names``.
+    """
     found: dict[str, Any] = {
         field: told[name]
         for name, field in _TEXTS.items()
@@ -177,14 +230,15 @@ def _record(told: Mapping[str, str], where: str) -> dict[str, Any]:
         )
     for name, field in _NUMBERS.items():
         if name in told:
-            found[field] = _count(told[name], f"{where}: {name}")
+            found[field] = _count(told[name], f"{where}: {names.get(name, name)}")
     for name, field in _DATES.items():
         if name in told:
-            found[field] = _date(told[name], f"{where}: {name}")
+            found[field] = _date(told[name], f"{where}: {names.get(name, name)}")
     limit = read_duration(told["TIME_LIMIT"])
     if limit is None:
         told_limit = shown(told["TIME_LIMIT"])
-        raise InputError(f"{where}: TIME_LIMIT is {told_limit}; a time as 1-02:30:00 is expected")
+        name = names.get("TIME_LIMIT", "TIME_LIMIT")
+        raise InputError(f"{where}: {name} is {told_limit}; a time as 1-02:30:00 is expected")
     found["time_limit"] = limit / 60 if math.isfinite(limit) else None
     if told.get("OVER_SUBSCRIBE") == "NO":
         found["shared"] = "none"
@@ -202,12 +256,4 @@ def _count(text: str, where: str) -> float | None:
 
 def _date(text: str, where: str) -> float | None:
     """Parse a date to seconds since 1970; return None for "none"."""
-    if is_none(text):
-        return None
-    try:
-        return float(text) if text.isdecimal() else datetime.fromisoformat(text).timestamp()
-    except (ValueError, OverflowError, OSError):
-        raise InputError(
-            f"{where} is {shown(text)}; a date as 2026-11-27T14:00:00, or seconds since 1970, is "
-            "expected"
-        ) from None
+    return None if is_none(text) else local_date(text, where)

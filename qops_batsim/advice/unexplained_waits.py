@@ -89,7 +89,7 @@ def started_by_easy(state: QueueState) -> set[str]:
     ends = [(_left(job, state.now), job.processors) for job in running]
     free = state.processors - sum(job.processors for job in running) - state.asleep
     ends.append((0.0, state.asleep))
-    tasks = Counter(job.array for job in running)
+    tasks = Counter(job.array for job in [*running, *state.apart])
     shadow = spare = math.inf
     started: set[str] = set()
     for job in sorted((job for job in state.jobs if job.start is None), key=by_priority):
@@ -112,7 +112,7 @@ def started_by_easy(state: QueueState) -> set[str]:
 
 
 def _running(state: QueueState) -> list[QueuedJob]:
-    return [job for job in state.jobs if job.start is not None]
+    return [job for job in state.jobs if job.start is not None] + state.closed
 
 
 def _left(job: QueuedJob, now: float) -> float:

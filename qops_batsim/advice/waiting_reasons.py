@@ -51,6 +51,9 @@ ARRAY_LIMIT = "JobArrayTaskLimit"
 TOO_WIDE = "wider than the machine"
 """Our own reason of a job for which the machine has not enough processors."""
 
+TOO_WIDE_NOW = "wider than the nodes that are not away"
+"""Our own reason of a job for which the nodes that Slurm uses now have not enough processors."""
+
 INCOMPLETE = "components elsewhere"
 """Our own reason of a heterogeneous job some of whose components are in no selected partition."""
 
@@ -81,7 +84,7 @@ _MEANINGS = [
         (
             Cause.NODES,
             Waits.CANNOT_START,
-            r"ReqNodeNotAvail|FrontEndDown|NodeDown|(Bad)?Constraints",
+            rf"{TOO_WIDE_NOW}|ReqNodeNotAvail|FrontEndDown|NodeDown|(Bad)?Constraints",
         ),
         (Cause.DEPENDENCY, Waits.CANNOT_START, r"DependencyNeverSatisfied"),
         (Cause.RESERVATION, Waits.CANNOT_START, r"Reservation(Deleted|Invalid)"),

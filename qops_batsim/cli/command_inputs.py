@@ -120,8 +120,12 @@ def selection(
     account: list[str] | None,
     reservation: list[str] | None,
     nodes: Path | None,
+    *,
+    tell: bool = True,
 ) -> dict[str, Any]:
-    """Return the values of options that select jobs of a log, as arguments of ``Choices``."""
+    """Return the values of options that select jobs of a log, as arguments of ``Choices``; ``tell``
+    that the nodes' states of now do not matter, if there are any.
+    """
     chosen: dict[str, Any] = {
         "partitions": partition or (),
         "qos": qos or (),
@@ -131,7 +135,10 @@ def selection(
     if nodes is not None:
         from qops_batsim.workload.accounting.nodes import read_nodes
 
-        chosen["nodes"] = read_nodes(nodes)
+        chosen["nodes"] = listed = read_nodes(nodes)
+        away = len(listed.away(listed))
+        if away and tell:
+            note(f"{nodes}: {away:,} nodes are away now, and count: the log is of the past")
     return chosen
 
 

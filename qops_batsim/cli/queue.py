@@ -69,9 +69,10 @@ _about = manual(
     [The machine and its queue]
     --processors N: Processors of the machine, which squeue does not tell. Default for the Slurm
         that runs here: those of its nodes.
-    --nodes FILE: Nodes of the partitions: output of scontrol show node, or of sinfo with PARTITION,
-        NODELIST, CPUS and GRES. Their cores are the machine, and partitions with nodes of their own
-        are told from those that share them.
+    --nodes FILE: Nodes of the partitions: output of scontrol show node (behind it, perhaps, that of
+        scontrol show reservation), or of sinfo with PARTITION, NODELIST, CPUS, GRES and STATE, or
+        JSON of these. Their cores are the machine, without nodes that Slurm does not use now;
+        partitions with nodes of their own are told from those that share them.
     --now DATE: Date of the queue: seconds since 1970, or an ISO date with its offset from UTC.
         Default: what the queue tells, else when its file was written, or now.
     --max-age DURATION: Refuse a queue that is older than this, or dated as far in the future,
@@ -162,7 +163,6 @@ def _of_users(anonymous: Annotated[bool, _about("--anonymous")] = False) -> None
 def _source(queue: Path | None, given: dict[str, Any], now: float | None = None) -> QueueSource:
     from qops_batsim.experiments.deadline_runs import contestant_of
     from qops_batsim.live.queue_source import QueueSource
-    from qops_batsim.workload.accounting.nodes import read_nodes
 
     chosen = {name: given[name] or () for name in ("partition", "qos", "account", "reservation")}
     nodes, contestant = given["nodes"], contestant_of(given.get("scheduler", "qops"))
@@ -175,7 +175,7 @@ def _source(queue: Path | None, given: dict[str, Any], now: float | None = None)
         now,
         given.get("may_wait", False),
         selection=chosen if some else {},
-        nodes=None if nodes is None else read_nodes(nodes),
+        nodes_file=nodes,
         max_age=duration(given["max_age"], "--max-age", zero=False),
         priorities={} if (config := _slurm_config(given)) is None else config.priorities,
     )
@@ -266,7 +266,7 @@ def quote(
         from qops_batsim.economics.prices import read_prices
         from qops_batsim.forecast.promise import likely_ends
 
-        basis = _basis(history, asker.state.processors, given, is_live=is_live)
+        basis = _basis(history, asker.state.machine, given, is_live=is_live)
         draws, costs = given["draws"] or DRAWS, read_prices(prices)
         likely = likely_ends(asker.state, basis, answers, draws=draws, user=user, prices=costs)
     if as_json:
@@ -418,7 +418,7 @@ def starts(
         decider = _decider(given, is_live=queue is None)
         _plan(state, decider, asks, given, out, what_if=what_if, as_json=as_json)
         return
-    basis = _basis(history, state.processors, given, is_live=queue is None)
+    basis = _basis(history, state.machine, given, is_live=queue is None)
     _forecast(state, basis, asks, given, out, what_if=what_if, as_json=as_json)
 
 
@@ -701,7 +701,7 @@ def backtest(
                 "compared with logged starts only; --starts logged is expected"
             )
         expected = ExpectedStarts(slurm_estimates)
-    trace = _trace(history, given, given["processors"], by="binding")
+    trace = _trace(history, given, given["processors"], by="binding", tells_nodes=True)
     past, calendar = past_of(trace), trace.calendar
     if expected is not None:
         if calendar is None:
@@ -762,11 +762,17 @@ def backtest(
 
 
 def _trace(
-    history: str, given: dict[str, Any], processors: int | None, by: str = "cores"
+    history: str,
+    given: dict[str, Any],
+    processors: int | None,
+    by: str = "cores",
+    *,
+    tells_nodes: bool = False,
 ) -> Conversion:
     """Read the machine's history, which must be about one pool (nodes that share their jobs).
 
-    Jobs are counted by cores, as in queues, or else by what binds.
+    Jobs are counted by cores, as in queues, or else by what binds. With ``tells_nodes``, it is told
+    that nodes that are away count.
     """
     from qops_batsim.cli.command_inputs import selection
     from qops_batsim.workload.accounting import Choices
@@ -774,7 +780,7 @@ def _trace(
 
     names = ("partition", "qos", "account", "reservation", "nodes")
     chosen = [given[name] for name in names]
-    accounting = Choices(by=by, **selection(*chosen)) if any(chosen) else None
+    accounting = Choices(by=by, **selection(*chosen, tell=tells_nodes)) if any(chosen) else None
     traces, _ = read_partitions(
         history,
         processors=processors,
@@ -869,7 +875,7 @@ def _watch(queue: Path | None, history: str, given: dict[str, Any]) -> Watch:
 
     source, draws = _source(queue, given), given["draws"]
     aliases = Aliases()
-    basis = _basis(history, source.state().processors, given, is_live=queue is None)
+    basis = _basis(history, source.state().machine, given, is_live=queue is None)
 
     def forecast(state: QueueState) -> QueueForecast:
         found = forecast_queue(state, basis, draws=draws or DRAWS)

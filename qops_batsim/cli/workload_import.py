@@ -294,7 +294,7 @@ def _choices(given: Mapping[str, Any]) -> Choices:
     from qops_batsim.workload.accounting.rows import Choices
 
     names = ("partition", "qos", "account", "reservation", "nodes")
-    chosen = selection(**{name: given.get(f"--{name}") for name in names})
+    chosen = selection(*(given.get(f"--{name}") for name in names))
     named = {"by": "--by", "restarts": "--restarts", "submission": "--waits-from"}
     named |= {"time_zone": "--time-zone", "date_format": "--date-format"}
     chosen |= {name: given[option] for name, option in named.items() if option in given}

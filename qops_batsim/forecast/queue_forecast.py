@@ -149,7 +149,7 @@ def forecast_queue(
         source=state.source,
         now=state.now,
         processors=state.processors,
-        running=len(moment.running),
+        running=len(moment.running) - len(state.closed) + len(state.apart),
         left_out=state.left_out,
         unsure={**state.unsure, **_strangers(state, basis.past)},
         unexplained=unexplained,
@@ -305,13 +305,18 @@ class _Model:
         self.habits = Habits(everything, ended[ends[ended] <= now])
         self._patience, until = Patience(everything), past.waited_until
         self._patience.learn(np.flatnonzero(until <= now))
+        self._closed = [job.estimate for job in state.closed]
         self._to_date, self._corrections = calendar.unix_start, basis.corrections
         self._seed = basis.seed
 
     def draw(self, draws: int) -> Drawn:
         """Draw ``draws`` random futures of the queue: run times, arrivals and cancellations."""
         rng = np.random.default_rng(self._seed)
-        return self.simulator.draw(self.moment, self.habits, draws, rng, self._patience)
+        drawn = self.simulator.draw(self.moment, self.habits, draws, rng, self._patience)
+        running = len(self.moment.running)
+        # When nodes come back is known.
+        drawn.run_times[:, running - len(self._closed) : running] = self._closed
+        return drawn
 
     def levels(self, starts: np.ndarray) -> tuple[float, ...]:
         """Return the quantiles (s) of a job's start by :data:`LEVELS`, corrected as a back-test has

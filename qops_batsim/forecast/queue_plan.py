@@ -19,7 +19,7 @@ from qops_batsim.advice.queue_state import QueuedJob, QueueState, by_priority, d
 from qops_batsim.advice.unexplained_waits import UnexplainedWait, without_date
 from qops_batsim.advice.waiting_reasons import ARRAY_LIMIT, Cause, Waits
 from qops_batsim.dates import Calendar
-from qops_batsim.errors import InputError, require, shown
+from qops_batsim.errors import InputError, shown
 from qops_batsim.forecast.forecast import Moment, Simulator
 from qops_batsim.forecast.past import LEAST_LIMIT, Past, groups_of
 from qops_batsim.jobs import Job
@@ -137,7 +137,7 @@ def plan_queue(
         source=state.source,
         now=state.now,
         processors=state.processors,
-        running=len(moment.running),
+        running=len(moment.running) - len(state.closed) + len(state.apart),
         left_out=state.left_out,
         unsure=state.unsure,
         unexplained=unexplained,
@@ -276,7 +276,7 @@ def line_of(state: QueueState) -> tuple[list[QueuedJob], list[QueuedJob]]:
     Of an array, no more tasks can start than may run at once, with those that run.
     """
     room = {job.array: job.at_once for job in state.jobs if job.at_once}
-    for job in state.jobs:
+    for job in [*state.jobs, *state.apart]:
         if job.start is not None and job.array in room:
             room[job.array] -= 1
     line, beyond = [], dict[str, list[QueuedJob]]()
@@ -324,10 +324,8 @@ def simulation_of(
 
 def check_asked(state: QueueState, asked: Sequence[AskedJob]) -> None:
     """Raise InputError for a job that is wider than the machine, or has no processors."""
-    most = state.processors
-    accepted = f"a whole number from 1 to {most}, the size of the machine, is accepted"
     for job in asked:
-        require(1 <= job.processors <= most, "processors", job.processors, accepted)
+        state.check_width(job.processors)
 
 
 def asked_name(job: AskedJob) -> str:
@@ -392,7 +390,7 @@ def _with_queue(
             "of the history were still to be submitted; a queue that is later than the history is "
             "expected"
         )
-    running = [job for job in state.jobs if job.start is not None]
+    running = [job for job in state.jobs if job.start is not None] + state.closed
     queued = [*running, *line_of(state)[0], *(submitted(job, state.now) for job in asked)]
     longest = float(past.limits.max()) if past.history else MAX_SECONDS
     limits = np.array([max(job.estimate or longest, LEAST_LIMIT) for job in queued])

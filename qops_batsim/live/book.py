@@ -67,6 +67,14 @@ PROFILE = "unknown"
 """Name of the execution profile of a job of which only the limit is known."""
 
 
+def away_after(away: HostSet, event: Event) -> HostSet:
+    """Return which hosts are away after an event, given those before."""
+    if not isinstance(event, Notify) or event.type not in (MACHINES_AWAY, MACHINES_BACK):
+        return away
+    hosts = HostSet.parse(str(event.fields["resources"]))
+    return away | hosts if event.type == MACHINES_AWAY else away - hosts
+
+
 class Book:
     """Tracks the jobs of a live scheduler: turns what changed between two polls into events.
 
@@ -129,13 +137,15 @@ class Book:
     def recall(self, events: Sequence[Event], decisions: Sequence[Decision]) -> None:
         """Restore, from one recorded message, which hosts are away and which calls are due."""
         for event in events:
-            if isinstance(event, Notify) and event.type in (MACHINES_AWAY, MACHINES_BACK):
-                hosts = HostSet.parse(str(event.fields["resources"]))
-                gone = event.type == MACHINES_AWAY
-                self._away = self._away | hosts if gone else self._away - hosts
-            elif isinstance(event, RequestedCall):
+            self._away = away_after(self._away, event)
+            if isinstance(event, RequestedCall):
                 self._calls.pop(0)
         self._ask_calls(decisions)
+
+    @property
+    def away(self) -> HostSet:
+        """Hosts that are away, those of jobs that are not told to the scheduler included."""
+        return self._away
 
     def standing(self, module: msgspec.Raw) -> LiveStanding:
         """Return a snapshot for the next process: encoded scheduler, hosts away, calls due."""

@@ -21,10 +21,11 @@ from zoneinfo import ZoneInfo
 import msgspec
 from msgspec.structs import replace
 
+from qops_batsim.advice.nodes_away import without_away
 from qops_batsim.advice.queue_quote import Ask, QueueAsker
 from qops_batsim.advice.queue_state import QueuedJob, QueueState
 from qops_batsim.errors import InputError
-from qops_batsim.live.book import Book
+from qops_batsim.live.book import Book, away_after
 from qops_batsim.live.clock import CentreClock
 from qops_batsim.live.journal import CONFIRMED, SENT, VOID, About, Entry, Journal, Order
 from qops_batsim.live.manager import (
@@ -37,12 +38,14 @@ from qops_batsim.live.manager import (
     natural_key,
 )
 from qops_batsim.live.shadow import ShadowManager
+from qops_batsim.platform.hostset import HostSet
 from qops_batsim.protocol.events import EngineConfig, Event, HostDescription, SimulationBegins
 from qops_batsim.schedulers.standing import Standing
 from qops_batsim.scheduling.driver import ModuleDriver
 from qops_batsim.scheduling.port import SchedulerModule
 from qops_batsim.scheduling.refusal import sentence
 from qops_batsim.scheduling.registry import make_scheduler
+from qops_batsim.workload.accounting.nodes import NodeAway
 
 SHADOW, LIVE = "shadow", "live"
 """Modes: in the shadow (decide, change nothing) and deciding."""
@@ -433,11 +436,12 @@ class LiveCentre:
         if entry.limit is None or entry.nodes > len(self.about.nodes) or entry.asked is None:
             return None
         try:
-            queue = queue_of(self.about, list(self._book.jobs.values()), self._clock.now)
+            entries = list(self._book.jobs.values())
+            queue = queue_of(self.about, entries, self._clock.now, self._book.away)
             asker = QueueAsker(queue, self.about.scheduler)
+            return asker.ask(Ask(processors=entry.nodes, time=entry.limit)).end
         except InputError:
-            return None  # A scheduler that promises nothing.
-        return asker.ask(Ask(processors=entry.nodes, time=entry.limit)).end
+            return None  # A scheduler that promises nothing, or a job for which too few are left.
 
 
 def replay(
@@ -509,8 +513,20 @@ def state_of(order: Order, job: SeenJob | None) -> str:
             return CONFIRMED if over else order.state
 
 
-def queue_of(about: About, entries: Sequence[Entry], now: float) -> QueueState:
-    """Return the journal's running and waiting jobs as a queue that quotes can be computed for."""
+def hosts_away(journal: Journal) -> HostSet:
+    """Return the hosts that are away by a journal's last message."""
+    after, standing = journal.last_standing()
+    away = HostSet() if standing is None else HostSet.parse(standing.away)
+    for _, told, _ in journal.messages(after):
+        for event in told.events:
+            away = away_after(away, event.body)
+    return away
+
+
+def queue_of(about: About, entries: Sequence[Entry], now: float, away: HostSet) -> QueueState:
+    """Return the journal's running and waiting jobs as a queue that quotes can be computed for, on
+    the hosts that are not ``away``.
+    """
     jobs = []
     for each in entries:
         if each.phase in ("refused", "gone") or each.is_untold:
@@ -526,15 +542,18 @@ def queue_of(about: About, entries: Sequence[Entry], now: float) -> QueueState:
                 start=min(each.start or each.ordered or now, now) if runs else None,
                 planned_start=None if runs else each.planned,
                 deadline=each.promise if each.deadline is not None else None,
+                nodes=",".join(each.hosts) if runs else "",
             )
         )
-    return QueueState(
+    state = QueueState(
         source="the journal",
         processors=len(about.nodes),
         now=now,
         jobs=jobs,
         margin=about.margin,
     )
+    seen = ("as live has seen",)
+    return without_away(state, [NodeAway((about.nodes[h], 1, 0), seen, None, 0) for h in away])
 
 
 def centre_date(about: About, date: float) -> str:

@@ -14,6 +14,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from qops_batsim.advice.nodes_away import without_away
 from qops_batsim.advice.queue_quote import QueueAsker
 from qops_batsim.advice.queue_reading import MAX_QUEUE_BYTES, read_queue
 from qops_batsim.advice.queue_state import QueueState, date_text
@@ -23,7 +24,8 @@ from qops_batsim.live.journal import Journal, is_journal
 from qops_batsim.live.manager import CommandFailed, Unreachable
 from qops_batsim.live.slurm_manager import Run, read_priorities, read_queue_text, run_command
 from qops_batsim.schedulers.slurm.config import SlurmConfig, read_slurm_config
-from qops_batsim.workload.accounting.nodes import NodeSizes, nodes_of
+from qops_batsim.workload.accounting.node_states import MAINTENANCE, RESERVED
+from qops_batsim.workload.accounting.nodes import NodeSizes, nodes_of, read_nodes
 
 LIVE_SECONDS = 5.0
 """For how long an answer of a live Slurm counts as its queue."""
@@ -40,8 +42,8 @@ class QueueSource:
     A queue older than ``max_age`` (seconds), or dated as far ahead of this machine's clock, is
     refused, unless ``now`` gives its date. ``priorities`` of jobs, by id, replace those in the
     queue. With ``nodes``, the machine consists of the nodes of the selected partitions, which
-    no other partition may share. ``scheduler``, ``settings`` and ``may_wait`` are for
-    :meth:`asker` only.
+    no other partition may share; those that Slurm does not use now are taken off. ``scheduler``,
+    ``settings`` and ``may_wait`` are for :meth:`asker` only.
     """
 
     path: Path | None
@@ -52,8 +54,13 @@ class QueueSource:
     may_wait: bool = False
     selection: Mapping[str, Sequence[str]] = field(default_factory=dict)
     nodes: NodeSizes | None = None
+    nodes_file: Path | None = None
     max_age: float = math.inf
     _seen: tuple[int, int, int] | None = field(default=None, init=False)
+    _nodes_seen: tuple[int, int, int] | None = field(default=None, init=False)
+    _asks_nodes: bool = field(default=False, init=False)
+    _size: int | None = field(default=None, init=False)
+    _has_fresh_nodes: bool = field(default=False, init=False)
     run: Run = run_command
     priorities: Mapping[str, float] = field(default_factory=dict)
     _fresh_until: float = field(default=-math.inf, init=False)
@@ -61,16 +68,43 @@ class QueueSource:
     _asker: QueueAsker | None = field(default=None, init=False)
 
     def __post_init__(self) -> None:
-        if self.path is None and self.machine is None and self.nodes is None:
-            self.nodes = nodes_of(
-                _answer(lambda: self.run(["scontrol", "show", "node"], "")), "scontrol show node"
-            )
-        if self.nodes is None:
-            return
-        partitions = self.selection.get("partition") or [*self.nodes]
-        self.nodes.refuse_cut(partitions, alike=True)
+        if self.nodes_file is not None:
+            self._nodes_have_changed(self.nodes_file)
+        elif self.nodes is not None:
+            self._take(self.nodes)
+        elif self.path is None and self.machine is None:
+            self._asks_nodes = self._has_fresh_nodes = True
+            self._take(self._ask_nodes())
+
+    def _take(self, nodes: NodeSizes) -> None:
+        """Take the nodes of the selected partitions as the machine."""
+        partitions = self.selection.get("partition") or [*nodes]
+        nodes.refuse_cut(partitions, alike=True)
+        self.nodes = nodes
         self.selection = {**self.selection, "partition": partitions}
-        self.machine = self.machine or self.nodes.together(partitions)["cores"]
+        self._size = self.machine or nodes.together(partitions)["cores"]
+
+    def _ask_nodes(self) -> NodeSizes:
+        """Return the nodes of the Slurm that runs here, with the ends of its reservations."""
+        told = "scontrol show node"
+        text = _answer(lambda: self.run(["scontrol", "show", "node"], ""))
+        nodes = nodes_of(text, told)
+        if any({RESERVED, MAINTENANCE} & {*each.why} for each in nodes.away(nodes)):
+            text += _answer(lambda: self.run(["scontrol", "show", "reservation"], ""))
+            nodes = nodes_of(text, told)
+        return nodes
+
+    def _nodes_have_changed(self, path: Path) -> bool:
+        """Read the file of nodes again if it has changed since the last call; return whether."""
+        seen = (0, 0, 0)  # A pipe can be read once, and what cannot be read is told below.
+        if path.is_file():
+            found = path.stat()
+            seen = found.st_mtime_ns, found.st_size, found.st_ino
+        if seen == self._nodes_seen:
+            return False
+        self._take(read_nodes(path))
+        self._nodes_seen = seen
+        return True
 
     def read(
         self, content: bytes, source: str = "the queue", written_at: float | None = None
@@ -80,21 +114,21 @@ class QueueSource:
         state = read_queue(
             content,
             source,
-            processors=self.machine,
+            processors=self._size or self.machine,
             now=self.now,
             written_at=date,
             selection=self.selection,
             node_size=0 if self.nodes is None else self.nodes.largest(self.selection["partition"]),
         )
         self.check_age(state.source, state.now)
-        if self.nodes is not None:
-            asleep = self.nodes.asleep(self.selection["partition"])
-            state = replace(state, asleep=asleep, shares_nodes=True)
-        if self.nodes is not None and self.nodes.away:
-            state.unsure["nodes are down or drained, and counted as if they were there"] = (
-                self.nodes.away
-            )
-        return state
+        if self.nodes is None:
+            return state
+        partitions = self.selection["partition"]
+        state = replace(state, shares_nodes=True, asleep=self.nodes.asleep(partitions))
+        reserved = not self.selection.get("reservation")
+        away = self.nodes.away(partitions, reserved=reserved)
+        state.unsure.update(self.nodes.unsure)
+        return without_away(state, away)
 
     def check_age(self, source: str, date: float) -> None:
         """Raise an InputError if a queue's date (s since 1970) is too old or in the future."""
@@ -134,6 +168,9 @@ class QueueSource:
         if self.path is None:
             if time.monotonic() < self._fresh_until:
                 return None
+            if self._asks_nodes and not self._has_fresh_nodes:
+                self._take(self._ask_nodes())
+            self._has_fresh_nodes = False
             said = _answer(lambda: read_queue_text(self.run))
             self._fresh_until = time.monotonic() + LIVE_SECONDS
             return self.read(said.encode(), "squeue")
@@ -153,7 +190,8 @@ class QueueSource:
         if is_file and (of_journal := self._of_journal(self.path)) is not None:
             return of_journal
         seen = (found.st_mtime_ns, found.st_size, found.st_ino)
-        if seen == self._seen:
+        others = self.nodes_file is not None and self._nodes_have_changed(self.nodes_file)
+        if seen == self._seen and not others:
             return None
         content = read_bytes(self.path, what="a queue", max_bytes=MAX_QUEUE_BYTES)
         state = self.read(content, str(self.path), found.st_mtime)
@@ -164,12 +202,13 @@ class QueueSource:
         """Return a live journal's queue as of now; None if the file is no live journal."""
         if not is_journal(path):
             return None
-        from qops_batsim.live.centre import queue_of
+        from qops_batsim.live.centre import hosts_away, queue_of
 
         with Journal(path) as journal:
             about, entries = journal.begun, journal.entries(only_open=True)
+            away = hosts_away(journal)
             self.check_age(str(path), journal.last_news)
-        return queue_of(about, entries, self.now or time.time())
+        return queue_of(about, entries, self.now or time.time(), away)
 
 
 def live_config(run: Run = run_command) -> SlurmConfig:

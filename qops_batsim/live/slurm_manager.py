@@ -36,6 +36,7 @@ from qops_batsim.live.manager import (
 )
 from qops_batsim.schedulers.slurm.config import pairs_of
 from qops_batsim.workload.accounting.cells import read_duration
+from qops_batsim.workload.accounting.node_states import read_state
 from qops_batsim.workload.accounting.nodes import node_names
 
 PATIENCE = 20.0
@@ -88,9 +89,6 @@ _PHASES = (
     | dict.fromkeys(("CANCELLED", "PREEMPTED", "NODE_FAIL", "BOOT_FAIL"), JobPhase.ENDED)
     | dict.fromkeys(("DEADLINE", "REVOKED", *_OUTCOMES), JobPhase.ENDED)
 )
-
-_AWAY = ("down", "drain", "fail", "maint", "boot", "power", "reserved", "inval", "blocked")
-_THERE = ("idle", "alloc", "mix", "comp", "plan", "perf")
 
 OWN_HOLD = "held-by-user"
 """Value of the word ``qops`` in the comment of a job whose user holds it on purpose."""
@@ -377,10 +375,10 @@ def node_state(text: str) -> NodeState:
     >>> [str(node_state(text)) for text in ("idle", "allocated*", "down*", "unknown", "draining")]
     ['there', 'unknown', 'away', 'unknown', 'away']
     """
-    word = text.lower()
-    if word.startswith(_AWAY):
+    state = read_state(text)
+    if {*state.away} - {"UNKNOWN", "NOT_RESPONDING"}:
         return NodeState.AWAY
-    is_there = word.startswith(_THERE) and "*" not in word
+    is_there = not state.away and state.names and not state.unknown
     return NodeState.THERE if is_there else NodeState.UNKNOWN
 
 

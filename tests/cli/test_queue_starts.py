@@ -279,6 +279,52 @@ def test_options_of_forecasts_need_a_history(cli, queue: Path, options) -> None:
     assert f"{options[0]} is given without --history" in " ".join(done.err.split())
 
 
+JOBS = """JobID|Partition|State|Submit|Start|End|AllocCPUS|Timelimit
+1|cpu|COMPLETED|2026-05-02T08:00:00|2026-05-02T08:00:00|2026-05-02T09:00:00|8|60
+"""
+
+
+def test_nodes_that_are_away_are_told_and_taken_off(cli, tmp_path: Path) -> None:
+    """Of 8 processors 4 are drained: 4 are in use for 3,000 s, and 5 do not fit any more."""
+    log, nodes, queue = (tmp_path / name for name in ("jobs.txt", "nodes.txt", "squeue.json"))
+    log.write_text(JOBS)
+    nodes.write_text(
+        "PARTITION|CPUS|GRES|STATE|NODELIST\ncpu*|4|gpu:2080ti:2|mix|n1\n"
+        "cpu*|4|gpu:2080ti:2|drain*|n2\n"
+    )
+    of_cpu = {"partition": "cpu"}
+    jobs = [
+        {"job_state": "RUNNING", "start_time": NOW - 600, "nodes": "n1", **of_cpu},
+        pending("Resources", priority=2, **of_cpu),
+        pending("Priority", priority=1, cpus=5, **of_cpu),
+    ]
+    queue.write_text(squeue(*jobs))
+    asked = ("queue", "starts", queue, "--history", log, "--nodes", nodes, "--now", str(NOW))
+    found = json.loads(cli(*asked, "--json", "--draws", "20").out)
+    told = {"nodes away (DRAIN+NOT_RESPONDING), with 4 processors": 1}
+    assert (found["processors"], found["left_out"]) == (4, told)
+    assert [(job["planned"], job["reason"]) for job in found["jobs"]] == [
+        (NOW + 3000, "Resources"),
+        (None, "wider than the nodes that are not away"),
+    ]
+    done = cli(*asked, "--draws", "20")
+    assert "left out: 1 nodes away (DRAIN+NOT_RESPONDING), with 4 processors" in done.err
+    quoted = ("queue", "quote", queue, "5x1h", "--nodes", nodes, "--now", str(NOW))
+    assert "from 1 to 4, the size of what is left of the machine's 8" in " ".join(
+        cli(*quoted).err.split()
+    )
+
+
+def test_states_of_now_do_not_matter_for_the_past(cli, tmp_path: Path) -> None:
+    jobs, nodes = tmp_path / "jobs.txt", tmp_path / "nodes.txt"
+    jobs.write_text(JOBS)
+    nodes.write_text("PARTITION|CPUS|GRES|STATE|NODELIST\ncpu*|4|(null)|down|n[1-2]\n")
+    done = cli("workload", "import", jobs, tmp_path / "w.json", "--nodes", nodes)
+    assert done.exit_code == 0, done.err
+    assert "1 of 1 usable jobs written, 8 processors" in " ".join(done.out.split())
+    assert "2 nodes are away now, and count: the log is of the past" in " ".join(done.err.split())
+
+
 def test_an_empty_queue_has_no_forecasts(cli, log: Path, tmp_path: Path) -> None:
     (tmp_path / "squeue.json").write_text(squeue())
     (tmp_path / "scontrol.txt").write_text("No jobs in the system\n")

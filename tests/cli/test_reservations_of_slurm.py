@@ -123,10 +123,10 @@ def test_each_window_of_a_periodic_reservation_is_announced_ahead(cli: Cli, tmp_
     ("text", "message"),
     [
         ("hello\n", "reservations.txt: is no list of reservations; the output of `scontrol show"),
-        (RECORDS.replace("2024-03-29T12", "noon"), "line 6: StartTime is 'noon:00:00'; an ISO"),
+        (RECORDS.replace("2024-03-29T12", "noon"), "line 6: StartTime is 'noon:00:00'; a date"),
         (TABLE.replace("2024-03-01T14", "2023-03-01T14"), "line 5: EndTime is '2023-03-01T14:0"),
         (RECORDS.replace("NodeCnt=8", "NodeCnt=x"), "line 1: NodeCnt is 'x'; a whole number"),
-        (RECORDS.replace("EndTime", "Finish"), "line 1: EndTime is null; an ISO date"),
+        (RECORDS.replace("EndTime", "Finish"), "line 1: EndTime is null; a date with"),
     ],
 )
 def test_bad_reservations(cli: Cli, tmp_path: Path, text: str, message: str) -> None:

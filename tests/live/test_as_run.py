@@ -310,6 +310,24 @@ def test_quotes_are_given_for_its_queue(
     assert answer["response"] == pytest.approx(2 * 660 - 4, abs=60)
 
 
+def test_quotes_from_a_journal_are_for_the_nodes_that_are_there(site: Site) -> None:
+    """Of n1-n4, n3 has left; a job on it goes on, and a restart does not forget it."""
+    job = site.fake.submit(4, limit=600, run_time=500, deadline=5000)
+    site.pass_time(5)
+    site.fake.states["n3"] = NodeState.AWAY
+    site.pass_time(3)
+    site.restart()
+    source = QueueSource(site.path, "qops", {}, now=site.fake.now)
+    found = source.state()
+    assert found.left_out == {"nodes away (as live has seen), with 1 processors": 1}
+    assert (found.processors, found.away, source.asker().free) == (3, 1, 0)
+    assert [each.processors for each in found.jobs] == [3]
+    site.fake.states["n3"] = NodeState.THERE
+    site.pass_time(3)
+    assert source.state().processors == 4
+    assert job.phase is JobPhase.RUNNING
+
+
 def test_the_journal_of_a_process_that_has_ended_is_too_old(
     journal: str, site: Site, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -57,8 +57,8 @@ def test_the_queue_and_the_nodes_are_asked_of_slurm() -> None:
     slurm = FakeSlurm(json=json.dumps({"meta": {}, "errors": [], "jobs": jobs}))
     source = QueueSource(None, run=slurm)
     found = source.state()
-    assert (found.processors, [each.id for each in found.jobs]) == (8, ["1", "2"])
-    assert found.unsure == {"nodes are down or drained, and counted as if they were there": 1}
+    assert (found.processors, found.away, [each.id for each in found.jobs]) == (4, 4, ["1", "2"])
+    assert found.left_out == {"nodes away (DOWN), with 4 processors": 1}
     assert slurm.asked == [["scontrol", "show", "node"], ["squeue", "-a", "--json"]]
     # For some seconds, an answer counts.
     assert source.state() is found
@@ -72,6 +72,48 @@ def test_a_slurm_that_answers_is_asked_again(monkeypatch: pytest.MonkeyPatch) ->
     source = QueueSource(None, machine=8, run=slurm)
     assert source.state() is not source.state()
     assert len(slurm.asked) == 2
+
+
+def test_nodes_are_asked_again_with_the_queue(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A node that is set down while a server runs is away from then on."""
+    monkeypatch.setattr(queue_source, "LIVE_SECONDS", -1.0)
+    slurm = FakeSlurm(json='{"meta": {}, "errors": [], "jobs": []}')
+    source = QueueSource(None, run=slurm)
+    assert (source.state().processors, source.state().away) == (4, 4)
+    slurm.answers["scontrol show"] = NODES.replace("State=DOWN", "State=IDLE+PLANNED")
+    assert (source.state().processors, source.state().away) == (8, 0)
+
+
+def test_the_end_of_maintenance_is_asked_of_slurm() -> None:
+    end = int(time.time()) + 3600
+    reservation = (
+        f"ReservationName=fix StartTime=1780000000 EndTime={end} Duration=1\n"
+        "   Nodes=n2 NodeCnt=1 Flags=MAINT\n   TRES=cpu=4\n   Users=root State=ACTIVE\n"
+    )
+    nodes = NODES.replace("State=DOWN", "State=IDLE+MAINTENANCE+RESERVED")
+
+    def run(command: Sequence[str], form: str) -> str:
+        asked.append([*command])
+        told = {"node": nodes, "reservation": reservation}
+        return told.get(command[-1], '{"meta": {}, "errors": [], "jobs": []}')
+
+    asked: list[list[str]] = []
+    found = QueueSource(None, run=run).state()
+    assert [(job.processors, job.end) for job in found.closed] == [(4, end)]
+    assert (found.processors, found.away) == (8, 0)
+    assert asked[:2] == [["scontrol", "show", "node"], ["scontrol", "show", "reservation"]]
+
+
+def test_a_file_of_nodes_is_read_again_when_it_changes(tmp_path: Path) -> None:
+    queue, nodes = tmp_path / "squeue.json", tmp_path / "nodes.txt"
+    queue.write_text(json.dumps({"meta": {}, "jobs": [job(1, "PENDING")]}))
+    nodes.write_text(NODES)
+    source = QueueSource(queue, nodes_file=nodes)
+    first = source.state()
+    assert (first.processors, source.state() is first) == (4, True)
+    nodes.write_text(NODES.replace("State=DOWN", "State=IDLE+DYNAMIC_NORM"))
+    assert source.state().processors == 8
+    assert source.asker().free == 8
 
 
 CONFIG = "PriorityType = priority/multifactor\nPriorityWeightAge = 7\n"

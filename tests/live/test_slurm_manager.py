@@ -11,7 +11,7 @@ from qops_batsim.jobs import COMPLETED_KILLED, COMPLETED_WALLTIME_REACHED
 from qops_batsim.live import slurm_manager
 from qops_batsim.live.check import check_slurm, unfiltered
 from qops_batsim.live.manager import CommandFailed, JobPhase, NodeState, Unreachable, natural_key
-from qops_batsim.live.slurm_manager import MOST_ARRAYS, Slurm, read_config, run_command
+from qops_batsim.live.slurm_manager import MOST_ARRAYS, Slurm, node_state, read_config, run_command
 from qops_batsim.workload.accounting.nodes import node_names
 
 
@@ -63,6 +63,19 @@ class Recorded:
         if isinstance(answer, Exception):
             raise answer
         return answer if isinstance(answer, str) else squeue(answer, form)
+
+
+@pytest.mark.parametrize(
+    ("told", "state"),
+    [
+        *((told, "there") for told in ("mixed-", "idle~", "allocated@", "completing", "planned")),
+        *((told, "away") for told in ("maint", "mixed$", "reboot^", "drained*", "draining@")),
+        *((told, "away") for told in ("future", "error", "inval", "reserved", "fail", "blocked")),
+        *((told, "unknown") for told in ("idle*", "unknown*", "", "lukewarm")),
+    ],
+)
+def test_states_of_nodes_as_sinfo_writes_them(told: str, state: str) -> None:
+    assert node_state(told) == state
 
 
 def test_jobs_are_read_from_the_lines_of_squeue() -> None:

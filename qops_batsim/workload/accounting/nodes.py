@@ -2,47 +2,86 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import reduce
 from operator import or_
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
+import msgspec
 import numpy as np
 
-from qops_batsim.errors import InputError
+from qops_batsim.errors import InputError, printable, shown
 from qops_batsim.files import read_text
+from qops_batsim.workload.accounting.cells import is_none, slurm_number
+from qops_batsim.workload.accounting.node_states import (
+    MAINTENANCE,
+    RESERVED,
+    SlurmNodeState,
+    read_state,
+)
+from qops_batsim.workload.accounting.resources import gpus_of
+from qops_batsim.workload.accounting.scontrol_text import checked_date, fields_of, local_date
 
 _EXPECTED = (
-    "the output of `scontrol show node`, or of `sinfo` with the columns PARTITION, NODELIST (NODES "
-    "is enough for one partition), CPUS and GRES (sinfo --Node --format='%N|%P|%c|%G'), is expected"
+    "the output of `scontrol show node` (text or --json), or of `sinfo` with the columns "
+    "PARTITION, NODELIST (NODES is enough for one partition), CPUS, GRES and STATE (sinfo --Node "
+    "--format='%N|%P|%c|%G|%T'), is expected"
 )
-_GPUS = re.compile(r"gpu(?::[A-Za-z][^:,()\s]*)?:(\d{1,4})")
-_AWAY = re.compile(
-    r"(?m)^ *State=(?:\S*\+)?(?:DOWN|DRAIN|DRAINED|DRAINING|FAIL|FAILING|MAINT)(?:[*+~#$@%^!-]|\b)"
-)
+_FREE = ("Reason", "Comment", "Extra")
+"""Fields of a node that hold what somebody wrote."""
 _MOST_BYTES = 1 << 28
 
 Node = tuple[str, int, int]
 """Name of a node, empty where it is not told, its cores, and its GPUs."""
 
 
+class NodeAway(NamedTuple):
+    """A node that Slurm does not use now.
+
+    ``why`` are its states, ``until`` when they end (seconds since 1970, None if that is not known);
+    of its cores, ``busy`` are in use by jobs, which go on (None if not told).
+    """
+
+    node: Node
+    why: tuple[str, ...]
+    until: float | None
+    busy: int | None
+
+
 class NodeSizes(dict[str, dict[str, int]]):
     """Cores, nodes and GPUs (``cores``, ``nodes``, ``gpus``) of partitions by name.
 
-    Partitions may have nodes in common: together they are a pool, in which these count once. Of all
-    nodes, ``away`` are down or drained, as far as is told.
+    Partitions may have nodes in common: together they are a pool, in which these count once. All
+    nodes count, those in ``away`` as well. ``unsure`` counts nodes of whose state something is not
+    known, by what.
     """
 
     def __init__(self, nodes: Iterable[tuple[str, Node]]) -> None:
-        self.away = 0
         self._asleep: dict[str, Counter[Node]] = {}
+        self._away: dict[str, Counter[NodeAway]] = {}
+        self.unsure: Counter[str] = Counter()
         self._nodes: dict[str, Counter[Node]] = {}
         for partition, node in nodes:
             self._nodes.setdefault(partition, Counter())[node] += 1
         super().__init__({name: self.together([name]) for name in self._nodes})
+
+    def set_away(self, nodes: Iterable[tuple[str, NodeAway]]) -> None:
+        """Set which nodes Slurm does not use, by partition."""
+        for partition, node in nodes:
+            self._away.setdefault(partition, Counter())[node] += 1
+
+    def away(self, partitions: Iterable[str], *, reserved: bool = True) -> list[NodeAway]:
+        """Return the nodes of some partitions that Slurm does not use now.
+
+        Nodes that are only ``reserved`` are among them, unless jobs of reservations count.
+        """
+        none: Counter[NodeAway] = Counter()
+        found = reduce(or_, (self._away.get(name, none) for name in partitions), none)
+        return [each for each in found.elements() if reserved or each.why != (RESERVED,)]
 
     def set_asleep(self, nodes: Iterable[tuple[str, Node]]) -> None:
         """Set which nodes are powered down, by partition: they come when a job needs them."""
@@ -120,39 +159,56 @@ def _touch(one: Mapping[Any, Span], other: Mapping[Any, Span]) -> bool:
     return any(one[at][0] < other[at][1] and other[at][0] < one[at][1] for at in both)
 
 
-def gpus_of(gres: str) -> int:
-    """Return the number of GPUs in a node's generic resources (Gres).
-
-    >>> gpus_of("gpu:a100:4(S:0-1),gpu:v100:2,nvme:1"), gpus_of("gpu:8"), gpus_of("(null)")
-    (6, 8, 0)
-    """
-    return sum(map(int, _GPUS.findall(gres)))
-
-
 def read_nodes(path: str | Path) -> NodeSizes:
     """Read a list of nodes (``scontrol show node``, or ``sinfo``) into sizes of partitions."""
     return nodes_of(read_text(path, what="a list of nodes", max_bytes=_MOST_BYTES), str(path))
 
 
 def nodes_of(text: str, path: str) -> NodeSizes:
-    """Parse a list of nodes as :func:`read_nodes` does; messages name ``path``."""
+    """Parse a list of nodes as :func:`read_nodes` does; messages name ``path``.
+
+    Reservations behind the nodes (``scontrol show reservation``) tell until when those are away
+    that are in one.
+    """
     try:
+        if text.lstrip().startswith("{"):
+            listed = [*_of_json(text, path)]
+        elif "NodeName=" in text:
+            listed = [*_of_records(text, path)]
+        else:
+            listed = [*_of_table(text)]
         nodes = [
-            (partition, (name, cores, gpus_of(gres)), state)
-            for partitions, names, cores, gres, state in (
-                _records(text) if "NodeName=" in text else _table(text)
-            )
-            for partition in filter(None, partitions.replace("*", "").split(","))
-            for name in names
+            (partition, node, each, place)
+            for each in listed
+            for partition in each.partitions
+            for place, node in enumerate(each.nodes(path))
         ]
-    except (KeyError, ValueError, IndexError):
+    except (KeyError, ValueError, IndexError, TypeError, AttributeError, msgspec.DecodeError):
         raise InputError(f"{path}: is no list of nodes; {_EXPECTED}") from None
-    sizes = NodeSizes((partition, node) for partition, node, _ in nodes)
-    sizes.set_asleep((partition, node) for partition, node, state in nodes if _is_asleep(state))
-    sizes.away = len(_AWAY.findall(text))
+    sizes = NodeSizes((partition, node) for partition, node, _, _ in nodes)
+    sizes.set_away(
+        (partition, NodeAway(node, each.state.away, each.until, each.busy_of(place)))
+        for partition, node, each, place in nodes
+        if each.state is not None and each.state.away
+    )
+    sizes.set_asleep(
+        (partition, node)
+        for partition, node, each, _ in nodes
+        if each.state is not None and each.state.is_asleep
+    )
+    for each in listed:
+        if each.state is None:
+            sizes.unsure["nodes whose state is not told, counted as if Slurm used them"] += len(
+                each.names
+            )
+        elif each.state.unknown:
+            words = printable("+".join(each.state.unknown).upper())
+            sizes.unsure[f"nodes in a state that is not known ({words}), counted as there"] += len(
+                each.names
+            )
     if not sizes:
         raise InputError(f"{path}: names no partition; {_EXPECTED}")
-    if len(sizes) > 1 and any(not name for _, (name, *_), _ in nodes):
+    if len(sizes) > 1 and any(not name for _, (name, *_), _, _ in nodes):
         raise InputError(
             f"{path}: does not tell which nodes partitions {', '.join(sizes)} have, and "
             f"they may share nodes; {_EXPECTED}"
@@ -160,41 +216,114 @@ def nodes_of(text: str, path: str) -> NodeSizes:
     return sizes
 
 
-_Nodes = list[tuple[str, list[str], int, str, str]]
-"""Partitions, names of nodes of a kind, cores of each, their generic resources, and their state."""
+class _Listed(NamedTuple):
+    """Nodes of a kind in a list: their names, cores and generic resources (each), and partitions.
 
-
-def _is_asleep(state: str) -> bool:
-    """Return whether a node has no jobs and is powered down, or on its way to or from that.
-
-    >>> [*map(_is_asleep, ("IDLE+CLOUD+POWERED_DOWN", "idle~", "MIXED+CLOUD", "idle*", "IDLE"))]
-    [True, True, False, False, False]
+    ``state`` is None where none is told; of all their cores, ``busy`` are in use, if that is told.
     """
-    base, _, flags = state.upper().partition("+")
-    plain = base.rstrip("*~#%!")
-    is_powered = "POWER" in flags or not set("~#%!").isdisjoint(base)
-    return plain == "IDLE" and is_powered and "DRAIN" not in flags
+
+    names: list[str]
+    cores: int
+    gres: str
+    partitions: list[str]
+    state: SlurmNodeState | None
+    busy: int | None
+    until: float | None = None
+
+    def nodes(self, path: str) -> list[Node]:
+        """Return the nodes; InputError, which names ``path``, if their GPUs are not clear."""
+        try:
+            gpus = gpus_of(self.gres)
+        except InputError as error:
+            raise InputError(f"{path}: {error}") from None
+        return [(name, self.cores, gpus) for name in self.names]
+
+    def busy_of(self, place: int) -> int | None:
+        """Return how many cores of the node at a place are in use: an equal share of them all."""
+        if self.state is not None and not self.state.may_have_jobs:
+            return 0
+        if self.busy is None:
+            return None
+        count = len(self.names)
+        return self.busy * (place + 1) // count - self.busy * place // count
 
 
-def _records(text: str) -> _Nodes:
-    found = []
-    for record in re.split("^NodeName=", text, flags=re.MULTILINE)[1:]:
-        # Of two, the first counts: the second is in what somebody wrote of the node, at the end.
-        fields = dict(reversed(re.findall(r"(\w+)=(\S+)", record)))
-        names, cores = node_names(record.split()[0]), int(fields["CPUTot"])
-        state = fields.get("State", "")
-        found.append((fields.get("Partitions", ""), names, cores, fields["Gres"], state))
-    return found
+def _split(partitions: str) -> list[str]:
+    return [each for each in partitions.replace("*", "").split(",") if each]
 
 
-def _table(text: str) -> _Nodes:
+def _of_records(text: str, path: str) -> Iterator[_Listed]:
+    """Yield the nodes in the text of ``scontrol show node``."""
+    parts = re.split(r"^(?=NodeName=|ReservationName=)", text, flags=re.MULTILINE)
+    ends = _Ends(path, [each for each in parts if each.startswith("ReservationName=")])
+    for record in parts:
+        if not record.startswith("NodeName="):
+            continue
+        fields = fields_of(record, _FREE)
+        where = f"{path}: node {shown(fields['NodeName'])}"
+        names = node_names(fields["NodeName"])
+        state = read_state(fields["State"]) if "State" in fields else None
+        until = None
+        if state is not None and state.away:
+            resume = fields.get("ResumeAfterTime", "")
+            # Behind what somebody wrote, of which the last is Slurm's.
+            inside = re.findall(r"\sReservationName=(\S+)", record)
+            until = ends.of(
+                state.away,
+                names,
+                inside[-1] if inside else "",
+                None if is_none(resume) else local_date(resume, f"{where}: ResumeAfterTime"),
+            )
+        busy = int(fields["CPUAlloc"]) if "CPUAlloc" in fields else None
+        yield _Listed(
+            names,
+            int(fields["CPUTot"]),
+            fields["Gres"],
+            _split(fields.get("Partitions", "")),
+            state,
+            busy,
+            until,
+        )
+
+
+class _Ends:
+    """Ends of states: those of the active reservations, as text, and of what is resumed later."""
+
+    def __init__(self, path: str, records: Sequence[str]) -> None:
+        self._of: list[tuple[str, set[str], float]] = []
+        for record in records:
+            fields = fields_of(record, ("Comment",))
+            name = fields["ReservationName"]
+            if fields.get("State") == "ACTIVE":
+                end = local_date(
+                    fields.get("EndTime", ""), f"{path}: reservation {shown(name)}: EndTime"
+                )
+                self._of.append((name, {*node_names(fields.get("Nodes", ""))}, end))
+
+    def of(
+        self, states: Iterable[str], names: Sequence[str], inside: str, resumed: float | None
+    ) -> float | None:
+        """Return when nodes leave these states, for all of which the end has to be known."""
+        reserved = [
+            end for name, nodes, end in self._of if name == inside or not nodes.isdisjoint(names)
+        ]
+        ends = [
+            resumed if each in ("DOWN", "DRAIN") else max(reserved, default=None)
+            for each in states
+            if each in ("DOWN", "DRAIN", MAINTENANCE, RESERVED)
+        ]
+        known = [each for each in ends if each is not None]
+        return max(known) if known and len(known) == len([*states]) else None
+
+
+def _of_table(text: str) -> Iterator[_Listed]:
+    """Yield the nodes in a table of ``sinfo``."""
     lines = [line for line in text.splitlines() if line.strip()]
     # Before its header, sinfo --long prints the date.
     start = ["PARTITION" in line for line in lines].index(True)
     header, *rows = lines[start:]
     mark = "|" if "|" in header else None
     names = [name.strip() for name in header.split(mark)]
-    found = []
     for row in rows:
         cells = dict(zip(names, map(str.strip, row.split(mark)), strict=False))
         listed = cells.get("NODELIST", "")
@@ -202,9 +331,59 @@ def _table(text: str) -> _Nodes:
         count = int(cells.get("NODES", len(nodes) or 1))
         if (nodes and len(nodes) != count) or listed.count("[") != listed.count("]"):
             raise ValueError(row)  # The list was cut.
-        told = nodes or [""] * count, int(cells["CPUS"]), cells.get("GRES", "")
-        found.append((cells["PARTITION"], *told, cells.get("STATE", "")))
-    return found
+        state = cells.get("STATECOMPLETE") or cells.get("STATE")
+        in_use = cells.get("CPUS(A/I/O/T)", "").partition("/")[0]
+        yield _Listed(
+            nodes or [""] * count,
+            int(cells["CPUS"]),
+            cells.get("GRES", ""),
+            _split(cells["PARTITION"]),
+            None if state is None else read_state(state),
+            int(in_use) if in_use else None,
+        )
+
+
+def _of_json(text: str, path: str) -> Iterator[_Listed]:
+    """Yield the nodes in JSON: of ``scontrol show node``, or of ``sinfo``, which before Slurm 23.02
+    wrote the same, and since then nodes of a kind together.
+    """
+    data = msgspec.json.decode(text, type=dict[str, Any])
+    if errors := data.get("errors"):
+        raise InputError(f"{path}: Slurm failed ({shown(errors)}); {_EXPECTED}")
+    for each in data.get("sinfo", ()):
+        cores = each["cpus"]["maximum"]
+        if cores != each["cpus"]["minimum"]:
+            raise ValueError(cores)
+        names = [name for listed in each["nodes"]["nodes"] for name in node_names(listed)]
+        yield _Listed(
+            names,
+            int(cores),
+            each["gres"]["total"],
+            [each["partition"]["name"]],
+            _state_in(each["node"]),
+            each["cpus"].get("allocated"),
+        )
+    for each in data["nodes"] if "sinfo" not in data else ():
+        state, until = _state_in(each), None
+        resume = slurm_number(each.get("resume_after"))
+        if state.away and {*state.away} <= {"DOWN", "DRAIN"} and 0 < resume < math.inf:
+            until = checked_date(resume, resume, f"{path}: node {each['name']}: resume_after")
+        yield _Listed(
+            node_names(each["name"]),
+            int(each["cpus"]),
+            each.get("gres") or "",
+            each.get("partitions") or [],
+            state,
+            each.get("alloc_cpus"),
+            until,
+        )
+
+
+def _state_in(record: Mapping[str, Any]) -> SlurmNodeState:
+    """Return the state in JSON: a list, or a word and, in older versions, a list of flags."""
+    told, flags = record["state"], record.get("state_flags") or []
+    words = told.split("+") if isinstance(told, str) else told
+    return read_state([*words, *flags])
 
 
 UNSEEN = 14 * 86_400.0

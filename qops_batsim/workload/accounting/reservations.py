@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import math
-import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime, timedelta
 from itertools import count, pairwise, takewhile
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from zoneinfo import ZoneInfo
 
 import msgspec
@@ -17,20 +16,49 @@ import numpy as np
 
 from qops_batsim.errors import InputError, shown
 from qops_batsim.files import read_text
-from qops_batsim.workload.accounting.cells import read_count, read_date
+from qops_batsim.workload.accounting.cells import read_count, read_date, slurm_number
 from qops_batsim.workload.accounting.nodes import NodeSizes, node_names
+from qops_batsim.workload.accounting.resources import amount_of
 from qops_batsim.workload.accounting.rows import Choices
-from qops_batsim.workload.accounting.slurm import amount_of
+from qops_batsim.workload.accounting.scontrol_text import (
+    DATE_EXPECTED,
+    as_iso,
+    checked_date,
+    fields_of,
+    is_seconds,
+)
 from qops_batsim.workload.conversion import Conversion
 
 _EXPECTED = (
-    "the output of `scontrol show reservation`, or of `sacctmgr --parsable2 show reservation "
-    "format=Name,TRES,Start,End,NodeNames,Flags`, is expected"
+    "the output of `scontrol show reservation` (text or --json), or of `sacctmgr --parsable2 show "
+    "reservation format=Name,TRES,Start,End,NodeNames,Flags`, is expected"
 )
 _COLUMNS = {"Name": "ReservationName", "NodeName": "Nodes"} | {
     "TimeStart": "StartTime", "TimeEnd": "EndTime"
 }  # fmt: skip
 """Columns of ``sacctmgr``, and the fields of ``scontrol`` that say the same."""
+
+_JSON_NAMES = {
+    "ReservationName": "name",
+    "StartTime": "start_time",
+    "EndTime": "end_time",
+    "Nodes": "node_list",
+    "NodeCnt": "node_count",
+    "CoreCnt": "core_count",
+    "PartitionName": "partition",
+    "Flags": "flags",
+    "TRES": "tres",
+}
+"""Fields of ``scontrol``, and those of its JSON that say the same."""
+
+_NO_WINDOW = {
+    "TIME_FLOAT": "whose start moves with the clock and never comes (TIME_FLOAT)",
+    "FLEX": "whose jobs may begin before it, end after it and run elsewhere (FLEX)",
+    "ANY_NODES": "of licenses or burst buffers, without nodes (ANY_NODES)",
+    "LICENSE_ONLY": "of licenses or burst buffers, without nodes (LICENSE_ONLY)",
+    "SKIP": "that are skipped (SKIP)",
+}
+"""Why a reservation with one of these flags keeps no nodes from others between its two dates."""
 
 _REPEATED = {
     "HOURLY": (1 / 24, range(7)),
@@ -57,11 +85,21 @@ class Reservation(msgspec.Struct, frozen=True):
     partition: str
     amounts: Mapping[str, float]
 
+    @property
+    def _repeated(self) -> str | None:
+        return next((each for each in _REPEATED if each in self.flags), None)
+
+    @property
+    def no_window(self) -> str:
+        """Return why it keeps no nodes from other jobs between its dates; empty if it does."""
+        flags = self.flags - ({"SKIP"} if self._repeated else set())
+        return next((why for flag, why in _NO_WINDOW.items() if flag in flags), "")
+
     def times(self, until: float, zone: ZoneInfo) -> list[tuple[float, float]]:
         """Return (start, end) of every repetition that begins before ``until`` (seconds since
         1970), at the same time of day in the ``zone``.
         """
-        flag = next((each for each in _REPEATED if each in self.flags), None)
+        flag = self._repeated
         if flag is None:
             return [(self.start, self.end)]
         days, of_week = _REPEATED[flag]
@@ -69,6 +107,8 @@ class Reservation(msgspec.Struct, frozen=True):
         dates = (first + timedelta(days=days * number) for number in count())
         starts = takewhile(lambda date: date.timestamp() < until, dates)
         seconds = [each.timestamp() for each in starts if each.weekday() in of_week]
+        if "SKIP" in self.flags:
+            del seconds[:1]
         return [(each, each + self.end - self.start) for each in seconds]
 
 
@@ -84,36 +124,102 @@ class Window(NamedTuple):
 
 
 def read_reservations(path: str | Path, choices: Choices) -> list[Reservation]:
-    """Read a list of Slurm's reservations (``scontrol``, ``sacctmgr``); of records with the same
-    name and start, the last counts.
+    """Read a list of Slurm's reservations (``scontrol``, as text or JSON, or ``sacctmgr``); of
+    records with the same name and start, the last counts.
     """
-    lines = read_text(path, what="a list of reservations").splitlines()
-    is_table = not any("ReservationName=" in each for each in lines)
-    header = next((each.split("|") for each in lines if is_table and "|" in each), [])
-    names = [_COLUMNS.get(each, each) for each in header]
-    found: list[tuple[str, dict[str, str]]] = []
-    for number, line in enumerate(lines, start=1):
-        cells = line.split("|")
-        told = zip(names, cells, strict=False) if names else re.findall(r"(\w+)=(\S+)", line)
-        fields = dict(told) if cells != header else {}
-        if "ReservationName" in fields:
-            found.append((f"{path}: line {number}", fields))
-        elif found and not names:
-            found[-1][1].update(fields)
-    if not found and "ReservationName" not in names and "No reservations" not in "".join(lines):
-        raise InputError(f"{path}: is no list of reservations; {_EXPECTED}")
+    return reservations_of(read_text(path, what="a list of reservations"), str(path), choices)
+
+
+def reservations_of(text: str, path: str, choices: Choices) -> list[Reservation]:
+    """Parse a list of reservations as :func:`read_reservations` does; messages name ``path``."""
+    if text.lstrip().startswith("{"):
+        found = _of_json(text, path)
+    elif "ReservationName=" in text:
+        found = _of_text(text, path)
+    else:
+        found = _of_table(text, path)
     all_read = [_reservation(where, fields, choices) for where, fields in found]
     return list({(each.name, each.start): each for each in all_read}.values())
 
 
+_Told = list[tuple[str, Mapping[str, str]]]
+"""Where each record stands (for messages), and its fields as ``scontrol`` names them."""
+
+
+def _of_text(text: str, path: str) -> _Told:
+    lines = text.splitlines()
+    begins = [at for at, line in enumerate(lines) if line.startswith("ReservationName=")]
+    if not begins:  # As in a list of nodes.
+        raise InputError(f"{path}: is no list of reservations; {_EXPECTED}")
+    return [
+        (f"{path}: line {first + 1}", fields_of("\n".join(lines[first:end]), ("Comment",)))
+        for first, end in pairwise([*begins, len(lines)])
+    ]
+
+
+def _of_table(text: str, path: str) -> _Told:
+    lines = text.splitlines()
+    header = next((each.split("|") for each in lines if "|" in each), [])
+    names = [_COLUMNS.get(each, each) for each in header]
+    if "ReservationName" not in names and "No reservations" not in text:
+        raise InputError(f"{path}: is no list of reservations; {_EXPECTED}")
+    cells = ((number, line.split("|")) for number, line in enumerate(lines, start=1))
+    return [
+        (f"{path}: line {number}", dict(zip(names, each, strict=False)))
+        for number, each in cells
+        if each != header and "ReservationName" in names[: len(each)]
+    ]
+
+
+def _of_json(text: str, path: str) -> _Told:
+    """Return the reservations in JSON, of which times and counts may be plain or objects."""
+    try:
+        listed = msgspec.json.decode(text, type=dict[str, Any])["reservations"]
+    except (msgspec.DecodeError, KeyError, RecursionError):
+        listed = None
+    if not isinstance(listed, list) or not all(isinstance(each, dict) for each in listed):
+        raise InputError(f"{path}: is no list of reservations; {_EXPECTED}")
+    found: _Told = []
+    for place, record in enumerate(listed):
+        where = f"{path}: reservations[{place}]"
+        times = record.get("time")
+        told = record | ({f"{name}_time": at for name, at in times.items()} if times else {})
+        fields: dict[str, str] = {}
+        for name, field in _JSON_NAMES.items():
+            value = told.get(field, told.get("nodes") if name == "Nodes" else None)
+            if isinstance(value, (dict, int, float)):
+                try:
+                    value = slurm_number(value)
+                except InputError as error:
+                    raise InputError(f"{where}: {field}: {error}") from None
+                value = f"{value:.0f}" if math.isfinite(value) else ""
+            elif isinstance(value, list):
+                value = ",".join(_amount(each) for each in value)
+            fields[name] = str(value or "")
+        found.append((where, fields))
+    return found
+
+
+def _amount(told: Any) -> str:
+    """Return a word of a list, or a resource with its amount, as ``scontrol`` writes it."""
+    if not isinstance(told, dict):
+        return str(told)
+    name = f"/{told['name']}" if told.get("name") else ""
+    return f"{told.get('type')}{name}={told.get('count')}"
+
+
 def _reservation(where: str, fields: Mapping[str, str], choices: Choices) -> Reservation:
     def date(name: str, fold: int = 0) -> float:
-        read = read_date(fields.get(name, ""), choices.date_format)
+        text = fields.get(name, "")
+        iso = text if choices.date_format or is_seconds(text) else as_iso(text)
+        read = None if iso is None else read_date(iso, choices.date_format)
         if read is None or math.isnan(read[0]):
-            how = choices.date_format or "an ISO date and time or seconds since 1970"
-            raise InputError(f"{where}: {name} is {shown(fields.get(name))}; {how} is expected")
+            form = choices.date_format
+            how = DATE_EXPECTED if form is None else f"{form} is expected"
+            raise InputError(f"{where}: {name} is {shown(fields.get(name))}; {how}")
         zone = ZoneInfo(choices.zone_name) if read[1] else UTC
-        return datetime.fromtimestamp(read[0], UTC).replace(tzinfo=zone, fold=fold).timestamp()
+        date = datetime.fromtimestamp(read[0], UTC).replace(tzinfo=zone, fold=fold).timestamp()
+        return checked_date(date, fields[name], f"{where}: {name}")
 
     start, end = date("StartTime"), date("EndTime")
     if end < start:  # Where the clock is put back, an hour comes twice.
@@ -131,7 +237,8 @@ def _reservation(where: str, fields: Mapping[str, str], choices: Choices) -> Res
         known = amount_of(fields.get("TRES", ""), resource)
         if (known if known == known else amount) >= 0:
             amounts[unit] = known if known == known else amount
-    flags = frozenset(fields.get("Flags", "").split(","))
+    # A flag may have a time: PURGE_COMP=00:05:00.
+    flags = frozenset(each.partition("=")[0] for each in fields.get("Flags", "").split(","))
     partition = fields.get("PartitionName", "").replace("(null)", "")
     return Reservation(where, fields["ReservationName"], start, end, flags, partition, amounts)
 
@@ -167,6 +274,8 @@ def windows_of(
         maintenance, taken = "MAINT" in each.flags, choices.reservations
         if each.name in taken or ("all" in taken and not maintenance):
             left_out["whose jobs are taken"] += 1
+        elif each.no_window:
+            left_out[each.no_window] += 1
         elif choices.partitions and each.partition not in ("", *choices.partitions):
             left_out["of other partitions"] += 1
         elif not spans:

@@ -17,9 +17,9 @@ import numpy as np
 
 from qops_batsim.errors import InputError, shown
 from qops_batsim.files import decoded
-from qops_batsim.job_fields import is_number
 from qops_batsim.tables import Booleans, Floats, Words
-from qops_batsim.workload.accounting.cells import INFINITE, NOT_SET, TextTable, read_cells
+from qops_batsim.workload.accounting.cells import TextTable, read_cells, slurm_number
+from qops_batsim.workload.accounting.resources import amount_of
 from qops_batsim.workload.accounting.rows import (
     STATES_EXPECTED,
     Choices,
@@ -82,7 +82,7 @@ _JOBS_EXPECTED = "a job of Slurm such as 123, 123_4, 123_[5-9%2] or 123+1"
 
 _DATE = r"[0-9]{4}-[0-9-]+[T ][0-9:]+[0-9:.+Z-]*|[0-9]{9,12}(?:\.[0-9]+)?"
 _NO_DATE = rf"{_DATE}|(?i:unknown|none|n/a)"
-_AMOUNT = r"[\w/:.-]+=[\w/:.+-]*"
+_AMOUNT = r"[\w/:.+-]+=[\w/:.+-]*"
 _TRES = f"(?:{_AMOUNT}(?:,{_AMOUNT})*)?"
 _FORMS = {
     **dict.fromkeys(("jobid", "jobidraw"), rf"{_JOB[1:]}(?:\.[\w+]+)?"),
@@ -188,24 +188,6 @@ def _restore_capitals(table: TextTable, by: str, header: str) -> None:
         )
 
 
-def amount_of(resources: str, name: str) -> float:
-    """Return the amount of a resource in a TRES list, summed over its types; NaN if absent.
-
-    >>> amount_of("cpu=4,gres/gpu:a100=2,gres/gpu:v100=1", "gres/gpu"), amount_of("cpu=4", "cpu")
-    (3.0, 4.0)
-    """
-    # Slurm may tell the total next to its types.
-    typed, found = 0.0, False
-    for part in resources.split(","):
-        key, _, count = part.partition("=")
-        if key.startswith(name) and count.isdecimal():
-            if key == name:
-                return float(count)
-            if key[len(name)] == ":":
-                typed, found = typed + float(count), True
-    return typed if found else math.nan
-
-
 def _set_partitions_by_node(rows: Rows, nodes: Words) -> None:
     """Set the partition in which a job ran that was submitted to several (``a,b``): the one of
     other jobs on its first node.
@@ -286,7 +268,6 @@ def _infer_suspensions(rows: Rows) -> None:
     rows.tell("suspended", "suspended for a while, which is no run time", lines)
 
 
-_NOT_SET_64, _INFINITE_64 = (1 << 64) - 2, (1 << 64) - 1
 _WHAT = "Slurm accounting (sacct --json)"
 
 
@@ -295,29 +276,6 @@ class _Output(msgspec.Struct):
 
 
 _outputs = msgspec.json.Decoder(_Output)
-
-
-def slurm_number(value: Any) -> float:
-    """Return a number in Slurm's JSON as a float: infinite for "no limit", NaN if not set.
-
-    >>> slurm_number({"set": True, "infinite": False, "number": 60}), slurm_number(4294967295)
-    (60.0, inf)
-    """
-    if isinstance(value, dict):
-        if not all(isinstance(value.get(name, True), bool) for name in ("infinite", "set")):
-            raise InputError(
-                f"a number is {shown(value)}; true or false is expected as its set and infinite"
-            )
-        if value.get("infinite"):
-            return math.inf
-        value = value.get("number") if value.get("set", True) else None
-    if value is None:
-        return math.nan
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
-        raise InputError(f"a field is {shown(value)}; a number is expected")
-    if value in (NOT_SET, _NOT_SET_64):
-        return math.nan
-    return float(value) if value not in (INFINITE, _INFINITE_64) and is_number(value) else math.inf
 
 
 def slurm_job_id(job: Mapping[str, Any]) -> str:

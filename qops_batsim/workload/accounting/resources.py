@@ -1,0 +1,67 @@
+"""Amounts of resources in Slurm's lists of them: Gres of a node, TRES of a job or a reservation."""
+
+from __future__ import annotations
+
+import math
+import re
+
+from qops_batsim.errors import InputError, shown
+
+MOST_GPUS = 256
+"""Most GPUs of a node that are believed: a greater number is the name of a type."""
+
+_INDICES = re.compile(r"\([^)]*\)")
+"""Sockets or indices behind an amount: ``(S:0-1)``, ``(IDX:0,3)``."""
+
+_COUNT = re.compile(r"[0-9]{1,9}")
+
+
+def amount_of(resources: str, name: str) -> float:
+    """Return the amount of a resource in a list, summed over its types; NaN if absent.
+
+    In a TRES list amounts stand behind ``=``, in one of generic resources behind the last colon.
+    A type may have any name, digits first as well; an amount that is no number is not counted.
+
+    >>> amount_of("cpu=4,gres/gpu:a100=2,gres/gpu:1g.10gb=1", "gres/gpu"), amount_of("cpu=4", "cpu")
+    (3.0, 4.0)
+    >>> amount_of("gpu:2080ti:8(S:0-1),gpu:4090:2,shard:4090:8", "gpu"), amount_of("gpu:8", "gpu")
+    (10.0, 8.0)
+    """
+    # Slurm may tell the total next to its types.
+    typed, found = 0.0, False
+    for part in _INDICES.sub("", resources).split(","):
+        key, mark, count = part.strip().rpartition("=")
+        if not mark:
+            key, mark, count = part.strip().rpartition(":")
+        is_typed = key.startswith(f"{name}:")
+        if (key == name or is_typed) and _COUNT.fullmatch(count):
+            if mark == "=" and not is_typed:
+                return float(count)
+            typed, found = typed + float(count), True
+    return typed if found else math.nan
+
+
+def gpus_of(gres: str) -> int:
+    """Return the number of GPUs in a node's generic resources (Gres); InputError where a list is
+    cut, or its numbers cannot be told from names.
+
+    >>> gpus_of("gpu:2080ti:8(S:0-1),gpu:1g.10gb:7,nvme:1"), gpus_of("gpu:8"), gpus_of("(null)")
+    (15, 8, 0)
+    """
+    if "=" in gres:
+        told = amount_of(gres, "gres/gpu")
+        return 0 if math.isnan(told) else int(told)
+    total = 0.0
+    for part in _INDICES.sub("", gres).split(","):
+        entry = part.strip().removeprefix("gres/").removeprefix("gres:")
+        if re.match(r"gpu(?![^:])", entry) is None:
+            continue
+        count = 1.0 if entry == "gpu" else amount_of(entry, "gpu")
+        if not 0 <= count <= MOST_GPUS:
+            raise InputError(
+                f"{shown(gres)} does not tell how many GPUs a node has; gpu:TYPE:COUNT, or "
+                f"gpu:COUNT, of up to {MOST_GPUS:,} is expected (a column that is cut: give it a "
+                "width, or :0)"
+            )
+        total += count
+    return int(total)
