@@ -198,6 +198,8 @@ class Written:
     further: Any = None
     is_odd: bool = False
     """Whether texts hold delimiters or line breaks that nothing quotes."""
+    lacks: bool | None = None
+    """Of a queue, whether a job waits for Resources that can start; None: not told."""
 
 
 def dates_in(rng: random.Random, zone: str) -> Callable[[int], str]:
@@ -432,7 +434,7 @@ PLANNED = ("Priority", "Resources", "None")
 
 def squeue(rng: random.Random) -> Written:
     """Write what ``squeue --json`` prints; ``further`` are jobs that hold or want processors, and
-    whether one of them waits for Resources: of so many processors all are free.
+    ``lacks`` whether one of them waits for Resources.
     """
     known = draw(rng, of_slurm=False)
     new = rng.random() < 0.5
@@ -495,7 +497,7 @@ def squeue(rng: random.Random) -> Written:
             for job in [run.job] if listed is None else [f"{run.job}_{task}" for task in listed]:
                 wanted[job] = told
     data = {"meta": {}, "jobs": jobs, "errors": [], "last_update": number(1_750_000_000, 0)}
-    return Written(json.dumps(data), known, "UTC", "", (wanted, lacks))
+    return Written(json.dumps(data), known, "UTC", "", wanted, lacks=lacks)
 
 
 GRES = (

@@ -173,12 +173,12 @@ def _queue(written: Written, text: str, now: float | None = None) -> str:
     found = {
         job.id: (job.processors, job.estimate, job.submission, job.start) for job in state.jobs
     }
-    wanted, lacks = written.further
     # A reason that is not known is told.
-    if state.unsure:
+    if found != written.further and not state.unsure:
+        return f"{found}; {written.further} is right"
+    if written.lacks is None or state.unsure:
         return ""
-    if found != wanted:
-        return f"{found}; {wanted} is right"
-    answer = QueueAsker(state).ask(Ask(processors=1, time=60.0))
-    is_refused = "waits for Resources" in answer.reason
-    return "" if is_refused == lacks else f"quote refused: {is_refused}; {lacks} is right"
+    # So many processors are free that whatever waits for Resources fits.
+    is_refused = "Resources" in QueueAsker(state).ask(Ask(processors=1, time=60.0)).reason
+    right = is_refused == written.lacks
+    return "" if right else f"a quote is refused: {is_refused}; {written.lacks} is right"
