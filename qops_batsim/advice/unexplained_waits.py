@@ -91,14 +91,16 @@ def started_by_easy(state: QueueState) -> set[str]:
     ends.append((0.0, state.asleep))
     tasks = Counter(job.array for job in [*running, *state.apart])
     shadow = spare = math.inf
+    is_reserved = False
     started: set[str] = set()
     for job in sorted((job for job in state.jobs if job.start is None), key=by_priority):
         if job.at_once and tasks[job.array] >= job.at_once:
             continue
         limit = math.inf if job.estimate is None else job.estimate
         if job.processors > free:
-            if shadow == spare == math.inf:
+            if not is_reserved:
                 shadow, spare = _reservation(job.processors, free, ends)
+                is_reserved = True
             continue
         if limit > shadow:
             if job.processors > spare:
