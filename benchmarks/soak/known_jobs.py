@@ -228,6 +228,8 @@ class Written:
     """Cluster whose jobs are to be read; empty: the text names none."""
     is_odd: bool = False
     """Whether texts hold delimiters or line breaks that nothing quotes."""
+    lacks: bool | None = None
+    """Of a queue, whether a job waits for Resources that can start; None: not told."""
 
 
 def dates_in(rng: random.Random, zone: str) -> Callable[[int], str]:
@@ -477,8 +479,14 @@ def _hours(seconds: int) -> str:
     return f"{seconds // 3600:02d}:{seconds // 60 % 60:02d}:{seconds % 60:02d}"
 
 
+PLANNED = ("Priority", "Resources", "None")
+"""Reasons of jobs that can start once processors are free."""
+
+
 def squeue(rng: random.Random) -> Written:
-    """Write what ``squeue --json`` prints; ``further`` are jobs that hold or want processors."""
+    """Write what ``squeue --json`` prints; ``further`` are jobs that hold or want processors, and
+    ``lacks`` whether one of them waits for Resources.
+    """
     known = draw(rng, of_slurm=False, again=False)
     new = rng.random() < 0.5
 
@@ -487,22 +495,15 @@ def squeue(rng: random.Random) -> Written:
             return {"set": value is not None, "infinite": False, "number": value or 0}
         return none if value is None else value
 
-    jobs, wanted = [], {}
+    jobs, wanted, lacks = [], dict[str, tuple[Any, ...]](), False
     for run in known.rows:
         runs = run.state == "RUNNING"
         waits = run.state == "PENDING"
-        reason = rng.choice(
-            ("Priority", "Resources", "None", "JobHeldUser", "PartitionTimeLimit", "Dependency")
-        )
-        tasks = rng.choice(("", "", "3-5%2", "1,7", "2,4,...")) if waits else ""
-        record = {
-            "job_id": int(run.job),
+        # The components of a heterogeneous job start together.
+        parts = rng.randint(2, 4) if (runs or waits) and rng.random() < 0.3 else 1
+        tasks = rng.choice(("", "", "3-5%2", "1,7", "2,4,...")) if waits and parts == 1 else ""
+        common = {
             "job_state": [run.state] if new else run.state,
-            "state_reason": reason if waits else "None",
-            "cpus": number(run.cores, 0),
-            "time_limit": number(
-                run.limit and run.limit // 60, rng.choice((4294967295, 4294967294))
-            ),
             "submit_time": number(run.submit, 0),
             "start_time": number(run.start if runs else None, rng.choice((0, 4294967294))),
             "end_time": number(None, rng.choice((0, 4294967294))),
@@ -514,13 +515,40 @@ def squeue(rng: random.Random) -> Written:
             "comment": text_of_user(rng, "|"),
             "name": text_of_user(rng, "|"),
         }
-        jobs.append(record)
-        if runs or (waits and reason in ("Priority", "Resources", "None")):
+        others = ("JobHeldUser", "PartitionTimeLimit", "Dependency")
+        cores, limits, reasons = [], [], []
+        records = []
+        for offset in range(parts):
+            # What keeps one of them keeps all.
+            reasons.append(
+                rng.choice((*PLANNED, *others) if parts == 1 else (*PLANNED * 3, *others))
+            )
+            cores.append(run.cores if not offset else rng.choice((1, 2, 16, 128)))
+            limits.append(run.limit if not offset else rng.choice((None, 1800, 86_400)))
+            minutes = None if limits[-1] is None else limits[-1] // 60
+            record = {
+                **common,
+                "job_id": int(run.job) + offset,
+                "state_reason": reasons[-1] if waits else "None",
+                "cpus": number(cores[-1], 0),
+                "time_limit": number(minutes, rng.choice((4294967295, 4294967294))),
+                "het_job_id": number(int(run.job) if parts > 1 else None, 0),
+                "het_job_offset": number(offset if parts > 1 else None, 0),
+            }
+            records.append(record)
+        rng.shuffle(records)
+        jobs += records
+
+        is_planned = waits and all(reason in PLANNED for reason in reasons)
+        lacks |= is_planned and "Resources" in reasons
+        if runs or is_planned:
+            limit = None if None in limits else max(limits)
+            told = (sum(cores), limit, run.submit, run.start if runs else None)
             listed = {"3-5%2": (3, 4, 5), "1,7": (1, 7), "2,4,...": (2, 4)}.get(tasks)
             for job in [run.job] if listed is None else [f"{run.job}_{task}" for task in listed]:
-                wanted[job] = (run.cores, run.limit, run.submit, run.start if runs else None)
+                wanted[job] = told
     data = {"meta": {}, "jobs": jobs, "errors": [], "last_update": number(1_750_000_000, 0)}
-    return Written(json.dumps(data), known, "UTC", "", wanted)
+    return Written(json.dumps(data), known, "UTC", "", wanted, lacks=lacks)
 
 
 def squeue_text(rng: random.Random) -> Written:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from known_jobs import ENDED, WRITERS, Written
 
+from qops_batsim.advice.queue_quote import Ask, QueueAsker
 from qops_batsim.advice.queue_reading import read_queue
 from qops_batsim.errors import InputError
 from qops_batsim.files import Stored
@@ -196,5 +197,11 @@ def _queue(written: Written, text: str, now: float = 1_750_000_000.0) -> str:
         job.id: (job.processors, job.estimate, job.submission, job.start) for job in state.jobs
     }
     # A reason that is not known is told.
-    right = found == written.further or state.unsure
-    return "" if right else f"{found}; {written.further} is right"
+    if found != written.further and not state.unsure:
+        return f"{found}; {written.further} is right"
+    if written.lacks is None or state.unsure:
+        return ""
+    # So many processors are free that whatever waits for Resources fits.
+    is_refused = "Resources" in QueueAsker(state).ask(Ask(processors=1, time=60.0)).reason
+    right = is_refused == written.lacks
+    return "" if right else f"a quote is refused: {is_refused}; {written.lacks} is right"

@@ -42,6 +42,7 @@ class ExpectedStarts:
     def __init__(self, path: Path) -> None:
         self._looks: list[float] = []
         self._of: dict[str, tuple[list[float], list[float | None]]] = {}
+        self._components: dict[str, set[str]] = {}
         decode = msgspec.json.Decoder(Look).decode
         lines = read_bytes(path, what="recorded starts").split(b"\n")[:-1]
         for number, line in enumerate(lines, 1):
@@ -59,6 +60,8 @@ class ExpectedStarts:
                 )
             self._looks.append(look.date)
             for job, start in look.starts.items():
+                if job.partition("+")[1]:
+                    self._components.setdefault(job.partition("+")[0], set()).add(job)
                 dates, starts = self._of.setdefault(job, ([], []))
                 dates.append(look.date)
                 starts.append(start)
@@ -73,8 +76,13 @@ class ExpectedStarts:
     def at(self, job: str, date: float) -> float | None:
         """Return the start that Slurm expected for a job at a date (both in seconds since 1970).
 
-        None if nothing was, or nobody looked at that time. One that has passed is now.
+        None if nothing was, or nobody looked at that time. One that has passed is now. A
+        heterogeneous job starts with the last of its components (``4711+1``).
         """
+        if job in self._components:
+            parts = [self.at(part, date) for part in self._components[job]]
+            known = [start for start in parts if start is not None]
+            return max(known) if len(known) == len(parts) else None
         last = bisect_right(self._looks, date)
         if not last or date - self._looks[last - 1] > LATEST or job not in self._of:
             return None

@@ -18,6 +18,7 @@ from qops_batsim.advice.plan_asker import (
     deadline_scheduler,
 )
 from qops_batsim.advice.queue_state import QueuedJob, QueueState, date_text, in_line
+from qops_batsim.advice.unexplained_waits import why_no_date, without_date
 from qops_batsim.core.job import RUNNING, WAITING, Job
 from qops_batsim.core.plan import Plan
 from qops_batsim.errors import InputError, require, shown
@@ -48,7 +49,7 @@ class QueueAnswer(msgspec.Struct, frozen=True, kw_only=True):
 
     ``end`` is the earliest that could be promised, None if none could; ``start`` is planned for
     it, and may be moved. ``admitted`` tells whether the deadline asked for could be promised,
-    ``reason`` why not.
+    ``reason`` why not, or why nothing can be.
     """
 
     processors: int
@@ -73,7 +74,8 @@ class QueueAsker:
     Waiting jobs are planned in the order of their planned starts, then by priority and submission,
     each at its earliest fit, of an array no more tasks at once than may run. What was promised to a
     job is kept; another waiting job keeps the end that is planned for it now, unless it
-    ``may_wait`` longer.
+    ``may_wait`` longer. Nothing is promised behind a wait that the plan does not explain:
+    ``unexplained`` has those.
     """
 
     def __init__(
@@ -87,6 +89,8 @@ class QueueAsker:
         self.state = state
         self._lock = Lock()
         held, self.late = _held_jobs(state, may_wait=may_wait)
+        planned = {job.id: job.start for job in held if job.phase == WAITING}
+        self.unexplained = without_date(state, planned)[0]
         self._scheduler = deadline_scheduler(scheduler, settings or {})
         manager = AskedManager(state.processors, 0.0, self._scheduler.options)
         self._scheduler.begin(manager)
@@ -106,6 +110,8 @@ class QueueAsker:
         the queue does not change.
         """
         self._check(asked)
+        if self.unexplained:
+            return self._refused(asked)
         with self._lock:
             job = self._job
             job.processors = job.reserved = asked.processors
@@ -121,6 +127,22 @@ class QueueAsker:
         for name, value in (("time", asked.time), ("deadline", asked.deadline)):
             accepted = f"a number of seconds above 0, up to {MAX_SECONDS:g}, is accepted"
             require(value is None or 0 < value <= MAX_SECONDS, name, value, accepted)
+
+    def _refused(self, asked: Ask) -> QueueAnswer:
+        """Return that nothing can be promised, since a wait in the queue has no explanation."""
+        until = asked.deadline
+        return QueueAnswer(
+            processors=asked.processors,
+            time=asked.time,
+            deadline=None if until is None else self.state.now + until,
+            admitted=None if until is None else False,
+            reason=why_no_date(self.unexplained[0]),
+            start=None,
+            end=None,
+            wait=None,
+            response=None,
+            end_date=None,
+        )
 
     def _answer(self, asked: Ask, refusal: Refusal | None, found: EarliestEnd) -> QueueAnswer:
         now, known = self.state.now, found.end < math.inf

@@ -19,6 +19,7 @@ from typing import Any
 
 import msgspec
 
+from qops_batsim.advice.heterogeneous_jobs import Component, Components, size_of
 from qops_batsim.advice.queue_state import Date, QueuedJob, QueueState, date_of
 from qops_batsim.advice.slurm_text import records_of_text
 from qops_batsim.advice.waiting_reasons import ARRAY_LIMIT, TOO_WIDE, Waits, meaning_of
@@ -98,12 +99,19 @@ def read_squeue(
         )
     jobs: list[QueuedJob] = []
     blocked: list[QueuedJob] = []
+    components = Components(source)
     for index, record in enumerate(data["jobs"]):
         where = f"{source}: jobs[{index}]"
         if not isinstance(record, dict) or "job_id" not in record:
             raise InputError(f"{where}: an object with a job_id is expected")
         states = _states(record.get("job_state"), where)
-        if why := _elsewhere(record, selection):
+        why = _elsewhere(record, selection)
+        component = _component(record, where)
+        # One that runs elsewhere keeps nobody waiting.
+        counting = WAITING | HELD | {"SUSPENDED"} | (set() if why else HOLDING)
+        if component is not None and states & counting:
+            components.add(component, is_away=bool(why))
+        if why:
             left_out[why] += 1
             if why.endswith("partition") and states & HOLDING and not node_size:
                 raise InputError(
@@ -135,6 +143,7 @@ def read_squeue(
             raise InputError(
                 f"{source}: more than {MAX_QUEUED_JOBS:,} jobs; at most this number is accepted"
             )
+    jobs, blocked = components.together(jobs, blocked)
     partitions = sorted({str(each["partition"]) for each in data["jobs"] if each.get("partition")})
     if len(partitions) > 1 and not selection.get("partition"):
         told = ", ".join(partitions)
@@ -236,13 +245,22 @@ def _id(record: dict[str, Any], where: str) -> str:
     )
     if array is not None and task is not None:
         return f"{array:.0f}_{task:.0f}"
-    whole, part = _of(record, "het_job_id", where), _of(record, "het_job_offset", where)
-    if whole is not None:
-        return f"{whole:.0f}+{part or 0:.0f}"
+    component = _component(record, where)
+    if component is not None:
+        return component.id
     job_id = number(record["job_id"], f"{where}: job_id")
     if job_id is None:
         raise InputError(f"{where}: job_id is {shown(record['job_id'])}; a number is expected")
     return f"{job_id:.0f}"
+
+
+def _component(record: dict[str, Any], where: str) -> Component | None:
+    """Return which component of which heterogeneous job a squeue record is, None if of none."""
+    whole = _of(record, "het_job_id", where)
+    if whole is None:
+        return None
+    offset = _of(record, "het_job_offset", where) or 0.0
+    return Component(f"{whole:.0f}", int(offset), size_of(record.get("het_job_id_set")))
 
 
 def _running(record: dict[str, Any], where: str) -> QueuedJob:

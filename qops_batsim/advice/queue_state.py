@@ -39,6 +39,8 @@ class QueuedJob(msgspec.Struct, frozen=True, kw_only=True):
         Where it runs, as Slurm lists nodes (``n[1-4]``); empty if not told.
     reason
         Why it waits, as Slurm says it (``JobHeldUser``); empty if not told.
+    components
+        Ids of a heterogeneous job's components (``4711+1``), which start together.
     """
 
     id: str
@@ -57,11 +59,17 @@ class QueuedJob(msgspec.Struct, frozen=True, kw_only=True):
     at_once: int = 0
     nodes: str = ""
     reason: str = ""
+    components: tuple[str, ...] = ()
 
     @property
     def meaning(self) -> Meaning:
         """Return why the job waits and how a plan has to treat it, by Slurm's reason."""
         return meaning_of(self.reason)
+
+    @property
+    def partitions(self) -> frozenset[str]:
+        """Return the partitions that the job may start in (``gpu,cpu``: both)."""
+        return frozenset(self.partition.split(","))
 
 
 def in_line(job: QueuedJob) -> tuple[float, float, float]:
@@ -100,6 +108,10 @@ class QueueState(msgspec.Struct, frozen=True, kw_only=True):
         Further processors of nodes that are away, as of jobs that run until these come back.
     apart
         What runs on nodes that are away, and takes none of the processors.
+    shares_nodes
+        Whether its partitions are known to have the same nodes.
+    asleep
+        Processors of nodes that are powered down: they are there, but not at once.
     margin
         By how much longer than their limits jobs that are promised something may take (seconds).
     """
@@ -114,6 +126,8 @@ class QueueState(msgspec.Struct, frozen=True, kw_only=True):
     away: int = 0
     closed: list[QueuedJob] = []
     apart: list[QueuedJob] = []
+    shares_nodes: bool = False
+    asleep: int = 0
     margin: float = 0.0
 
     @property

@@ -34,6 +34,7 @@ from starlette.routing import Route
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from qops_batsim.advice.queue_quote import Ask, QueueAnswer, QueueAsker
+from qops_batsim.advice.queue_state import QueueState
 from qops_batsim.errors import InputError, QopsError, shown
 from qops_batsim.platform.units import parse_time
 from qops_batsim.version import __version__
@@ -78,12 +79,24 @@ class Forecasts(Protocol):
         """
 
 
+class Plans(Protocol):
+    """Protocol for what plans the starts of a queue's waiting jobs and of new jobs by their time
+    limits; the results can be written as JSON, and several threads may call it at once.
+    """
+
+    def of_waiting(self, state: QueueState, job: str | None = None, user: str | None = None) -> Any:
+        """Return the plan of one waiting job, of the waiting jobs of a user, or of all."""
+
+    def of_new(self, state: QueueState, asked: Ask, user: str) -> Any:
+        """Return the plan of a job that is not submitted yet."""
+
+
 class QuoteServer(uvicorn.Server):
     """HTTP server that quotes which ends can be promised to new jobs; :meth:`run` serves until a
     signal or ``should_exit``.
 
-    ``asker`` returns that of the queue as it is now; one thread at a time calls it. Without
-    ``forecasts`` nothing is said of starts.
+    ``asker`` returns that of the queue as it is now; one thread at a time calls it. Starts are
+    those of ``forecasts``, else of ``plans``; without either nothing is said of them.
     """
 
     def __init__(
@@ -92,10 +105,12 @@ class QuoteServer(uvicorn.Server):
         asker: Callable[[], QueueAsker],
         *,
         forecasts: Forecasts | None = None,
+        plans: Plans | None = None,
         on_request: Callable[[str], None] = lambda line: None,
         seconds: float = REQUEST_SECONDS,
     ) -> None:
         self._current, self._forecasts, self.on_request = asker, forecasts, on_request
+        self._plans = plans
         self._on_loopback = _is_loopback(address[0])
         self._seconds = seconds
         self._answering = _Line(MOST_AT_ONCE)
@@ -111,7 +126,7 @@ class QuoteServer(uvicorn.Server):
             "/state": self._state,
             "/quote": self._quote,
         }
-        if forecasts is not None:
+        if forecasts is not None or plans is not None:
             endpoints["/starts"] = self._starts
         self._known = ", ".join(sorted(endpoints))
         app = Starlette(
@@ -167,7 +182,7 @@ class QuoteServer(uvicorn.Server):
             return self._response(request, 501, {"error": why})
         path = request.scope["path"]
         why = f"{shown(path)} is not known (known: GET {self._known})"
-        if path == "/starts" and self._forecasts is None:
+        if path == "/starts" and path not in self._known:
             why = "starts are forecast from a history, which --history LOG names"
         try:
             self._check(request)
@@ -231,15 +246,22 @@ class QuoteServer(uvicorn.Server):
         return {"state": _about(asker), "jobs": found}
 
     async def _starts(self, request: Request) -> Any:
-        assert self._forecasts is not None
         expected = "nothing, job=ID or user=NAME is expected; or processors=N&time=DURATION"
         if b"processors=" not in request.scope["query_string"]:
             fields = _fields_of(request, expected, job=False, user=False)
-            return self._forecasts.of_waiting(**fields)
+            if self._forecasts is not None:
+                return self._forecasts.of_waiting(**fields)
+            assert self._plans is not None
+            state = (await self._asker()).state
+            return await self._answering.run(partial(self._plans.of_waiting, state, **fields))
         expected = "processors=N&time=DURATION is expected, and user=NAME may be added"
         fields = _fields_of(request, expected, processors=True, time=True, user=False)
         asked, user = _ask_of(fields), fields.get("user", "")
-        return await self._answering.run(partial(self._forecasts.of_new, asked, user))
+        if self._forecasts is not None:
+            return await self._answering.run(partial(self._forecasts.of_new, asked, user))
+        assert self._plans is not None
+        state = (await self._asker()).state
+        return await self._answering.run(partial(self._plans.of_new, state, asked, user))
 
     async def _asker(self) -> QueueAsker:
         """Return what answers for the queue as it is now; a queue that cannot be read gives HTTP
@@ -445,6 +467,7 @@ def _about(asker: QueueAsker) -> dict[str, Any]:
         "late": asker.late[:10],
         "left_out": state.not_planned(),
         **({"unsure": state.unsure} if state.unsure else {}),
+        **({"unexplained": asker.unexplained} if asker.unexplained else {}),
     }
 
 

@@ -62,12 +62,15 @@ _TEXTS = {
     "USER": "user_name",
     "NODELIST": "nodes",
     "NAME": "name",
+    "HET_JOB_ID_SET": "het_job_id_set",
 }
 _NUMBERS = {
     "CPUS": "cpus",
     "NODES": "node_count",
     "PRIORITY": "priority",
     "AT_ONCE": "array_max_tasks",
+    "HET_JOB_ID": "het_job_id",
+    "HET_JOB_OFFSET": "het_job_offset",
 }
 _DATES = {
     "SUBMIT_TIME": "submit_time",

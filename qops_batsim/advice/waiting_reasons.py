@@ -8,11 +8,16 @@ from typing import NamedTuple
 
 
 class Waits(StrEnum):
-    """How a plan has to treat a waiting job, by Slurm's reason: plan it, or leave it out."""
+    """How a plan has to treat a waiting job, by Slurm's reason: plan it, or leave it out.
+
+    Of the last two, no reason of Slurm tells: see :mod:`qops_batsim.advice.unexplained_waits`.
+    """
 
     FOR_PROCESSORS = "waits for processors"
     CANNOT_START = "cannot start until something changes"
     FOR_OTHERS = "waits for a date or another job"
+    THOUGH_IT_FITS = "waits for Resources, though enough processors are free"
+    BEHIND = "is behind a job that waits for Resources, though enough processors are free"
     UNKNOWN = "waits for a reason that is not known"
 
 
@@ -48,6 +53,11 @@ TOO_WIDE = "wider than the machine"
 
 TOO_WIDE_NOW = "wider than the nodes that are not away"
 """Our own reason of a job for which the nodes that Slurm uses now have not enough processors."""
+
+INCOMPLETE = "components elsewhere"
+"""Our own reason of a heterogeneous job some of whose components are in no selected partition."""
+
+_LACKS = re.compile(r"Resources|Nodes[ _]required[ _]for[ _]job")
 
 _MEANINGS = [
     (Meaning(cause, waits), re.compile(rf"(?:{names})(?![^\W_])"))
@@ -98,6 +108,7 @@ _MEANINGS = [
         (Cause.BEGIN, Waits.FOR_OTHERS, r"BeginTime"),
         (Cause.RESERVATION, Waits.FOR_OTHERS, r"Reservation"),
         (Cause.ARRAY, Waits.FOR_OTHERS, ARRAY_LIMIT),
+        (Cause.OTHER, Waits.FOR_OTHERS, INCOMPLETE),
         (
             # Limits of what an account, a user or a QOS uses at once.
             Cause.LIMIT,
@@ -121,9 +132,22 @@ def meaning_of(reason: str) -> Meaning:
     >>> [*map(str, meaning_of("(ReqNodeNotAvail, UnavailableNodes:n1)"))]
     ['nodes', 'cannot start until something changes']
     """
-    plain = reason.strip(" (") or "None"
+    plain = _plain(reason)
     found = (meaning for meaning, names in _MEANINGS if names.match(plain))
     return next(found, Meaning(Cause.OTHER, Waits.UNKNOWN))
+
+
+def _plain(reason: str) -> str:
+    return reason.strip(" (") or "None"
+
+
+def is_for_resources(reason: str) -> bool:
+    """Return whether Slurm says that a job waits since something that it needs is not free.
+
+    >>> is_for_resources("(Resources)"), is_for_resources("Priority"), is_for_resources("Prolog")
+    (True, False, False)
+    """
+    return _LACKS.match(_plain(reason)) is not None
 
 
 def may_start(reason: str) -> bool:

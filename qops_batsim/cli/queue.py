@@ -34,18 +34,15 @@ from qops_batsim.errors import InputError
 from qops_batsim.files import check_writable, write_text
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from qops_batsim.advice.queue_quote import QueueAnswer
     from qops_batsim.advice.queue_state import QueueState
-    from qops_batsim.forecast.latest import LatestForecast, Watch
+    from qops_batsim.advice.unexplained_waits import UnexplainedWait
+    from qops_batsim.forecast.latest import LatestForecast, PlannedStarts, Watch
     from qops_batsim.forecast.promise import LikelyEnd
-    from qops_batsim.forecast.queue_forecast import (
-        AskedJob,
-        ForecastBasis,
-        QueueForecast,
-        StartForecast,
-    )
+    from qops_batsim.forecast.queue_forecast import ForecastBasis, QueueForecast, StartForecast
+    from qops_batsim.forecast.queue_plan import AskedJob, AskedStarts, PlannedStart, QueuePlan
     from qops_batsim.live.queue_source import QueueSource
     from qops_batsim.schedulers.slurm.config import SlurmConfig
     from qops_batsim.workload.conversion import Conversion
@@ -90,6 +87,7 @@ _about = manual(
     [When jobs start]
     HISTORY: Accounting of Slurm or PBS, or a log (SWF), of the same machine.
     --history LOG: The machine's history, to learn from: accounting of Slurm or PBS, or a log (SWF).
+        Default: nothing is forecast, and starts are those of the plan by time limits.
     --time-zone NAME: Zone of the dates in history and queue that have no offset (Europe/Berlin).
         Default: this machine's (TZ); of SWF, the header's.
     --by-scheduler NAME: The scheduler that decides on the machine, with options as
@@ -288,8 +286,9 @@ def quote(
     if as_json:
         state = {"now": asker.state.now, "left_out": asker.state.not_planned(), "late": asker.late}
         unsure = {"unsure": asker.state.unsure} if asker.state.unsure else {}
+        waits = {"unexplained": asker.unexplained} if asker.unexplained else {}
         by_chance = {"likely": likely} if likely else {}
-        print_json({"state": state | unsure, "jobs": answers} | by_chance)
+        print_json({"state": state | unsure | waits, "jobs": answers} | by_chance)
         return
     say(
         f"{asker.state.source} at {date_text(asker.state.now)}: {asker.free:,} of "
@@ -327,12 +326,20 @@ def _likely_row(answer: QueueAnswer, likely: LikelyEnd) -> dict[str, str]:
     return row
 
 
-def _note_doubts(left_out: dict[str, int], unsure: dict[str, int]) -> None:
-    """Print how many jobs of a queue are left out, and what is not sure, each with its reason."""
+def _note_doubts(
+    left_out: dict[str, int], unsure: dict[str, int], waits: Sequence[UnexplainedWait] = ()
+) -> None:
+    """Print how many jobs of a queue are left out, what is not sure, each with its reason, and
+    which waits the plan does not explain.
+    """
+    from qops_batsim.advice.unexplained_waits import why_no_date
+
     for reason, count in left_out.items():
         note(f"left out: {count:,} {reason}")
     for reason, count in unsure.items():
         note(f"not sure: {count:,} {reason}")
+    for wait in waits:
+        note(why_no_date(wait))
 
 
 def _date(text: str | None) -> float | None:
@@ -364,8 +371,8 @@ def _queue_row(answer: QueueAnswer) -> dict[str, str]:
 @with_options(_of_forecasts)
 @with_options(_of_users)
 def starts(
-    history: Annotated[str, _about("--history")],
     queue: Annotated[Path | None, _about("QUEUE")] = None,
+    history: Annotated[str | None, _about("--history")] = None,
     job: Annotated[list[str] | None, _about("--job")] = None,
     what_if: Annotated[bool, _about("--what-if")] = False,
     user: Annotated[str, _about("--user")] = "",
@@ -378,7 +385,8 @@ def starts(
 
     Simulates random futures: run times by the shares of their limits that jobs of the same user
     used, arrivals of past weeks at the same hours, starts by the machine's scheduler. `queue
-    backtest` measures how often such forecasts come true.
+    backtest` measures how often such forecasts come true. Without --history: the plan by time
+    limits, which is no forecast.
 
     Examples:
 
@@ -392,15 +400,8 @@ def starts(
         qops-batsim queue starts --history sacct.txt
     """
     from qops_batsim.advice.queue_quote import parse_job
-    from qops_batsim.advice.queue_state import date_text
-    from qops_batsim.experiments.page import Aliases
-    from qops_batsim.forecast.queue_forecast import (
-        AskedJob,
-        anonymous,
-        forecast_asked,
-        forecast_queue,
-        variants,
-    )
+    from qops_batsim.forecast.queue_forecast import variants
+    from qops_batsim.forecast.queue_plan import AskedJob
 
     if out is not None and job:
         raise InputError(
@@ -411,6 +412,8 @@ def starts(
         raise InputError(
             "--what-if is given without --job; a job whose variants to forecast is expected"
         )
+    if history is None:
+        _refuse_without_history({**given, "user": user or None})
     asks = [
         AskedJob(
             processors=processors,
@@ -423,21 +426,116 @@ def starts(
     if out is not None:
         check_writable(out)
     state = _source(queue, given, _date(now)).state()
-    basis = _basis(history, state, given, is_live=queue is None)
     if what_if:
         asks = [each for ask in asks for each in variants(ask, state.processors)]
+    if history is None:
+        decider = _decider(given, is_live=queue is None)
+        _plan(state, decider, asks, given, out, what_if=what_if, as_json=as_json)
+        return
+    basis = _basis(history, state, given, is_live=queue is None)
+    _forecast(state, basis, asks, given, out, what_if=what_if, as_json=as_json)
+
+
+def _refuse_without_history(given: dict[str, Any]) -> None:
+    """Raise InputError for an option of forecasts that a plan by limits could not follow."""
+    for name in ("calibration", "draws", "user"):
+        if given.get(name) is not None:
+            raise InputError(
+                f"--{name} is given without --history; it is for forecasts, which need the "
+                "machine's history (without it, starts are those of the plan by time limits)"
+            )
+
+
+def _plan(
+    state: QueueState,
+    decider: tuple[str, dict[str, Any]],
+    asks: list[AskedJob],
+    given: dict[str, Any],
+    out: Path | None,
+    *,
+    what_if: bool,
+    as_json: bool,
+) -> None:
+    """Tell the starts of a queue, or of new jobs, in the plan by time limits."""
+    from qops_batsim.advice.queue_state import date_text
+    from qops_batsim.experiments.page import Aliases
+    from qops_batsim.forecast.queue_forecast import anonymous
+    from qops_batsim.forecast.queue_plan import NO_FORECAST, plan_asked, plan_queue
+
+    if asks:
+        answer = plan_asked(state, asks, *decider)
+        if as_json:
+            print_json(answer)
+            return
+        say(
+            f"{state.source} at {date_text(state.now)}: each job as the last of the queue, by "
+            f"{decider[0]}"
+        )
+        note(NO_FORECAST)
+        _note_doubts(state.not_planned(), state.unsure, answer.unexplained)
+        if what_if and not answer.unexplained:
+            _print_grid(
+                "By time limits, jobs start within",
+                answer.jobs,
+                lambda job: _until(job.planned, state.now),
+            )
+        else:
+            _print_planned(answer.jobs, state.now)
+        return
+    found = plan_queue(state, *decider)
+    if given["anonymous"]:
+        found = anonymous(found, Aliases())
+    if out is not None:
+        from qops_batsim.forecast.pages import plan_page
+
+        write_text(out, plan_page(found, state, command_line(anonymous=given["anonymous"])))
+        note(f"wrote {out}")
+    if as_json:
+        print_json(found)
+        return
+    say(f"{_counts(found)}; planned by time limits, by {found.scheduler}")
+    note(NO_FORECAST)
+    _note_doubts(found.left_out, found.unsure, found.unexplained)
+    _print_planned(found.jobs, found.now)
+
+
+def _forecast(
+    state: QueueState,
+    basis: ForecastBasis,
+    asks: list[AskedJob],
+    given: dict[str, Any],
+    out: Path | None,
+    *,
+    what_if: bool,
+    as_json: bool,
+) -> None:
+    """Tell the forecast starts of a queue, or of new jobs."""
+    import msgspec
+
+    from qops_batsim.advice.queue_state import date_text
+    from qops_batsim.experiments.page import Aliases
+    from qops_batsim.forecast.queue_forecast import anonymous, forecast_asked, forecast_queue
+
     if asks:
         draws = given["draws"] or FEWER_DRAWS
-        asked = forecast_asked(state, basis, asks, draws=draws)
+        answer = forecast_asked(state, basis, asks, draws=draws)
         if as_json:
-            print_json({"now": state.now, "draws": draws, "seed": given["seed"], "jobs": asked})
+            made = {"draws": draws, "seed": given["seed"]}
+            print_json({**msgspec.structs.asdict(answer), **made})
             return
         say(
             f"{state.source} at {date_text(state.now)}: {draws} simulations of each job by "
             f"{basis.scheduler}, as the last of the queue"
         )
-        _note_doubts(state.not_planned(), state.unsure)
-        _print_asked(asked, state.now, as_grids=what_if)
+        _note_doubts(state.not_planned(), state.unsure, answer.unexplained)
+        if what_if and not answer.unexplained:
+            _print_grid(
+                "Half of such jobs start within / nine of ten within",
+                answer.jobs,
+                lambda job: f"{_until(job.median, state.now)} / {_until(job.late, state.now)}",
+            )
+        else:
+            _print_starts(answer.jobs, state.now)
         return
     draws = given["draws"] or DRAWS
     with progress_bar(draws, "simulations") as bar:
@@ -453,24 +551,28 @@ def starts(
     if as_json:
         print_json(found)
         return
-    dated = [job for job in found.jobs if job.no_date is None]
-    undated = [job for job in found.jobs if job.no_date is not None]
     say(
-        f"{found.source} at {date_text(found.now)}: jobs: {found.running:,} running, "
-        f"{len(dated):,} waiting"
-        + (f", {len(undated):,} more that cannot start now" if undated else "")
-        + f"; {found.draws} simulations by {found.scheduler}, "
+        f"{_counts(found)}; {found.draws} simulations by {found.scheduler}, "
         + ("calibrated by a back-test" if found.calibrated else "not calibrated")
     )
-    _note_doubts(found.left_out, found.unsure)
-    _print_starts(dated, found.now)
-    if undated:
-        rows = [
-            [job.id, f"{job.processors:,}", job.waits_for, job.reason or "-", str(job.no_date)]
-            for job in undated
-        ]
-        heads = ["job", "processors", "waits for", "reason", "no date, since it"]
-        print_table("Jobs that wait without a date", heads, rows)
+    _note_doubts(found.left_out, found.unsure, found.unexplained)
+    _print_starts(found.jobs, found.now)
+
+
+def _counts(found: QueuePlan | QueueForecast) -> str:
+    """Return how many jobs of a queue run, wait with a date, and wait without one."""
+    from qops_batsim.advice.queue_state import date_text
+
+    undated = sum(job.no_date is not None for job in found.jobs)
+    return (
+        f"{found.source} at {date_text(found.now)}: jobs: {found.running:,} running, "
+        f"{len(found.jobs) - undated:,} waiting"
+        + (f", {undated:,} more that {_that(found)}" if undated else "")
+    )
+
+
+def _that(found: QueuePlan | QueueForecast) -> str:
+    return "have no date" if found.unexplained else "cannot start now"
 
 
 def _basis(
@@ -478,11 +580,8 @@ def _basis(
 ) -> ForecastBasis:
     """Return what a forecast needs: the machine's past jobs, its scheduler, and corrections."""
     from qops_batsim.forecast.past import past_of
-    from qops_batsim.forecast.queue_forecast import (
-        ForecastBasis,
-        read_corrections,
-        refuse_other_zone,
-    )
+    from qops_batsim.forecast.queue_forecast import ForecastBasis, read_corrections
+    from qops_batsim.forecast.zones import refuse_other_zone
 
     calibration, scheduler = given["calibration"], given["by_scheduler"]
     corrections = [] if calibration is None else read_corrections(calibration, scheduler)
@@ -498,37 +597,70 @@ def _basis(
 
 
 def _print_starts(jobs: Sequence[StartForecast], now: float) -> None:
+    """Print forecast starts, then the jobs without."""
     from qops_batsim.advice.queue_state import date_text
 
     rows = [
         [
-            job.id,
-            f"{job.processors:,}",
-            "-" if job.limit is None else duration_text(job.limit),
-            job.waits_for,
+            *_about_job(job),
             *(_until(date, now) for date in (job.planned, job.early, job.median, job.late)),
             "-" if job.median is None else date_text(job.median)[:16],
         ]
         for job in jobs
+        if job.no_date is None
     ]
     heads = ["job", "processors", "limit", "waits for", "by limits in", "10 %", "50 %", "90 %"]
     table = [*heads, "50 % start by"]
-    print_table("Starts, by the chance to start within that time", table, rows)
+    if rows or not jobs:
+        print_table("Starts, by the chance to start within that time", table, rows)
+    _print_undated(jobs)
 
 
-def _print_asked(jobs: Sequence[StartForecast], now: float, *, as_grids: bool) -> None:
-    """Print forecasts for jobs not submitted yet, as a list or as one grid of sizes and limits."""
-    if not as_grids:
-        _print_starts(jobs, now)
-        return
+def _print_planned(jobs: Sequence[PlannedStart], now: float) -> None:
+    """Print starts in the plan by time limits, then the jobs without."""
+    from qops_batsim.advice.queue_state import date_text
+
+    rows = [
+        [
+            *_about_job(job),
+            _until(job.planned, now),
+            "-" if job.planned is None else date_text(job.planned)[:16],
+        ]
+        for job in jobs
+        if job.no_date is None
+    ]
+    if rows or not jobs:
+        heads = ["job", "processors", "limit", "waits for", "by limits in", "by limits at"]
+        print_table("Starts in the plan by time limits, which is no forecast", heads, rows)
+    _print_undated(jobs)
+
+
+def _about_job(job: PlannedStart) -> list[str]:
+    limit = "-" if job.limit is None else duration_text(job.limit)
+    return [job.name, f"{job.processors:,}", limit, job.waits_for]
+
+
+def _print_undated(jobs: Sequence[PlannedStart]) -> None:
+    """Print the waiting jobs that have no date, each with the reason, if there are any."""
+    rows = [
+        [job.name, f"{job.processors:,}", job.waits_for, job.reason or "-", str(job.no_date)]
+        for job in jobs
+        if job.no_date is not None
+    ]
+    if rows:
+        heads = ["job", "processors", "waits for", "reason", "no date, since it"]
+        print_table("Jobs that wait without a date", heads, rows)
+
+
+def _print_grid(what: str, jobs: Sequence[Any], told: Callable[[Any], str]) -> None:
+    """Print what is ``told`` of jobs that are not submitted yet, by processors and time limit."""
     limits = list(dict.fromkeys(job.limit or 0.0 for job in jobs))
     rows: dict[int, list[str]] = {}
     for job in jobs:
         row = rows.setdefault(job.processors, [f"{job.processors:,}", *["" for _ in limits]])
-        told = f"{_until(job.median, now)} / {_until(job.late, now)}"
-        row[1 + limits.index(job.limit or 0.0)] = told
+        row[1 + limits.index(job.limit or 0.0)] = told(job)
     print_table(
-        "Half of such jobs start within / nine of ten within, by processors and time limit",
+        f"{what}, by processors and time limit",
         ["processors", *map(duration_text, limits)],
         list(rows.values()),
     )
@@ -720,7 +852,8 @@ def serve(
     """Answer requests for quotes and forecasts over HTTP, until a signal ends the server.
 
     The queue is read again whenever its file changes. With --history, another process forecasts
-    the queue, and /starts gives the latest forecast. Needs the extra http.
+    the queue, and /starts gives the latest forecast; without, the plan by time limits. Needs the
+    extra http.
 
     Examples:
 
@@ -731,10 +864,14 @@ def serve(
         curl 'http://127.0.0.1:8080/starts?job=4711'
         curl 'http://127.0.0.1:8080/starts?processors=64&time=2h'
     """
-    source, forecasts = _source(queue, given), None
-    if history is not None:
-        with _served():
-            from qops_batsim.forecast.latest import LatestForecast
+    with _served():
+        from qops_batsim.forecast.latest import LatestForecast
+    source = _source(queue, given)
+    if history is None:
+        _refuse_without_history(given)
+        plans = _plans(given, is_live=queue is None)
+        serve_quotes(source, listen, any_interface=any_interface, plans=plans)
+    else:
         if str(queue) == "-":
             raise InputError(
                 "--history is given and the queue is -, but standard input can be read only once; "
@@ -742,7 +879,27 @@ def serve(
             )
         begin = partial(_watch, queue, history, given)
         forecasts = LatestForecast(begin, source.check_age, on_line=note)
-    serve_quotes(source, listen, any_interface=any_interface, forecasts=forecasts)
+        serve_quotes(source, listen, any_interface=any_interface, forecasts=forecasts)
+
+
+def _plans(given: dict[str, Any], *, is_live: bool) -> PlannedStarts:
+    """Return what plans starts by time limits, for a server without a history."""
+    from qops_batsim.experiments.page import Aliases
+    from qops_batsim.forecast.latest import PlannedStarts
+    from qops_batsim.forecast.queue_forecast import anonymous
+    from qops_batsim.forecast.queue_plan import plan_asked, plan_queue
+
+    scheduler, settings = _decider(given, is_live=is_live)
+    aliases = Aliases()
+
+    def plan(state: QueueState) -> QueuePlan:
+        found = plan_queue(state, scheduler, settings)
+        return anonymous(found, aliases) if given["anonymous"] else found
+
+    def ask(state: QueueState, jobs: Sequence[AskedJob]) -> AskedStarts[PlannedStart]:
+        return plan_asked(state, jobs, scheduler, settings)
+
+    return PlannedStarts(plan, ask)
 
 
 def _watch(queue: Path | None, history: str, given: dict[str, Any]) -> Watch:
@@ -761,7 +918,7 @@ def _watch(queue: Path | None, history: str, given: dict[str, Any]) -> Watch:
         found = forecast_queue(state, basis, draws=draws or DRAWS)
         return anonymous(found, aliases) if given["anonymous"] else found
 
-    def ask(state: QueueState, jobs: Sequence[AskedJob]) -> list[StartForecast]:
+    def ask(state: QueueState, jobs: Sequence[AskedJob]) -> AskedStarts[StartForecast]:
         asked = [msgspec.structs.replace(job, partition=_partition(given)) for job in jobs]
         return forecast_asked(state, basis, asked, draws=draws or FEWER_DRAWS)
 
@@ -791,6 +948,7 @@ def serve_quotes(
     *,
     any_interface: bool,
     forecasts: LatestForecast | None = None,
+    plans: PlannedStarts | None = None,
 ) -> None:
     """Answer HTTP requests for quotes and forecasts until a signal ends the server.
 
@@ -803,7 +961,7 @@ def serve_quotes(
     place = parse_address(address, any_interface=any_interface)
     source.asker()  # Wrong options and files are told at once.
     try:
-        server = QuoteServer(place, source.asker, forecasts=forecasts, on_request=note)
+        server = QuoteServer(place, source.asker, forecasts=forecasts, plans=plans, on_request=note)
     except OSError as error:
         raise InputError(
             f"--listen is {address}, where no server can be started ({error.strerror or error}); "

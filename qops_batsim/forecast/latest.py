@@ -13,15 +13,22 @@ from concurrent.futures.process import BrokenProcessPool
 from contextlib import suppress
 from threading import Event, Thread
 from types import TracebackType
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
 from qops_batsim.advice.queue_quote import Ask
-from qops_batsim.advice.queue_state import QueueState, date_text
+from qops_batsim.advice.queue_state import QueueState
 from qops_batsim.advice.quote_server import Problem
-from qops_batsim.errors import QopsError, shown
-from qops_batsim.forecast.queue_forecast import AskedJob, QueueForecast, StartForecast
+from qops_batsim.errors import InputError, QopsError
+from qops_batsim.forecast.queue_forecast import QueueForecast, StartForecast
+from qops_batsim.forecast.queue_plan import (
+    AskedJob,
+    AskedStarts,
+    PlannedStart,
+    QueuePlan,
+    chosen_jobs,
+)
 from qops_batsim.running.processes import WorkerContext
 
 EVERY = 10.0
@@ -29,6 +36,9 @@ EVERY = 10.0
 
 SOON = 5
 """After how many seconds to ask again while there is no forecast yet."""
+
+
+_Start = TypeVar("_Start", bound=PlannedStart)
 
 
 class Watch:
@@ -48,7 +58,7 @@ class Watch:
         self,
         read: Callable[[], QueueState],
         forecast: Callable[[QueueState], QueueForecast],
-        ask: Callable[[QueueState, Sequence[AskedJob]], list[StartForecast]],
+        ask: Callable[[QueueState, Sequence[AskedJob]], AskedStarts[StartForecast]],
     ) -> None:
         self._read, self._forecast, self._ask = read, forecast, ask
         self._last: QueueState | None = None
@@ -64,10 +74,9 @@ class Watch:
         self._last = state
         return found
 
-    def asked(self, job: AskedJob) -> dict[str, Any]:
+    def asked(self, job: AskedJob) -> AskedStarts[StartForecast]:
         """Return the date of the queue and the forecast of a job that is not submitted yet."""
-        state = self._last or self._read()
-        return {"now": state.now, "jobs": self._ask(state, [job])}
+        return self._ask(self._last or self._read(), [job])
 
 
 class LatestForecast:
@@ -162,22 +171,12 @@ class LatestForecast:
             self._check_age(forecast.source, forecast.now)
         except QopsError as error:
             raise Problem(503, str(error)) from None
-        jobs = forecast.jobs
-        if job is not None:
-            jobs = [each for each in jobs if each.id == job or each.id.startswith(f"{job}_")]
-            if not jobs:
-                raise Problem(
-                    404,
-                    f"job {shown(job)} is not among the waiting jobs of the queue of "
-                    f"{date_text(forecast.now)}",
-                )
-        if user is not None:
-            jobs = [each for each in jobs if each.user == user]
+        jobs = _chosen(forecast.jobs, forecast.now, job, user)
         about = msgspec.structs.asdict(msgspec.structs.replace(forecast, jobs=jobs))
         problem = {"problem": self._problem} if self._problem else {}
         return {"made": made, **problem, **about}
 
-    def of_new(self, asked: Ask, user: str) -> dict[str, Any]:
+    def of_new(self, asked: Ask, user: str) -> AskedStarts[StartForecast]:
         """Return the forecast of a job that is not submitted yet; wait until the forecasting
         process is free.
         """
@@ -192,6 +191,50 @@ class LatestForecast:
             ) from None
 
 
+class PlannedStarts:
+    """Tells starts of a queue in the plan by time limits, where there is no history.
+
+    Parameters
+    ----------
+    plan
+        Returns the plan of a queue.
+    ask
+        Returns those of jobs that are not submitted yet.
+    """
+
+    def __init__(
+        self,
+        plan: Callable[[QueueState], QueuePlan],
+        ask: Callable[[QueueState, Sequence[AskedJob]], AskedStarts[PlannedStart]],
+    ) -> None:
+        self._plan, self._ask = plan, ask
+        self._last: tuple[QueueState, QueuePlan] | None = None
+
+    def of_waiting(
+        self, state: QueueState, job: str | None = None, user: str | None = None
+    ) -> QueuePlan:
+        """Return the plan: of one waiting job, of the waiting jobs of a user, or of all. A
+        :data:`Problem` if there is no such job.
+        """
+        last = self._last
+        plan = last[1] if last is not None and last[0] is state else self._plan(state)
+        self._last = state, plan
+        return msgspec.structs.replace(plan, jobs=_chosen(plan.jobs, plan.now, job, user))
+
+    def of_new(self, state: QueueState, asked: Ask, user: str) -> AskedStarts[PlannedStart]:
+        """Return the plan of a job that is not submitted yet."""
+        return self._ask(
+            state, [AskedJob(processors=asked.processors, limit=asked.time, user=user)]
+        )
+
+
+def _chosen(jobs: list[_Start], now: float, job: str | None, user: str | None) -> list[_Start]:
+    try:
+        return chosen_jobs(jobs, now, job, user)
+    except InputError as error:
+        raise Problem(404, str(error)) from None
+
+
 _watch: Watch | None = None
 """What the process of forecasts looks at."""
 
@@ -201,7 +244,7 @@ def _begin(begin: Callable[[], Watch]) -> None:
     _watch = begin()
 
 
-def _asked(job: AskedJob) -> dict[str, Any]:
+def _asked(job: AskedJob) -> AskedStarts[StartForecast]:
     assert _watch is not None
     return _watch.asked(job)
 

@@ -8,8 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from qops_batsim.advice.queue_state import QueuedJob, QueueState
+from qops_batsim.advice.queue_state import QueuedJob, QueueState, date_text
 from qops_batsim.advice.recommendations import hours
+from qops_batsim.advice.unexplained_waits import why_no_date
 from qops_batsim.analysis.plots.drawing import (
     COLORS,
     MARKERS,
@@ -33,6 +34,7 @@ from qops_batsim.forecast.backtest import (
 )
 from qops_batsim.forecast.promise import KeptPromises
 from qops_batsim.forecast.queue_forecast import QueueForecast, StartForecast
+from qops_batsim.forecast.queue_plan import NO_FORECAST, PlannedStart, QueuePlan
 
 WIDTH = 5.2
 """Inches of a picture, whose letters can be read on a phone then."""
@@ -58,7 +60,7 @@ def queue_page(found: QueueForecast, state: QueueState, calendar: Calendar, comm
     command
         What made it.
     """
-    dated = [job for job in found.jobs if job.median is not None]
+    dated = [job for job in found.jobs if job.no_date is None]
     running = [job for job in state.jobs if job.start is not None]
     used = sum(job.processors for job in running)
     told = [
@@ -80,10 +82,6 @@ def queue_page(found: QueueForecast, state: QueueState, calendar: Calendar, comm
             "The intervals are as drawn, and tend to be too short: a back-test (queue backtest "
             "--json) tells by how much, and corrects them."
         )
-    doubts = [
-        *(f"Left out: {count:,} {reason}." for reason, count in found.left_out.items()),
-        *(f"Not sure: {count:,} {reason}." for reason, count in found.unsure.items()),
-    ]
     calibrated = "calibrated by a back-test" if found.calibrated else "not calibrated"
     about = (
         f"{Path(found.source).name} at {_text(found.now, calendar)} ({calendar.time_zone}): "
@@ -93,7 +91,7 @@ def queue_page(found: QueueForecast, state: QueueState, calendar: Calendar, comm
         "When will my job start?",
         about,
         {
-            "In short": [PageText(paragraphs=[*told, *doubts])],
+            "In short": [PageText(paragraphs=[*told, *_doubts(found)])],
             "The next to start": [
                 PageText(
                     paragraphs=[
@@ -114,6 +112,63 @@ def queue_page(found: QueueForecast, state: QueueState, calendar: Calendar, comm
         command,
         seed=f"{found.seed}",
     )
+
+
+def plan_page(found: QueuePlan, state: QueueState, command: str) -> str:
+    """Return the plan of a queue by time limits as HTML; dates are of this machine's clock.
+
+    Parameters
+    ----------
+    found, state
+        The plan and the queue that it is of.
+    command
+        What made it.
+    """
+    used = sum(job.processors for job in state.jobs if job.start is not None)
+    dated = [job for job in found.jobs if job.no_date is None]
+    rows = [
+        [
+            job.name,
+            job.user or "-",
+            f"{job.processors:,}",
+            "-" if job.limit is None else hours(job.limit),
+            job.waits_for,
+            "-" if job.planned is None else date_text(job.planned)[:16],
+            "-" if job.planned is None else hours(max(job.planned - found.now, 0.0)),
+        ]
+        for job in dated
+    ]
+    heads = ["job", "user", "processors", "limit (h)", "waits for", "by limits at", "in (h)"]
+    told = (
+        f"{found.running:,} jobs run on {used:,} of {found.processors:,} processors, and "
+        f"{len(found.jobs):,} wait."
+    )
+    no_forecast = f"{NO_FORECAST[0].upper()}{NO_FORECAST[1:]}."
+    return html_page(
+        "When would jobs start by their time limits?",
+        f"{Path(found.source).name} at {date_text(found.now)}: planned by {found.scheduler}, no "
+        "forecast.",
+        {
+            "In short": [PageText(paragraphs=[no_forecast, told, *_doubts(found)])],
+            "All that wait": [
+                PageTable(title="Starts by time limits, no forecast", headings=heads, rows=rows)
+                if rows
+                else None,
+                _undated_table(found.jobs),
+            ],
+        },
+        command,
+    )
+
+
+def _doubts(found: QueueForecast | QueuePlan) -> list[str]:
+    """Return in sentences what is not planned, and what is not sure."""
+    waits = [why_no_date(wait) for wait in found.unexplained]
+    return [
+        *(f"Left out: {count:,} {reason}." for reason, count in found.left_out.items()),
+        *(f"Not sure: {count:,} {reason}." for reason, count in found.unsure.items()),
+        *(f"{wait[0].upper()}{wait[1:]}." for wait in waits),
+    ]
 
 
 def _bars(
@@ -272,7 +327,7 @@ def _dated_table(
         headings=heads,
         rows=[
             [
-                job.id,
+                job.name,
                 job.user or "-",
                 f"{job.processors:,}",
                 "-" if job.limit is None else hours(job.limit),
@@ -284,7 +339,7 @@ def _dated_table(
                 *map(
                     wait, (job.planned, job.early, job.half[0], job.median, job.half[1], job.late)
                 ),
-                *(f"{100 * share:.0f}" for share in job.within),
+                *(f"{100 * share:.0f}" for share in job.within or ()),
             ]
             for job in jobs
         ],
@@ -293,13 +348,13 @@ def _dated_table(
     )
 
 
-def _undated_table(jobs: Sequence[StartForecast]) -> PageTable | None:
+def _undated_table(jobs: Sequence[PlannedStart]) -> PageTable | None:
     """Return the table of waiting jobs without a date of start, with the reasons; None if there are
     none.
     """
     rows = [
         [
-            job.id,
+            job.name,
             job.user or "-",
             f"{job.processors:,}",
             job.waits_for,
@@ -307,7 +362,7 @@ def _undated_table(jobs: Sequence[StartForecast]) -> PageTable | None:
             str(job.no_date),
         ]
         for job in jobs
-        if job.median is None
+        if job.no_date is not None
     ]
     heads = ["job", "user", "processors", "waits for", "reason", "no date, since it"]
     return (

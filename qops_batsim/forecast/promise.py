@@ -15,7 +15,8 @@ from qops_batsim.economics.charges import ReferenceJob, SlowdownTable, category_
 from qops_batsim.economics.prices import Prices
 from qops_batsim.forecast.backtest import LEVELS, TOLERANCE, PastForecast
 from qops_batsim.forecast.past import Past
-from qops_batsim.forecast.queue_forecast import AskedJob, ForecastBasis, starts_of_asked
+from qops_batsim.forecast.queue_forecast import ForecastBasis, starts_of_asked
+from qops_batsim.forecast.queue_plan import AskedJob
 
 KEPT = 0.95
 """The chance with which such a promise is kept."""
@@ -33,7 +34,8 @@ class LikelyEnd(msgspec.Struct, frozen=True, kw_only=True):
         did; the share of the simulations, which no back-test corrects. None without deadline.
     end, end_date
         The earliest end that is kept with a chance of 95 %, though the job use up its limit:
-        seconds since 1970, and on this machine's clock. None if that may be never.
+        seconds since 1970, and on this machine's clock. None if that may be never, or is not
+        known since the plan does not explain a wait in the queue.
     response
         From now to that end (seconds).
     price, hard_price
@@ -46,6 +48,11 @@ class LikelyEnd(msgspec.Struct, frozen=True, kw_only=True):
     response: float | None
     price: JobPrice | None
     hard_price: JobPrice | None
+
+
+_NOT_KNOWN = LikelyEnd(
+    chance=None, end=None, end_date=None, response=None, price=None, hard_price=None
+)
 
 
 def likely_ends(
@@ -68,6 +75,9 @@ def likely_ends(
     found, to_date = [], basis.calendar.unix_start
     simulated = starts_of_asked(state, basis, asked, draws)
     for answer, each in zip(answers, simulated, strict=True):
+        if each.unexplained:
+            found.append(_NOT_KNOWN)
+            continue
         starts = each.starts + to_date
         chance = None
         if answer.deadline is not None:

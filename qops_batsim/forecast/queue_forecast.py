@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any, NamedTuple, TypeVar
 
 import msgspec
 import numpy as np
 
-from qops_batsim.advice.queue_state import QueuedJob, QueueState, by_priority, date_text
-from qops_batsim.advice.waiting_reasons import ARRAY_LIMIT, Cause, Waits
+from qops_batsim.advice.queue_state import QueuedJob, QueueState
+from qops_batsim.advice.unexplained_waits import UnexplainedWait
+from qops_batsim.advice.waiting_reasons import Waits
 from qops_batsim.dates import Calendar
 from qops_batsim.errors import InputError, shown
 from qops_batsim.experiments.page import Aliases
@@ -25,13 +25,21 @@ from qops_batsim.forecast.backtest import (
     Correction,
     corrected,
 )
-from qops_batsim.forecast.forecast import Drawn, Moment, Simulator, quantiles
-from qops_batsim.forecast.past import FIELDS, LEAST_LIMIT, Habits, Past, Patience, groups_of
-from qops_batsim.jobs import Job
-from qops_batsim.schedulers.slurm.slurm_options import SlurmOptions
-from qops_batsim.schedulers.slurm.slurm_scheduler import Slurm
-from qops_batsim.scheduling.registry import read_options
-from qops_batsim.workload.accounting.job_identity import number_of
+from qops_batsim.forecast.forecast import Drawn, Moment, quantiles
+from qops_batsim.forecast.past import FIELDS, Habits, Past, Patience
+from qops_batsim.forecast.queue_plan import (
+    AskedJob,
+    AskedStarts,
+    PlannedStart,
+    QueuePlan,
+    about_job,
+    asked_name,
+    check_asked,
+    line_of,
+    not_explained,
+    simulation_of,
+    submitted,
+)
 from qops_batsim.workload.other_json import refuse_other_json
 
 _IN_TIME = 60.0
@@ -39,57 +47,42 @@ _IN_TIME = 60.0
 
 _CLASSES = len(HORIZONS) + 1
 
-_QUARTER = 900.0
-"""Offsets of time zones are multiples of this (seconds)."""
 
-_ZONES_APART = 26 * 3600.0
-"""Most that two time zones are apart (seconds)."""
-
-
-class StartForecast(msgspec.Struct, frozen=True, kw_only=True):
+class StartForecast(PlannedStart, frozen=True, kw_only=True):
     """The forecast of a waiting job's start; dates in seconds since 1970.
 
     Attributes
     ----------
-    waits_for, reason
-        What it waits for, and the reason as Slurm says it; the latter is empty if not told.
-    no_date
-        Why it has no dates, None if it has.
-    planned
-        Start in the plan by time limits, None if it never fits.
     early, median, late
         Dates by which it starts with a chance of 10, 50 and 90 %; None if that may be never.
     half
         The same of 25 and 75 %: half of such jobs start between these.
     within
         Chance to start within an hour, and within a day (0 to 1): the share of the simulations,
-        which no back-test corrects.
+        which no back-test corrects. None for a job without a date.
     """
 
-    id: str
-    user: str
-    processors: int
-    limit: float | None
-    waits_for: Cause
-    reason: str
-    no_date: Waits | None
-    planned: float | None
-    early: float | None
-    half: tuple[float | None, float | None]
-    median: float | None
-    late: float | None
-    within: tuple[float, float]
+    early: float | None = None
+    half: tuple[float | None, float | None] = (None, None)
+    median: float | None = None
+    late: float | None = None
+    within: tuple[float, float] | None = None
 
 
 class QueueForecast(msgspec.Struct, frozen=True, kw_only=True):
-    """The forecast of the starts of all waiting jobs of a queue at a date, and how it was made."""
+    """The forecast of the starts of all waiting jobs of a queue at a date, and how it was made.
 
+    ``unexplained`` are waits because of which jobs have no date.
+    """
+
+    is_forecast: bool = True
     source: str
     now: float
     processors: int
     running: int
     left_out: dict[str, int]
     unsure: dict[str, int]
+    unexplained: list[UnexplainedWait] = []
     scheduler: str
     draws: int
     seed: int
@@ -97,18 +90,6 @@ class QueueForecast(msgspec.Struct, frozen=True, kw_only=True):
     jobs: list[StartForecast]
     time_zone: str = ""
     """Zone of the history's hours, and of dates without an offset."""
-
-
-class AskedJob(msgspec.Struct, frozen=True, kw_only=True):
-    """A job that is not submitted yet and whose start is to be forecast: processors and time limit
-    (seconds).
-    """
-
-    processors: int
-    limit: float
-    user: str = ""
-    application: str = ""
-    partition: str = ""
 
 
 class ForecastBasis(NamedTuple):
@@ -160,8 +141,11 @@ def forecast_queue(
     drawn = model.draw(draws)
     starts, plan = simulator.starts_by_draw(moment, drawn, on_progress), simulator.planned(moment)
     waiting, blocked = line_of(state)
+    unexplained, no_date = not_explained(state, plan - moment.now)
     told = [
-        model.told(job, starts[:, place], float(plan[place]), is_first=not place)
+        _without_date(job, no_date[job.id])
+        if job.id in no_date
+        else model.told(job, starts[:, place], float(plan[place]), is_first=not place)
         for place, job in enumerate(waiting)
     ]
     return QueueForecast(
@@ -171,12 +155,13 @@ def forecast_queue(
         running=len(moment.running) - len(state.closed) + len(state.apart),
         left_out=state.left_out,
         unsure={**state.unsure, **_strangers(state, basis.past)},
+        unexplained=unexplained,
         scheduler=basis.scheduler,
         draws=draws,
         seed=basis.seed,
         calibrated=bool(basis.corrections),
         time_zone=basis.calendar.time_zone,
-        jobs=[*told, *map(_without_date, blocked)],
+        jobs=[*told, *(_without_date(job, job.meaning.waits) for job in blocked)],
     )
 
 
@@ -208,62 +193,13 @@ def queue_at(past: Past, moment: Moment) -> QueueState:
     return QueueState(source="a log", processors=past.processors, now=moment.now, jobs=jobs)
 
 
-def line_of(state: QueueState) -> tuple[list[QueuedJob], list[QueuedJob]]:
-    """Return the waiting jobs of a queue that can start, in the order of their priority, and the
-    waiting jobs that cannot.
-
-    Of an array, no more tasks can start than may run at once, with those that run.
-    """
-    room = {job.array: job.at_once for job in state.jobs if job.at_once}
-    for job in [*state.jobs, *state.apart]:
-        if job.start is not None and job.array in room:
-            room[job.array] -= 1
-    line, beyond = [], dict[str, list[QueuedJob]]()
-    for job in sorted((job for job in state.jobs if job.start is None), key=by_priority):
-        if room.get(job.array, 1) > 0:
-            line.append(job)
-        else:
-            beyond.setdefault(job.array, []).append(job)
-        if job.array in room:
-            room[job.array] -= 1
-    waiting = [_together(tasks) for tasks in beyond.values()]
-    return line, [*waiting, *state.blocked]
-
-
-def _together(tasks: Sequence[QueuedJob]) -> QueuedJob:
-    """Return waiting tasks of one array as a single job, named as squeue does: ``4711_[3-9]``."""
-    spans: list[list[int]] = []
-    for number in sorted(int(task.id.rpartition("_")[2]) for task in tasks):
-        if spans and spans[-1][-1] == number - 1:
-            spans[-1][1:] = [number]
-        else:
-            spans.append([number])
-    told = ",".join("-".join(map(str, span)) for span in spans)
-    whole = f"{tasks[0].array}_[{told}]"
-    return msgspec.structs.replace(tasks[0], id=whole, reason=ARRAY_LIMIT)
-
-
-def _without_date(job: QueuedJob) -> StartForecast:
-    return StartForecast(
-        id=job.id,
-        user=job.user,
-        processors=job.processors,
-        limit=job.estimate,
-        waits_for=job.meaning.cause,
-        reason=job.reason,
-        no_date=job.meaning.waits,
-        planned=None,
-        early=None,
-        half=(None, None),
-        median=None,
-        late=None,
-        within=(0.0, 0.0),
-    )
+def _without_date(job: QueuedJob, why: Waits) -> StartForecast:
+    return StartForecast(**about_job(job), no_date=why, planned=None)
 
 
 def forecast_asked(
     state: QueueState, basis: ForecastBasis, asked: Sequence[AskedJob], *, draws: int = 50
-) -> list[StartForecast]:
+) -> AskedStarts[StartForecast]:
     """Forecast the starts of jobs if they were submitted now, each as if it were the only one
     submitted.
 
@@ -271,20 +207,27 @@ def forecast_asked(
     are drawn once for all of them. See :func:`forecast_queue`. InputError for a job that is wider
     than the machine.
     """
-    return [each.told for each in starts_of_asked(state, basis, asked, draws)]
+    found = [*starts_of_asked(state, basis, asked, draws)]
+    return AskedStarts(
+        is_forecast=True,
+        now=state.now,
+        unexplained=[*found[0].unexplained] if found else [],
+        jobs=[each.told for each in found],
+    )
 
 
 class SimulatedStart(NamedTuple):
     """Simulated starts of a job that is not submitted yet, in seconds of the history's clock.
 
     Its starts and run times, by draw; quantiles of the starts by :data:`LEVELS`, calibrated; and
-    what is told of it.
+    what is told of it. The others are empty if it has no date, because of ``unexplained`` waits.
     """
 
     starts: np.ndarray
     run_times: np.ndarray
     levels: tuple[float, ...]
     told: StartForecast
+    unexplained: Sequence[UnexplainedWait] = ()
 
 
 def starts_of_asked(
@@ -293,33 +236,31 @@ def starts_of_asked(
     """Simulate the starts of jobs if they were submitted now, and yield the result of each: see
     :func:`forecast_asked`.
     """
-    for job in asked:
-        state.check_width(job.processors)
+    check_asked(state, asked)
     model = _Model(state, basis, asked)
     running, waiting = model.moment.running, model.moment.waiting
     queue, ours = np.split(waiting, [len(waiting) - len(asked)])
+    now = model.moment.now
+    plan_of_queue = model.simulator.planned(Moment(now, running, queue))
+    none = np.empty(0)
+    if unexplained := not_explained(state, plan_of_queue - now)[0]:
+        for job in asked:
+            undated = _without_date(submitted(job, state.now, asked_name(job)), Waits.BEHIND)
+            yield SimulatedStart(none, none, (), undated, unexplained)
+        return
     drawn = model.draw(draws)
     for place, (row, job) in enumerate(zip(ours.tolist(), asked, strict=True)):
-        moment = Moment(model.moment.now, running, np.append(queue, row))
+        moment = Moment(now, running, np.append(queue, row))
         of_job = drawn.of_job(place, len(running), len(queue))
         starts = model.simulator.starts_by_draw(moment, of_job)[:, -1]
         plan = float(model.simulator.planned(moment)[-1])
-        new = _submitted(job, state.now, f"{job.processors}x{_short(job.limit)}")
+        new = submitted(job, state.now, asked_name(job))
         yield SimulatedStart(
             starts,
             of_job.run_times[:, -1],
             model.levels(starts),
             model.told(new, starts, plan, is_first=not len(queue)),
         )
-
-
-def _short(seconds: float) -> str:
-    """Format a duration in short form: ``2h``."""
-    return next(
-        f"{seconds / size:g}{unit}"
-        for size, unit in ((3600.0, "h"), (60.0, "m"), (1.0, "s"))
-        if size == 1.0 or seconds % size == 0
-    )
 
 
 def variants(asked: AskedJob, size: int) -> list[AskedJob]:
@@ -338,8 +279,11 @@ def variants(asked: AskedJob, size: int) -> list[AskedJob]:
     return [change(asked, processors=width, limit=limit) for width in widths for limit in limits]
 
 
-def anonymous(found: QueueForecast, aliases: Aliases) -> QueueForecast:
-    """Return a forecast in which numbers replace user names."""
+_Told = TypeVar("_Told", QueueForecast, QueuePlan)
+
+
+def anonymous(found: _Told, aliases: Aliases) -> _Told:
+    """Return a forecast or plan in which numbers replace user names."""
     change = msgspec.structs.replace
     return change(found, jobs=[change(job, user=aliases[job.user]) for job in found.jobs])
 
@@ -350,11 +294,10 @@ class _Model:
     """
 
     def __init__(self, state: QueueState, basis: ForecastBasis, asked: Sequence[AskedJob]) -> None:
-        past, calendar, settings = basis.past, basis.calendar, basis.settings
-        bases: dict[str, float] = {}
-        if basis.scheduler == "slurm":
-            bases, settings = told_priorities(state, settings)
-        everything, self.moment = _with_queue(past, state, calendar, asked, bases)
+        past, calendar = basis.past, basis.calendar
+        everything, self.moment, self.simulator = simulation_of(
+            state, past, calendar, asked, basis.scheduler, basis.settings
+        )
         now, ends = self.moment.now, past.ends
         if not (ends <= now).any():
             raise InputError(
@@ -364,7 +307,6 @@ class _Model:
             )
         ended = np.argsort(ends, kind="stable")
         self.habits = Habits(everything, ended[ends[ended] <= now])
-        self.simulator = Simulator(everything, basis.scheduler, settings)
         self._patience, until = Patience(everything), past.waited_until
         self._patience.learn(np.flatnonzero(until <= now))
         self._closed = [job.estimate for job in state.closed]
@@ -401,16 +343,8 @@ class _Model:
             float((waits <= most + _IN_TIME).mean()) if len(waits) else 0.0
             for most in (3600.0, 86_400.0)
         ]
-        # Slurm says nothing of a job that it has not looked at yet.
-        is_told = job.reason not in ("", "None")
-        own = Cause.RESOURCES if is_first else Cause.PRIORITY
         return StartForecast(
-            id=job.id,
-            user=job.user,
-            processors=job.processors,
-            limit=job.estimate,
-            waits_for=job.meaning.cause if is_told else own,
-            reason=job.reason,
+            **about_job(job, is_first=is_first),
             no_date=Waits.CANNOT_START if dates[MEDIAN] is None else None,
             planned=self._date(planned),
             early=dates[first],
@@ -449,149 +383,3 @@ def read_corrections(path: Path, scheduler: str) -> list[Correction]:
             f"{shown(scheduler)}, the scheduler of this forecast, is expected"
         )
     return found.corrections
-
-
-def told_priorities(
-    state: QueueState, settings: Mapping[str, Any]
-) -> tuple[dict[str, float], Mapping[str, Any]]:
-    """Return the waiting jobs' priorities by id, without the part for age, and Slurm options by
-    which all other jobs get the priority of a usual job.
-
-    A queue has the sum of all factors of a job; the simulation adds age to the rest of it. Of other
-    jobs, as those that arrive later, shares, QOS and partition are unknown: they get what the
-    median job has beyond age and size.
-    """
-    told = [job for job in state.jobs if job.start is None and job.priority > 0]
-    if not told:
-        return {}, settings
-    options = read_options("slurm", Slurm, settings)
-    assert isinstance(options, SlurmOptions)
-    bases, further = {}, []
-    for job in told:
-        waited = state.now - (state.now if job.submission is None else job.submission)
-        age = options.weight_age * min(max(waited, 0.0) / options.max_age, 1.0)
-        size = job.processors / state.processors
-        bases[job.id] = job.priority - age
-        part = 1 - size if options.favor_small else size
-        further.append(bases[job.id] - options.weight_size * part)
-    known = {"weight_qos": 0.0, "weight_fairshare": 0.0, "partitions": {}}
-    weights = options.weight_qos + options.weight_fairshare + options.weight_partition
-    usual = max(float(np.median(further)), 0.0) if weights else 0.0
-    return bases, {**settings, **known, "weight_partition": usual}
-
-
-def refuse_other_zone(
-    state: QueueState, submissions: Mapping[str, float], history: str, time_zone: str
-) -> None:
-    """Raise an InputError if the jobs that queue and history both have were submitted some quarters
-    of an hour apart: then the history's dates are of another zone.
-
-    Parameters
-    ----------
-    state
-        The queue.
-    submissions
-        When jobs of the history that wait or run were submitted (seconds since 1970), by number.
-    history, time_zone
-        Name of the history, and the zone in which its dates were read.
-    """
-    numbers = {number_of(job.id): job.submission for job in (*state.jobs, *state.blocked)}
-    apart = [
-        date - submissions[number]
-        for number, date in numbers.items()
-        if date is not None and number in submissions
-    ]
-    quarters = Counter(round(each / _QUARTER) for each in apart if abs(each) <= _ZONES_APART)
-    exact = [each for each in apart if abs(each - _QUARTER * round(each / _QUARTER)) <= 1.0]
-    if quarters[0] or 2 * len(exact) <= len(apart) or not quarters:
-        return
-    shift = _QUARTER * quarters.most_common(1)[0][0]
-    told = f"{_hours(abs(shift))} {'earlier' if shift > 0 else 'later'}"
-    raise InputError(
-        f"{history}: {len(exact):,} jobs that the queue has, too, were submitted {told} than there "
-        f"if dates are of {time_zone}; the time zone of the history is expected (--time-zone NAME)"
-    )
-
-
-def _hours(seconds: float) -> str:
-    """Return a duration in hours and minutes, as text; a short one in seconds."""
-    if seconds < 60:
-        return f"{seconds:.3g} s"
-    hours, minutes = divmod(round(seconds / 60), 60)
-    parts = [f"{hours} h"] if hours else []
-    return " ".join([*parts, f"{minutes} min"] if minutes else parts)
-
-
-def _with_queue(
-    past: Past,
-    state: QueueState,
-    calendar: Calendar,
-    asked: Sequence[AskedJob],
-    bases: Mapping[str, float],
-) -> tuple[Past, Moment]:
-    """Append the queue's jobs, then the new jobs ``asked``, to the history; return the result, and
-    the queue as row numbers in it.
-
-    Jobs that are asked about are the last of those that wait; the bases of priorities are by id.
-    """
-    now = state.now - calendar.unix_start
-    last = float(past.submissions[past.history - 1])
-    if now < last:
-        ahead = last - now
-        zones = f" (--time-zone names the zone of its dates, if that is not {calendar.time_zone})"
-        raise InputError(
-            f"{state.source}: the queue is of {date_text(state.now)}, and the history has a job "
-            f"that was submitted {_hours(ahead)} later; a queue that is later than the history is "
-            f"expected{zones if ahead <= _ZONES_APART else ''}"
-        )
-    running = [job for job in state.jobs if job.start is not None] + state.closed
-    queued = [*running, *line_of(state)[0], *(_submitted(job, state.now) for job in asked)]
-    longest = float(past.limits.max())
-    limits = np.array([max(job.estimate or longest, LEAST_LIMIT) for job in queued])
-    dates = [job.submission if job.submission is not None else state.now for job in queued]
-    begun = [np.nan if job.start is None else job.start - calendar.unix_start for job in queued]
-    names = np.array(
-        [[job.user, job.application, job.partition] for job in queued], object
-    ).reshape(-1, 3)
-    submissions = np.minimum(np.array(dates) - calendar.unix_start, now)
-    jobs = [
-        Job(job.id, date, job.processors, "", limit, None, _fields(job, bases))
-        for job, date, limit in zip(queued, submissions.tolist(), limits.tolist(), strict=True)
-    ]
-    everything = past._replace(
-        processors=state.processors,
-        submissions=np.concatenate([past.submissions, submissions]),
-        starts=np.concatenate([past.starts, begun]),
-        cancelled=np.concatenate([past.cancelled, np.full(len(queued), np.nan)]),
-        run_times=np.concatenate([past.run_times, limits]),
-        limits=np.concatenate([past.limits, limits]),
-        widths=np.concatenate([past.widths, [job.processors for job in queued]]).astype(np.int64),
-        groups=np.concatenate([past.groups, groups_of(names, limits, past)]),
-        names=np.concatenate([past.names, names]),
-        jobs=[*past.jobs, *jobs],
-    )
-    rows = np.arange(past.history, past.history + len(queued))
-    return everything, Moment(now, rows[: len(running)], rows[len(running) :])
-
-
-def _submitted(asked: AskedJob, now: float, name: str = "asked") -> QueuedJob:
-    """Return the new job as a waiting job of the queue that is submitted at ``now`` (seconds since
-    1970).
-    """
-    return QueuedJob(
-        id=name,
-        processors=asked.processors,
-        estimate=asked.limit,
-        submission=now,
-        user=asked.user,
-        application=asked.application,
-        partition=asked.partition,
-    )
-
-
-def _fields(job: QueuedJob, bases: Mapping[str, float]) -> dict[str, object]:
-    """Return the job's fields that a scheduler may read: user, queue and, if it is in ``bases``,
-    priority.
-    """
-    told = {"base_priority": bases[job.id]} if job.id in bases else {}
-    return {"user": job.user, "queue": job.partition, **told}

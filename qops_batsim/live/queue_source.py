@@ -126,8 +126,10 @@ class QueueSource:
         self.check_age(state.source, state.now)
         if self.nodes is None:
             return state
+        partitions = self.selection["partition"]
+        state = replace(state, shares_nodes=True, asleep=self.nodes.asleep(partitions))
         reserved = not self.selection.get("reservation")
-        away = self.nodes.away(self.selection["partition"], reserved=reserved)
+        away = self.nodes.away(partitions, reserved=reserved)
         state.unsure.update(self.nodes.unsure)
         return without_away(state, away)
 
@@ -146,9 +148,11 @@ class QueueSource:
     def state(self) -> QueueState:
         """Return the current queue; raise an InputError if it cannot be read."""
         if (found := self._changed()) is not None:
-            told = self.priorities
+            # Of a heterogeneous job sprio's is that of its first component only.
+            known = {job.id for job in found.jobs if not job.components} & self.priorities.keys()
             jobs = [
-                replace(job, priority=told[job.id]) if job.id in told else job for job in found.jobs
+                replace(job, priority=self.priorities[job.id]) if job.id in known else job
+                for job in found.jobs
             ]
             self._state = replace(found, jobs=jobs)
         assert self._state is not None

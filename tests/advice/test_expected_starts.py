@@ -72,3 +72,15 @@ def test_a_line_that_was_cut_off_is_left_out(tmp_path: Path) -> None:
 def test_files_that_are_none(tmp_path: Path, lines: tuple[str, ...], message: str) -> None:
     with pytest.raises(InputError, match=message):
         ExpectedStarts(written(tmp_path / "looks.jsonl", *lines))
+
+
+def test_a_heterogeneous_job_starts_with_the_last_of_its_components(tmp_path: Path) -> None:
+    """Its id has no +1 in accounting; where one start is not known, nor is the job's."""
+    path = written(
+        tmp_path / "looks.jsonl",
+        f'{{"date":{NOW},"starts":{{"7+0":{NOW + 600},"7+1":{NOW + 900}}}}}',
+        f'{{"date":{NOW + 60},"starts":{{"7+0":{NOW + 1200}}}}}',
+        f'{{"date":{NOW + 120},"starts":{{"7+1":null}}}}',
+    )
+    found = ExpectedStarts(path)
+    assert [found.at("7", NOW + after) for after in (0, 60, 120)] == [NOW + 900, NOW + 1200, None]

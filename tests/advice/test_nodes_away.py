@@ -171,7 +171,7 @@ def test_tasks_on_nodes_that_are_away_count_as_running() -> None:
     array = {"array_job_id": 7, "array_max_tasks": 2}
     jobs = [
         running(8, 2, where="n4", array_task_id=1, **array),
-        waiting(9, 8, array_task_string="2-4", **array),
+        waiting(9, 8, array_task_string="2-4", state_reason="Priority", **array),
     ]
     found = state_of(nodes("ALLOCATED+DRAIN", busy=8), *jobs)
     assert [job.id for job in found.apart] == ["7_1"]
@@ -192,7 +192,9 @@ def basis() -> ForecastBasis:
 
 def test_a_forecast_knows_when_nodes_are_back() -> None:
     """Nothing else is in the way: all draws start job 2 at that moment."""
-    found = state_of(nodes("DOWN", resume=H), waiting(2, 32), waiting(3, 1))
+    found = state_of(
+        nodes("DOWN", resume=H), waiting(2, 32), waiting(3, 1, state_reason="Priority")
+    )
     told = forecast_queue(found, basis(), draws=20)
     assert (told.running, told.processors) == (0, 32)
     wide, small = told.jobs

@@ -75,7 +75,7 @@ def test_squeue_of_several_versions(version: str) -> None:
         record(number, state("PENDING"), job_id=5, array_job_id=5, array_task_string="1-5:2,9%2"),
         record(number, state("RUNNING"), job_id=6, array_job_id=5, array_task_id=number(7))
         | {"start_time": number(NOW - 10)},
-        record(number, state("PENDING"), job_id=8, het_job_id=8, het_job_offset=1, cpus=999),
+        record(number, state("PENDING"), job_id=8, het_job_id=8, het_job_offset=0, cpus=999),
         record(number, state("STOPPED"), job_id=12, start_time=NOW - 10),
         record(number, state("RESIZING"), job_id=13, start_time=NOW - 10),
         record(number, state("PENDING"), job_id=14, state_reason="PartitionInactive"),
@@ -127,12 +127,15 @@ REASONS = {
 
 @pytest.mark.parametrize("meaning", REASONS)
 def test_only_those_that_wait_for_processors_are_planned(meaning: Waits) -> None:
-    """A job waits for the whole machine: it is before ours, or in nobody's way."""
+    """A job waits for the whole machine, of which a part is used for another ten minutes: it is
+    before ours, or in nobody's way.
+    """
+    runs = record(new_number, ["RUNNING"], job_id=2, cpus=1, start_time=NOW - 3000)
     for reason in REASONS[meaning]:
         job = record(new_number, ["PENDING"], job_id=1, state_reason=reason)
-        found = read({"meta": {}, "jobs": [job]}, processors=4, now=NOW)
+        found = read({"meta": {}, "jobs": [runs, job]}, processors=4, now=NOW)
         is_planned = meaning in (Waits.FOR_PROCESSORS, Waits.UNKNOWN)
-        assert earliest(found, 4, 3600) == (7200 if is_planned else 3600), reason
+        assert earliest(found, 4, 3600) == 600 + (7200 if is_planned else 3600), reason
         assert [*found.unsure.values()] == ([1] if meaning is Waits.UNKNOWN else [])
         told = [*found.not_planned()]
         assert told == [] if is_planned else told[0].startswith(str(meaning))
@@ -153,7 +156,7 @@ def test_every_reason_of_slurm_has_a_meaning() -> None:
 
 @pytest.mark.parametrize("told", ["string", "field"])
 @pytest.mark.parametrize(("most", "end"), [(1, 6), (2, 3), (3, 2), (6, 1), (0, 1), (10**9, 1)])
-@pytest.mark.parametrize("reason", ["Resources", "JobArrayTaskLimit"])
+@pytest.mark.parametrize("reason", ["Priority", "JobArrayTaskLimit"])
 def test_no_more_tasks_of_an_array_run_at_once_than_may(
     told: str, most: int, end: int, reason: str
 ) -> None:

@@ -120,6 +120,165 @@ def test_jobs_that_cannot_start_are_told_with_what_they_wait_for(cli, log, tmp_p
     assert "left out" not in done.err
 
 
+def test_components_of_a_heterogeneous_job_start_together(cli, log: Path, tmp_path) -> None:
+    """Four of eight processors are used for 3,000 s; 2 needs six, 4 fits beside what runs.
+
+    4 |1111|22|
+    4 |4...|22|
+    """
+    queue = tmp_path / "squeue.json"
+    parts = ({"cpus": 2, "het_job_offset": 0}, {"cpus": 4, "het_job_offset": 1})
+    queue.write_text(
+        squeue(
+            {"job_state": "RUNNING", "cpus": 4, "start_time": NOW - 600},
+            *(pending("Resources", priority=9, het_job_id=2, **part) for part in parts),
+            pending("Priority", cpus=4, time_limit=30, priority=1),
+        )
+    )
+    asked = ("queue", "starts", queue, "--history", log, "--processors", "8", "--now", str(NOW))
+    found = json.loads(cli(*asked, "--json", "--draws", "20").out)
+    assert [(job["id"], job["components"], job["processors"]) for job in found["jobs"]] == [
+        ("2", ["2+0", "2+1"], 6),
+        ("4", [], 4),
+    ]
+    assert [job["planned"] - NOW for job in found["jobs"]] == [3000, 0]
+    done = cli(*asked, "--draws", "20")
+    assert "1 running, 2 waiting; 20 simulations" in " ".join(done.out.split())
+    assert "2 (2+0, 2+1) │" in done.out
+    quoted = json.loads(cli("queue", "quote", queue, "4x30m", *asked[5:], "--json").out)
+    assert quoted["jobs"][0]["wait"] == 3000 + 3600  # 4 is there already.
+
+
+@pytest.fixture
+def gpus(tmp_path: Path) -> Path:
+    """Four of eight processors are free, and 2 waits for Resources; 4 cannot start anyhow."""
+    path = tmp_path / "squeue.json"
+    path.write_text(
+        squeue(
+            {"job_state": "RUNNING", "cpus": 4, "start_time": NOW - 600},
+            pending("Resources", cpus=4, priority=9, partition="gpu"),
+            pending("Priority", cpus=1, priority=8, partition="gpu"),
+            pending("Dependency", partition="gpu"),
+            pending("Priority", cpus=2, partition="cpu"),
+        )
+    )
+    return path
+
+
+WHY = (
+    "job 2 (partition gpu) waits for Resources, though it needs 4 processors and 4 are free; what "
+    "it lacks (GPUs, memory, whole nodes, ...) is not planned here, so neither it nor any job "
+    "behind it has a date"
+)
+
+
+@pytest.mark.parametrize("with_history", [True, False])
+def test_behind_a_wait_that_is_not_explained_nothing_has_a_date(
+    cli, gpus: Path, log: Path, tmp_path: Path, with_history: bool
+) -> None:
+    asked = ("queue", "starts", gpus, "--processors", "8", "--now", str(NOW))
+    asked += ("--history", log, "--draws", "20") if with_history else ()
+    found = json.loads(cli(*asked, "--json").out)
+    told = {job["id"]: job["no_date"] for job in found["jobs"]}
+    fits = "waits for Resources, though enough processors are free"
+    assert told == {
+        "2": fits,
+        "3": f"is behind a job that {fits}",
+        "4": "waits for a date or another job",
+        "5": None,
+    }
+    assert [job["planned"] for job in found["jobs"] if job["no_date"]] == [None] * 3
+    assert found["unexplained"] == [{"job": "2", "partition": "gpu", "processors": 4, "free": 4}]
+    page = tmp_path / "page.html"
+    done = cli(*asked, "--out", page)
+    assert WHY in " ".join(done.err.split())
+    assert "1 running, 1 waiting, 3 more that have no date" in " ".join(done.out.split())
+    assert WHY[1:] in " ".join(page.read_text().split())
+    assert "is behind a job that waits for Resources" in page.read_text()
+    # Nor has a job that is not submitted yet.
+    for more in ((), ("--what-if",)):
+        done = cli(*asked, "--job", "1x1h", *more)
+        assert done.exit_code == 0, done.err
+        assert WHY in " ".join(done.err.split())
+        assert "is behind a job that waits" in " ".join(done.out.split())
+    answer = json.loads(cli(*asked, "--job", "1x1h", "--json").out)
+    assert answer["unexplained"] == found["unexplained"]
+    (new,) = answer["jobs"]
+    assert (new["planned"], new["no_date"]) == (None, f"is behind a job that {fits}")
+
+
+def test_a_quote_behind_such_a_wait_is_refused(cli, gpus: Path, log: Path) -> None:
+    asked = ("queue", "quote", gpus, "1x1h", "--processors", "8", "--now", str(NOW))
+    asked += ("--deadline", "5h")
+    done = cli(*asked)
+    assert done.exit_code == 0, done.err
+    assert f"1 x 1 h: refused: {WHY}" in " ".join(done.out.split())
+    found = json.loads(cli(*asked, "--history", log, "--json").out)
+    (answer,) = found["jobs"]
+    assert (answer["admitted"], answer["end"], answer["reason"]) == (False, None, WHY)
+    assert found["state"]["unexplained"][0]["job"] == "2"
+    (likely,) = found["likely"]
+    assert (likely["chance"], likely["end"], likely["price"]) == (None, None, None)
+
+
+def test_without_a_history_the_plan_by_limits_is_told(cli, queue: Path, tmp_path: Path) -> None:
+    asked = ("queue", "starts", queue, "--now", str(NOW))
+    done = cli(*asked)
+    assert done.exit_code == 0, done.err
+    assert "Starts in the plan by time limits, which is no forecast" in done.out
+    told = " ".join(done.err.split())
+    assert "this is the plan by time limits, no forecast: most jobs end before" in told
+    found = json.loads(cli(*asked, "--json").out)
+    assert found["is_forecast"] is False
+    # By limits, 7 ends 6,600 s from now; 9 ends before that.
+    assert [(job["id"], job["planned"] - NOW) for job in found["jobs"]] == [("8", 6600), ("9", 0)]
+    assert not {"median", "early", "late"} & found["jobs"][0].keys()
+    page = tmp_path / "page.html"
+    assert cli(*asked, "--out", page).exit_code == 0
+    assert "no forecast" in page.read_text()
+    assert "1.83" in page.read_text()
+
+
+def test_plan_and_forecast_have_the_same_starts_by_limits(cli, queue: Path, log: Path) -> None:
+    for options in ((), ("--by-scheduler", "slurm"), ("--job", "8x1h"), ("--job", "2x1h")):
+        asked = ("queue", "starts", queue, "--now", str(NOW), "--json", *options)
+        plan = json.loads(cli(*asked).out)
+        forecast = json.loads(cli(*asked, "--history", log, "--draws", "10").out)
+        assert (plan["is_forecast"], forecast["is_forecast"]) == (False, True)
+        for job, other in zip(plan["jobs"], forecast["jobs"], strict=True):
+            assert {**other, **job} == other
+
+
+def test_new_jobs_are_planned_without_a_history(cli, queue: Path) -> None:
+    asked = ("queue", "starts", queue, "--now", str(NOW), "--job", "1x1h")
+    assert json.loads(cli(*asked, "--json").out)["jobs"][0]["planned"] == NOW
+    done = cli(*asked, "--what-if")
+    assert "By time limits, jobs start within, by processors and time limit" in done.out
+    assert "no forecast" in done.err
+
+
+def test_behind_a_job_without_a_limit_nothing_is_planned(cli, tmp_path: Path) -> None:
+    jobs = [
+        {"id": "1", "processors": 5, "start": NOW - 60},
+        {"id": "2", "processors": 4, "estimate": 600, "priority": 2},
+        {"id": "3", "processors": 3, "estimate": 600},
+    ]
+    path = tmp_path / "queue.json"
+    path.write_text(json.dumps({"processors": 8, "now": NOW, "jobs": jobs}))
+    found = json.loads(cli("queue", "starts", path, "--now", str(NOW), "--json").out)["jobs"]
+    assert [(job["planned"], job["no_date"]) for job in found] == [
+        (None, "cannot start until something changes"),
+        (NOW, None),
+    ]
+
+
+@pytest.mark.parametrize("options", [("--draws", "20"), ("--calibration", "x"), ("--user", "bob")])
+def test_options_of_forecasts_need_a_history(cli, queue: Path, options) -> None:
+    done = cli("queue", "starts", queue, "--now", str(NOW), *options)
+    assert done.exit_code == 2
+    assert f"{options[0]} is given without --history" in " ".join(done.err.split())
+
+
 JOBS = """JobID|Partition|State|Submit|Start|End|AllocCPUS|Timelimit
 1|cpu|COMPLETED|2026-05-02T08:00:00|2026-05-02T08:00:00|2026-05-02T09:00:00|8|60
 """
@@ -435,6 +594,36 @@ def test_starts_are_told_over_http(cli, queue: Path, log: Path) -> None:
     assert [job["user"] for job in told["jobs"]] == ["1", "2"]
     assert found["made"] > NOW
     assert new["median"] == NOW
+
+
+def test_plans_are_told_over_http(cli, gpus: Path) -> None:
+    command = [sys.executable, "-m", "qops_batsim", "queue", "serve", gpus, "--processors", "8"]
+    command += ["--max-age", "99999d", "--listen", "127.0.0.1:0"]
+    begun = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+
+    def ask(path: str) -> Any:
+        with urlopen(f"{address}/{path}") as answer:
+            return json.load(answer)
+
+    try:
+        assert begun.stderr is not None
+        address = begun.stderr.readline().split()[-1]
+        told = ask("starts")
+        assert [job["id"] for job in ask("starts?job=5")["jobs"]] == ["5"]
+        new = ask("starts?processors=1&time=1h")
+        (quoted,) = ask("quote?processors=1&time=1h")["jobs"]
+        state = ask("state")
+        with pytest.raises(HTTPError, match="404"):
+            ask("starts?job=77")
+    finally:
+        begun.send_signal(signal.SIGTERM)
+        assert begun.wait(60) == 0
+    assert told == json.loads(
+        cli("queue", "starts", gpus, "--processors", "8", "--now", str(NOW), "--json").out
+    )
+    assert told["unexplained"] == new["unexplained"] == state["unexplained"]
+    assert (new["is_forecast"], new["jobs"][0]["planned"]) == (False, None)
+    assert (quoted["end"], quoted["reason"]) == (None, WHY)
 
 
 def test_what_is_served_with_forecasts_is_a_file(cli, log: Path) -> None:

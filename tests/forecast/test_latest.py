@@ -79,8 +79,8 @@ def test_answers_are_of_all_of_a_job_and_of_a_user(latest: LatestForecast) -> No
         latest.of_waiting(job="9")
     assert refused.value.status_code == 404
     told = latest.of_new(Ask(processors=4, time=120.0), "ann")
-    assert told["now"] == NOW
-    assert [(job.id, job.user) for job in told["jobs"]] == [("4x120", "ann")]
+    assert told.now == NOW
+    assert [(job.id, job.user) for job in told.jobs] == [("4x120", "ann")]
 
 
 def test_a_forecast_stays_while_the_queue_cannot_be_read(

@@ -9,12 +9,8 @@ import pytest
 from qops_batsim.advice.queue_state import QueuedJob, QueueState
 from qops_batsim.dates import Calendar
 from qops_batsim.forecast.forecast import WEEK
-from qops_batsim.forecast.queue_forecast import (
-    ForecastBasis,
-    forecast_queue,
-    line_of,
-    told_priorities,
-)
+from qops_batsim.forecast.queue_forecast import ForecastBasis, forecast_queue
+from qops_batsim.forecast.queue_plan import line_of, told_priorities
 from support.pasts import past
 
 NOW = 4 * WEEK

@@ -9,11 +9,13 @@ from pathlib import Path
 
 import pytest
 
+from qops_batsim.advice.queue_quote import Ask
 from qops_batsim.advice.slurm_text import FORMAT
 from qops_batsim.errors import InputError
 from qops_batsim.live import queue_source
 from qops_batsim.live.manager import CommandFailed, Unreachable
 from qops_batsim.live.queue_source import QueueSource, live_config
+from qops_batsim.workload.accounting.nodes import nodes_of
 
 NODES = """\
 NodeName=n1 CPUAlloc=0 CPUTot=4 Gres=(null)
@@ -131,6 +133,16 @@ def test_weights_and_priorities_are_asked_of_slurm(tmp_path: Path) -> None:
     assert [each.priority for each in source.state().jobs] == [1, 31]
 
 
+def test_the_first_component_does_not_tell_the_priority_of_all(tmp_path: Path) -> None:
+    parts = [
+        job(5 + offset, "PENDING", priority=9 - offset, het_job_id=5, het_job_offset=offset)
+        for offset in (0, 1)
+    ]
+    (tmp_path / "squeue.json").write_text(json.dumps({"meta": {}, "jobs": parts}))
+    source = QueueSource(tmp_path / "squeue.json", machine=8, priorities={"5": 31})
+    assert [(each.id, each.priority) for each in source.state().jobs] == [("5", 8)]
+
+
 def test_without_json_text_is_asked_for() -> None:
     head = "JOBID|STATE|CPUS|TIME_LIMIT|START_TIME\n"
     slurm = FakeSlurm(text=f"{head}5|PENDING|4|1:00:00|N/A\n")
@@ -150,3 +162,19 @@ def test_a_slurm_that_does_not_answer_is_one_error() -> None:
 
     with pytest.raises(InputError, match="not answered within 20 s.; a running Slurm, or"):
         QueueSource(None, run=nobody)
+
+
+def test_nodes_that_are_powered_down_are_there_but_not_at_once(tmp_path: Path) -> None:
+    """Four of eight processors are used; a job of four waits until the second node is up."""
+    text = "".join(
+        f"NodeName=n{place} CPUTot=4 Gres=(null) State={state} Partitions=main\n"
+        for place, state in ((1, "MIXED"), (2, "IDLE+CLOUD+POWERED_DOWN"))
+    )
+    table = "PARTITION NODELIST CPUS GRES STATE\nmain* n1 4 (null) mix\nmain* n2 4 (null) idle~\n"
+    jobs = [job(1, "RUNNING", partition="main", start_time=time.time() - 60)]
+    jobs += [job(2, "PENDING", partition="main", state_reason="Resources")]
+    (tmp_path / "squeue.json").write_text(json.dumps({"meta": {}, "jobs": jobs}))
+    for told, reason in ((text, ""), (table, ""), (text.replace("+POWERED_DOWN", ""), "job 2 ")):
+        source = QueueSource(tmp_path / "squeue.json", nodes=nodes_of(told, "nodes.txt"))
+        assert source.asker().ask(Ask(processors=1, time=60.0)).reason.startswith(reason)
+        assert (source.state().asleep, source.state().shares_nodes) == (0 if reason else 4, True)

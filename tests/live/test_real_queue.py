@@ -9,9 +9,12 @@ from tempfile import TemporaryDirectory
 
 import pytest
 
+from qops_batsim.advice.queue_quote import Ask
 from qops_batsim.advice.queue_reading import read_queue
 from qops_batsim.advice.queue_state import QueueState
 from qops_batsim.advice.slurm_text import FORMAT
+from qops_batsim.advice.unexplained_waits import why_no_date
+from qops_batsim.forecast.queue_plan import plan_queue
 from qops_batsim.live.queue_source import QueueSource, live_config
 from qops_batsim.live.slurm_manager import run_command
 from support.slurm_cluster import SlurmCluster
@@ -34,13 +37,16 @@ def submit_all_kinds(cluster: SlurmCluster) -> None:
     cluster.submit("sleep 300", "-n", "3", "-t", "400")
     cluster.submit("sleep 300", "-N", "2", "-t", "10", "--exclusive")
     cluster.submit("sleep 300", "-t", "10", "-H", "--array=1-3,7,9-400")
+    script = cluster.base / "components"
+    script.write_text("#!/bin/sh\nsleep 300\n")
+    cluster.run("sbatch", "-n", "1500", "-t", "9", ":", "-n", "900", "-t", "5", str(script))
 
 
 def told(state: QueueState) -> list[object]:
     """Return what all texts tell: squeue's has no ``%2`` of tasks that run."""
     return sorted(
         (job.id, job.processors, job.estimate, job.submission, job.start, job.planned_start,
-         job.deadline, job.priority, job.user, job.partition, job.reason)
+         job.deadline, job.priority, job.user, job.partition, job.reason, job.components)
         for job in [*state.jobs, *state.blocked]
     )  # fmt: skip
 
@@ -88,6 +94,9 @@ def test_all_texts_of_a_real_slurm_tell_the_same_queue(monkeypatch: pytest.Monke
         "6": "partition",
         "8_[1-3,7,9-400]": "hold",
     }
+    (whole,) = (job for job in live.jobs if job.components)
+    assert (whole.id, whole.components) == ("9", ("9+0", "9+1"))
+    assert (whole.processors, whole.estimate, whole.start) == (2400, 540.0, None)
     assert config.options["weight_age"] == 9
     assert "7" in config.priorities
     assert asked == [
@@ -96,3 +105,41 @@ def test_all_texts_of_a_real_slurm_tell_the_same_queue(monkeypatch: pytest.Monke
         ["scontrol", "show", "config"],
         ["sprio"],
     ]
+
+
+SHARED = [
+    "PartitionName=main Nodes=ALL Default=YES MaxTime=300 State=UP",
+    "PartitionName=whole Nodes=ALL MaxTime=300 State=UP OverSubscribe=EXCLUSIVE",
+]
+
+
+def test_fragments_of_nodes_that_another_partition_takes_whole_are_no_dates(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Seven of 16 processors are free on each of three nodes, and none on the fourth: nothing that
+    wants ten on one node, or whole nodes, starts now, though 21 are free in all.
+    """
+    place = TemporaryDirectory(prefix="slurm-", ignore_cleanup_errors=True)
+    with place as base, SlurmCluster(
+        Path(base), 4, ["SchedulerParameters=bf_interval=1"], cpus=16, partitions=SHARED
+    ) as cluster:  # fmt: skip
+        for _ in range(3):
+            cluster.submit("sleep 300", "-n", "9", "-N", "1", "-t", "60")
+        cluster.submit("sleep 300", "-n", "2", "-N", "1", "-t", "30", "-p", "whole")
+        running = ["squeue", "-h", "-t", "R", "-o", "%i"]
+        cluster.wait_for(lambda: len(cluster.run(*running).split()) == 4, 30, "four jobs run")
+        cluster.submit("sleep 300", "-n", "10", "-N", "1", "-t", "30")
+        cluster.submit("sleep 300", "-n", "2", "-N", "2", "-t", "30", "-p", "whole")
+        cluster.submit("sleep 300", "-n", "12", "-N", "1", "-t", "20")
+        is_told = ["squeue", "-h", "-t", "PD", "-o", "%i %r"]
+        cluster.wait_for(lambda: "5 Resources" in cluster.run(*is_told), 30, "5 waits for a node")
+        monkeypatch.setenv("SLURM_CONF", str(cluster.conf))
+        monkeypatch.setenv("PATH", cluster.env["PATH"])
+        source = QueueSource(None)
+        found = plan_queue(source.state())
+        answer = source.asker().ask(Ask(processors=1, time=60.0))
+    assert {job.id for job in found.jobs} == {"5", "6", "7"}
+    assert all(job.planned is None for job in found.jobs)
+    (wait,) = found.unexplained
+    assert (wait.job, wait.processors, wait.free) == ("5", 10, 21)
+    assert (answer.end, answer.reason) == (None, why_no_date(wait))

@@ -10,7 +10,8 @@ from qops_batsim.advice.queue_state import QueueState
 from qops_batsim.advice.waiting_reasons import Cause
 from qops_batsim.errors import InputError
 from qops_batsim.forecast.latest import Watch
-from qops_batsim.forecast.queue_forecast import AskedJob, QueueForecast, StartForecast
+from qops_batsim.forecast.queue_forecast import QueueForecast, StartForecast
+from qops_batsim.forecast.queue_plan import AskedJob, AskedStarts
 
 NOW = 1_780_000_000.0
 
@@ -40,8 +41,9 @@ def forecast_of(state: QueueState) -> QueueForecast:
     )
 
 
-def ask_of(state: QueueState, jobs: Sequence[AskedJob]) -> list[StartForecast]:
-    return [start_of(f"{job.processors}x{job.limit:g}", job.user) for job in jobs]
+def ask_of(state: QueueState, jobs: Sequence[AskedJob]) -> AskedStarts[StartForecast]:
+    new = [start_of(f"{job.processors}x{job.limit:g}", job.user) for job in jobs]
+    return AskedStarts(is_forecast=True, now=state.now, unexplained=[], jobs=new)
 
 
 def watched(path: Path) -> Watch:

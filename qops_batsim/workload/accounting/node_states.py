@@ -92,6 +92,13 @@ class SlurmNodeState(NamedTuple):
     unknown: tuple[str, ...] = ()
 
     @property
+    def is_asleep(self) -> bool:
+        """Return whether the node has no jobs and is powered down, or on its way to or from that:
+        it comes when a job needs it, but not at once.
+        """
+        return bool(self.names & _POWERING) and "IDLE" in self.names and not self.away
+
+    @property
     def away(self) -> tuple[str, ...]:
         """Return the states for which Slurm does not use the node, none if it does."""
         found = [name for name in _AWAY if name in self.names]

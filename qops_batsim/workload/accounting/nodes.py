@@ -62,6 +62,7 @@ class NodeSizes(dict[str, dict[str, int]]):
     """
 
     def __init__(self, nodes: Iterable[tuple[str, Node]]) -> None:
+        self._asleep: dict[str, Counter[Node]] = {}
         self._away: dict[str, Counter[NodeAway]] = {}
         self.unsure: Counter[str] = Counter()
         self._nodes: dict[str, Counter[Node]] = {}
@@ -92,6 +93,17 @@ class NodeSizes(dict[str, dict[str, int]]):
                 named[each.node] = max(each, other, key=lambda one: one.busy or 0)
         found = [*named.values(), *unnamed.elements()]
         return [each for each in found if reserved or each.why != (RESERVED,)]
+
+    def set_asleep(self, nodes: Iterable[tuple[str, Node]]) -> None:
+        """Set which nodes are powered down, by partition: they come when a job needs them."""
+        for partition, node in nodes:
+            self._asleep.setdefault(partition, Counter())[node] += 1
+
+    def asleep(self, partitions: Iterable[str]) -> int:
+        """Return the cores of the nodes of some partitions that are powered down."""
+        none: Counter[Node] = Counter()
+        rows = reduce(or_, (self._asleep.get(name, none) for name in partitions), none).items()
+        return sum(count * cores for (_, cores, _), count in rows)
 
     def together(self, partitions: Iterable[str]) -> dict[str, int]:
         """Return the cores, nodes and GPUs of these partitions in all; shared nodes count once."""
@@ -193,6 +205,11 @@ def nodes_of(text: str, path: str, time_zone: str | None = None) -> NodeSizes:
         (partition, NodeAway(node, each.state.away, each.until, each.busy_of(place)))
         for partition, node, each, place in nodes
         if each.state is not None and each.state.away
+    )
+    sizes.set_asleep(
+        (partition, node)
+        for partition, node, each, _ in nodes
+        if each.state is not None and each.state.is_asleep
     )
     doubts = {(each.doubt, node) for _, node, each, _ in nodes if each.doubt}
     sizes.unsure.update(doubt for doubt, node in doubts if node[0])
