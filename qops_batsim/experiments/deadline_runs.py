@@ -26,6 +26,7 @@ from qops_batsim.economics.charges import SlowdownTable, category_slowdowns
 from qops_batsim.engine.ended_jobs import EndedJobs
 from qops_batsim.engine.simulation import Simulation
 from qops_batsim.errors import InputError, SimulationError, did_you_mean
+from qops_batsim.experiments.changed_options import ChangedOptions, changed_options
 from qops_batsim.experiments.deadline_workload import Measured, easy_ends, measure, scaled_workload
 from qops_batsim.parameters import (
     ARTIFICIAL,
@@ -56,9 +57,6 @@ from qops_batsim.workload.workload_model import Workload
 
 BLIND = ("fcfs", "easy", "conservative")
 """Schedulers that do not look at deadlines."""
-
-ChangedOptions = tuple[tuple[str, Any], ...]
-"""Options of a scheduler that are not its defaults, sorted by name."""
 
 
 class Scenario(msgspec.Struct, frozen=True, kw_only=True):
@@ -409,7 +407,8 @@ class Contestant(msgspec.Struct, frozen=True, kw_only=True):
         return DeadlineCase(
             scenario=scenario,
             scheduler=self.scheduler,
-            settings=settings,
+            # As read from a file they have lists and tables.
+            settings=changed_options(settings),
             code=code,
             strict=is_strict(on_broken_promise) or msgspec.UNSET,
         )
@@ -418,12 +417,8 @@ class Contestant(msgspec.Struct, frozen=True, kw_only=True):
         """Return the contestant's options that are not defaults, and the digest of its own file."""
         options = msgspec.to_builtins(self.make().options)
         defaults = msgspec.to_builtins(make_scheduler(self.scheduler).options)
-        changed = [
-            (name, tuple(value) if isinstance(value, list) else value)
-            for name, value in sorted(options.items())
-            if value != defaults[name]
-        ]
-        return tuple(changed), digest_of_file(self.scheduler) or ""
+        changed = changed_options(each for each in options.items() if each[1] != defaults[each[0]])
+        return changed, digest_of_file(self.scheduler) or ""
 
 
 def contestant_of(text: str) -> Contestant:
@@ -436,9 +431,12 @@ def contestant_of(text: str) -> Contestant:
     >>> contestant_of("mine.py:Mine:k_factor=1").name
     'Mine:k_factor=1'
     """
-    scheduler, _, options = text.rpartition(":")
-    if not scheduler or "=" not in options:
+    # A value may hold colons, as a table does: options begin at the first that NAME= follows.
+    begin = re.search(r":(?=\s*\w+\s*=)", text)
+    if begin is None or not begin.start():
         return Contestant(name=short_name(text), scheduler=text)
+    scheduler = text[: begin.start()]
+    options = text[begin.end() :]
     # A value may hold commas, as a list does.
     assignments = re.split(r",(?=\s*\w+\s*=)", options)
     name = f"{short_name(scheduler)}:{options}"

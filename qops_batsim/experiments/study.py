@@ -31,8 +31,8 @@ from qops_batsim.analysis.metrics.admission import PROMISE_METRICS, AdmissionMet
 from qops_batsim.dates import Calendar
 from qops_batsim.errors import InputError, did_you_mean, require, require_one_of, shown
 from qops_batsim.experiments.best_lines import LINES
+from qops_batsim.experiments.changed_options import ChangedOptions
 from qops_batsim.experiments.deadline_runs import (
-    ChangedOptions,
     Contestant,
     DeadlineCase,
     Scenario,
