@@ -22,6 +22,8 @@ from qops_batsim.analysis.metrics.outcomes import JobOutcomes, outcomes_of_simul
 from qops_batsim.analysis.results.allocations import Allocations, Stays, on_all_hosts
 from qops_batsim.analysis.results.message_drift import drift_behind
 from qops_batsim.analysis.results.result_tables import Floats, Integers
+from qops_batsim.code_record import CodeRecord
+from qops_batsim.core.scheduler import Scheduler
 from qops_batsim.economics.charges import SlowdownTable, category_slowdowns
 from qops_batsim.engine.ended_jobs import EndedJobs
 from qops_batsim.engine.simulation import Simulation
@@ -45,9 +47,9 @@ from qops_batsim.platform.network import longest_round_trip
 from qops_batsim.platform.platform_model import Platform
 from qops_batsim.running.inputs import AnyEvents
 from qops_batsim.running.simulate import default_engine, simulate
-from qops_batsim.scheduling.plugins import digest_of_file, short_name
+from qops_batsim.scheduling.plugins import short_name
 from qops_batsim.scheduling.port import SchedulerModule
-from qops_batsim.scheduling.registry import make_scheduler, parse_settings
+from qops_batsim.scheduling.registry import code_of_scheduler, make_scheduler, parse_settings
 from qops_batsim.timing import least_grace
 from qops_batsim.workload.deadlines import DeadlineChoices
 from qops_batsim.workload.estimates import EstimateChoices, users_estimates, with_estimates
@@ -146,7 +148,8 @@ class Scenario(msgspec.Struct, frozen=True, kw_only=True):
 class DeadlineCase(msgspec.Struct, frozen=True, kw_only=True):
     """One run: a scheduler with its options, on the workload of a scenario.
 
-    ``code`` is a digest of the scheduler's file, if it is somebody's own. If ``strict``, a promise
+    ``code`` is a digest of the scheduler's code, if it is somebody's own
+    (:class:`~qops_batsim.code_record.CodeRecord`). If ``strict``, a promise
     that the scheduler breaks is an error. ``outages`` are the seed of hosts that leave and return
     (:class:`~.scores.ScoredRuns`).
     """
@@ -162,6 +165,27 @@ class DeadlineCase(msgspec.Struct, frozen=True, kw_only=True):
         """Return the representative of all cases that have the same run."""
         return msgspec.structs.replace(self, scenario=self.scenario.canonical())
 
+    def make(self, classes: Mapping[str, type[Scheduler]] | None = None) -> SchedulerModule:
+        """Return the scheduler.
+
+        ``classes`` are those that were given in Python, by what stands for them in cases.
+
+        Raises
+        ------
+        InputError
+            If its code is not what the case tells.
+        """
+        given = (classes or {}).get(self.scheduler)
+        module = make_scheduler(given or self.scheduler, dict(self.settings))
+        if given is None and self.code:
+            found = code_of_scheduler(self.scheduler)
+            if found is None or found.digest != self.code:
+                raise InputError(
+                    f"scheduler {self.scheduler!r}: its code is not the same here as where the "
+                    "comparison began, or has changed since; start the comparison again"
+                )
+        return module
+
 
 @dataclass
 class DeadlineRuns:
@@ -169,12 +193,14 @@ class DeadlineRuns:
 
     Without platform there are as many equal hosts as a log is for. Remembered are the last
     workload, the one that it was made of with its EASY schedule, and what schedulers that do not
-    look at deadlines did with that.
+    look at deadlines did with that. ``classes`` are schedulers that were given in Python, by what
+    stands for them in cases.
     """
 
     logs: Mapping[str, Workload]
     platform: Platform | None = None
     message_delays: bool = True
+    classes: Mapping[str, type[Scheduler]] = field(default_factory=dict)
     _last: tuple[Scenario, Workload] | None = field(default=None, init=False)
     _measured: tuple[Scenario, Measured] | None = field(default=None, init=False)
     _ends: dict[str, float] | None = field(default=None, init=False)
@@ -209,7 +235,7 @@ class DeadlineRuns:
 
     def _outcomes(self, case: DeadlineCase, workload: Workload) -> tuple[JobOutcomes, int]:
         machine = self.platform or make_cluster(workload.processors)
-        module = make_scheduler(case.scheduler, dict(case.settings))
+        module = case.make(self.classes)
         seed = f"at load {case.scenario.load:g} with seed {case.scenario.seed}"
         options = "".join(f" {name}={value}" for name, value in case.settings)
         what = f"{case.scheduler}{options} {seed}"
@@ -414,11 +440,18 @@ class Contestant(msgspec.Struct, frozen=True, kw_only=True):
         )
 
     def identity(self) -> tuple[ChangedOptions, str]:
-        """Return the contestant's options that are not defaults, and the digest of its own file."""
+        """Return the contestant's options that are not defaults, and the digest of its own code,
+        "" for a scheduler of this package.
+        """
         options = msgspec.to_builtins(self.make().options)
         defaults = msgspec.to_builtins(make_scheduler(self.scheduler).options)
         changed = changed_options(each for each in options.items() if each[1] != defaults[each[0]])
-        return changed, digest_of_file(self.scheduler) or ""
+        return changed, self.code.digest
+
+    @property
+    def code(self) -> CodeRecord:
+        """What its code consists of, empty for a scheduler of this package; it was made before."""
+        return code_of_scheduler(self.scheduler) or CodeRecord()
 
 
 def contestant_of(text: str) -> Contestant:

@@ -7,7 +7,7 @@ import html
 import os
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from os import PathLike
 from pathlib import Path
@@ -21,6 +21,7 @@ from qops_batsim.analysis.results.run_result import RunResult, read_files
 from qops_batsim.analysis.verify.rule import Violation
 from qops_batsim.analysis.verify.rules_qos import PROMISE_RULES, Lateness
 from qops_batsim.analysis.verify.verifier import Verification
+from qops_batsim.code_record import not_covered_text
 from qops_batsim.engine.engine_options import outages_of
 from qops_batsim.engine.simulation import Simulation
 from qops_batsim.errors import InputError, did_you_mean
@@ -44,6 +45,7 @@ from qops_batsim.running.inputs import (
 from qops_batsim.running.installation import find_batsim
 from qops_batsim.running.progress import ProgressListener
 from qops_batsim.running.reference import EasyReference, RunInputs, easy_reference
+from qops_batsim.running.repeated import Described, Differences, differences
 from qops_batsim.running.simulate import (
     default_engine,
     simulate,
@@ -59,7 +61,7 @@ from qops_batsim.scheduling.plugins import (
     scheduler_of_data,
 )
 from qops_batsim.scheduling.port import SchedulerModule
-from qops_batsim.scheduling.registry import AnyScheduler, make_scheduler
+from qops_batsim.scheduling.registry import AnyScheduler, code_of_scheduler, make_scheduler
 from qops_batsim.users.reacting import Reacting, format_wishes
 from qops_batsim.users.user_model import Users, read_users
 from qops_batsim.workload.batsim_json import format_workload
@@ -121,6 +123,8 @@ class Run:
         The simulation, if the embedded engine ran it.
     inputs
         What was simulated.
+    differences
+        Of a repeated run: how it differs from the one that it repeats; else None.
     """
 
     scheduler: str
@@ -139,6 +143,8 @@ class Run:
     module: SchedulerModule
     simulation: Simulation | None
     inputs: RunInputs
+    described: bytes = b""
+    differences: Differences | None = None
 
     def __fspath__(self) -> str:
         return self.prefix
@@ -173,6 +179,8 @@ class Run:
 
     def __repr__(self) -> str:
         verdict = f"{len(self.violations)} violations" if self.violations else "verified"
+        if self.differences is not None and self.differences.are_there:
+            verdict = f"{verdict}, not the run that it repeats"
         return (
             f"<Run {self.prefix}: {self.scheduler} on {self.workload}, {self.jobs:,} jobs on "
             f"{self.hosts} hosts, {verdict}>"
@@ -340,6 +348,11 @@ class _RunInProgress:
             "python_objects": objects,
             "sha256": self.sha256,
         }
+        record = None if "scheduler" in objects else code_of_scheduler(names["scheduler"] or "")
+        if record is not None:
+            further["code"] = record
+            for each in record.not_covered:
+                progress.warning(not_covered_text(each))
         if self.jobs.calendar is not None:
             further["calendar"] = msgspec.to_builtins(self.jobs.calendar)
         if "events" in names:
@@ -410,6 +423,7 @@ class _RunInProgress:
             rules=len(rules),
             lateness=verification.lateness(),
             module=self.module,
+            described=self.files.published,
             inputs=RunInputs(self.jobs, self.machine, self.options, self.smaller_machine),
             **done._asdict(),
         )
@@ -466,14 +480,12 @@ class _RunInProgress:
         return _Simulated(paths, f"batsim {batsim.version}", run.hosts, run.jobs_ended, seconds)
 
 
-class _RunDescription(msgspec.Struct, frozen=True, kw_only=True):
+class _RunDescription(Described, frozen=True, kw_only=True):
     """The part of ``PREFIX_run.json`` from which a run is repeated."""
 
-    scheduler: str
     workload: str
     platform: str | None = None
     options: dict[str, Any] = {}
-    engine: str = "embedded"
     compute_sharing: bool = False
     hosts_limit: int | None = None
     smaller_machine: bool = False
@@ -495,7 +507,8 @@ def run_again(
     progress: ProgressListener | None = None,
     code: AllowedCode = (),
 ) -> Run:
-    """Repeat a run from its ``PREFIX_run.json``; its files are the same to the byte.
+    """Repeat a run from its ``PREFIX_run.json``; its files are the same to the byte, or it tells
+    which differ.
 
     Parameters
     ----------
@@ -512,7 +525,8 @@ def run_again(
     Returns
     -------
     Run
-        The repeated run.
+        The repeated run; ``differences`` tells which files are not those of the description, and
+        which modules that the scheduler imports have changed.
 
     Raises
     ------
@@ -523,8 +537,8 @@ def run_again(
     --------
     >>> first = run("easy", "tiny_8", out="out/tiny")
     >>> again = run_again("out/tiny_run.json")
-    >>> again.prefix, again.metrics == first.metrics
-    ('out/tiny_again', True)
+    >>> again.prefix, again.differences.files
+    ('out/tiny_again', ())
     """
     what = "the description of a run"
     content = read_bytes(description, what=what, max_bytes=MAX_DESCRIPTION_BYTES)
@@ -538,7 +552,7 @@ def run_again(
     try:
         digest = before.sha256.get("scheduler")
         scheduler = scheduler_of_data(before.scheduler, code, sha256=digest)
-        return run(
+        done = run(
             scheduler,
             None if before.users is not None else before.workload,
             before.platform,
@@ -557,3 +571,5 @@ def run_again(
         )
     except InputError as error:
         raise InputError(f"{refused}: {error}") from error
+    written = _descriptions.decode(done.described)
+    return replace(done, differences=differences(before, written, done.prefix))

@@ -13,14 +13,24 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 import msgspec
 
+from qops_batsim.code_record import CodeRecord
 from qops_batsim.core.options import SchedulerOptions
 from qops_batsim.core.scheduler import Scheduler
 from qops_batsim.errors import InputError, did_you_mean, shown
 from qops_batsim.limits import MAX_WHOLE_NUMBER
 from qops_batsim.renamed import successor
 from qops_batsim.scheduling.interface import InterfaceError, scheduler_problem
-from qops_batsim.scheduling.plugins import is_in_file, object_in_file, remember
+from qops_batsim.scheduling.distributions import normal_name
+from qops_batsim.scheduling.plugins import (
+    code_of,
+    is_in_file,
+    object_in_file,
+    object_of_package,
+    remember,
+)
 from qops_batsim.scheduling.port import SchedulerModule
+
+_OURS = __name__.partition(".")[0]
 
 GROUP = "qops_batsim.schedulers"
 """Entry-point group in which packages register their schedulers."""
@@ -54,11 +64,35 @@ def _load(name: str) -> tuple[object, str]:
         raise InputError(f"unknown scheduler {name!r}{hint}")
     entry = registered[name]
     try:
-        return entry.load(), entry.value
+        if entry.module.partition(".")[0] == _OURS:
+            return entry.load(), entry.value
+        return object_of_package(_target(entry), _distribution(entry)), entry.value
+    except InputError:
+        raise
     except Exception as error:
         raise InputError(
             f"scheduler {name!r}: {entry.value} cannot be loaded ({type(error).__name__}: {error})"
         ) from error
+
+
+def _target(entry: EntryPoint) -> str:
+    """Return the ``MODULE:NAME`` of an entry point, without what else its value may hold."""
+    return f"{entry.module}:{entry.attr}"
+
+
+def _distribution(entry: EntryPoint) -> str:
+    """Return the name of the distribution that has an entry point, "" if that is not known."""
+    return "" if entry.dist is None else normal_name(entry.dist.name)
+
+
+def code_of_scheduler(name: str) -> CodeRecord | None:
+    """Return what the code of a scheduler consists of, as it was loaded; None for ours, whose
+    version is that of this package.
+    """
+    if is_in_file(name):
+        return code_of(name)
+    entry = _registered().get(name)
+    return None if entry is None else code_of(_target(entry))
 
 
 def registered_name(kind: type[Scheduler]) -> str | None:
