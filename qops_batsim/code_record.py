@@ -35,13 +35,17 @@ class CodeRecord(msgspec.Struct, frozen=True, kw_only=True):
         content = msgspec.json.encode([self.modules, self.packages], order="deterministic")
         return sha256(content).hexdigest()
 
-    def changes(self, now: CodeRecord) -> list[str]:
-        """Return the names of the modules and packages that differ from those of now."""
-        found = []
-        for before, after in ((self.modules, now.modules), (self.packages, now.packages)):
-            names = sorted({*before, *after})
-            found += [name for name in names if before.get(name) != after.get(name)]
-        return found
+    def changed_modules(self, now: CodeRecord) -> list[str]:
+        """Return the names of the modules that are not those of now."""
+        return _changed(self.modules, now.modules)
+
+    def changed_packages(self, now: CodeRecord) -> list[str]:
+        """Return the names of the distributions whose versions are not those of now."""
+        return _changed(self.packages, now.packages)
+
+
+def _changed(before: dict[str, str], now: dict[str, str]) -> list[str]:
+    return [name for name in sorted({*before, *now}) if before.get(name) != now.get(name)]
 
 
 def not_covered_text(each: str) -> str:

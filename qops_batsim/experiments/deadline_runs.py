@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -27,7 +27,15 @@ from qops_batsim.core.scheduler import Scheduler
 from qops_batsim.economics.charges import SlowdownTable, category_slowdowns
 from qops_batsim.engine.ended_jobs import EndedJobs
 from qops_batsim.engine.simulation import Simulation
-from qops_batsim.errors import InputError, SimulationError, did_you_mean
+from qops_batsim.errors import (
+    InputError,
+    SimulationError,
+    did_you_mean,
+    require_instance,
+    require_list,
+    require_tables,
+    typed_text,
+)
 from qops_batsim.experiments.changed_options import ChangedOptions, changed_options
 from qops_batsim.experiments.deadline_workload import Measured, easy_ends, measure, scaled_workload
 from qops_batsim.parameters import (
@@ -49,7 +57,13 @@ from qops_batsim.running.inputs import AnyEvents
 from qops_batsim.running.simulate import default_engine, simulate
 from qops_batsim.scheduling.plugins import short_name
 from qops_batsim.scheduling.port import SchedulerModule
-from qops_batsim.scheduling.registry import code_of_scheduler, make_scheduler, parse_settings
+from qops_batsim.scheduling.registry import (
+    code_of_scheduler,
+    given_class,
+    make_scheduler,
+    parse_settings,
+    stands_for,
+)
 from qops_batsim.timing import least_grace
 from qops_batsim.workload.deadlines import DeadlineChoices
 from qops_batsim.workload.estimates import EstimateChoices, users_estimates, with_estimates
@@ -476,23 +490,28 @@ def contestant_of(text: str) -> Contestant:
     return Contestant(name=name, scheduler=scheduler, settings=parse_settings(assignments))
 
 
-def contestants_of(
-    schedulers: Iterable[str | Contestant], settings: Mapping[str, Mapping[str, Any]] | None = None
-) -> tuple[Contestant, ...]:
-    """Parse several contestants, each a text such as ``qops:k_factor=1``.
+AnyContestant = str | type[Scheduler] | Contestant
+"""A text as of :func:`contestant_of`, a class, or a contestant, whose scheduler may be a class."""
 
-    A text is as of :func:`contestant_of`. Settings are by the name of a scheduler, for all its
-    contestants, whose own settings go first, or of a contestant.
+_EACH = "the name of a scheduler, FILE.py:CLASS, a subclass of Scheduler or a Contestant"
+_ALL = "names of schedulers, FILE.py:CLASS, subclasses of Scheduler or Contestants"
+
+
+def contestants_of(
+    schedulers: Iterable[AnyContestant], settings: Mapping[str, Mapping[str, Any]] | None = None
+) -> tuple[Contestant, ...]:
+    """Return several contestants, each given by a text such as ``qops:k_factor=1`` or a class.
+
+    Settings are by the name of a scheduler, for all its contestants, whose own settings go first,
+    or of a contestant. Classes have their names in tables, before which the module's stands where
+    two have the same.
     """
-    if isinstance(schedulers, str):
-        raise InputError(f"{schedulers!r}: a list of schedulers to compare is expected")
-    settings = settings or {}
+    given = require_list("schedulers", schedulers, _ALL)
+    settings = {} if settings is None else settings
+    require_tables("settings", settings, "options by scheduler, as {'qops': {'k_factor': 3}},")
     found = []
-    for each in schedulers:
-        if not isinstance(each, str | Contestant):
-            raise InputError(f"{each!r}: the name of a scheduler, or FILE.py:CLASS, is expected")
-        if isinstance(each, str):
-            each = contestant_of(each)
+    for each in _named(given):
+        require_instance(f"settings of {each.name}", each.settings, Mapping, "options by name")
         of_all, own = settings.get(each.scheduler, {}), settings.get(each.name, {})
         found.append(msgspec.structs.replace(each, settings={**of_all, **each.settings, **own}))
     known = {name for each in found for name in (each.name, each.scheduler)}
@@ -500,6 +519,30 @@ def contestants_of(
         if name not in known:
             raise InputError(f"options of {name}: it is not compared{did_you_mean(name, known)}")
     return tuple(found)
+
+
+def _named(given: Sequence[object]) -> Iterator[Contestant]:
+    """Yield the contestants; InputError for what is none."""
+    classes = [each for each in given if isinstance(each, type)]
+    names = [each.__name__ for each in {id(each): each for each in classes}.values()]
+    taken: dict[str, type[Scheduler]] = {}
+    for each in given:
+        kind = each.scheduler if isinstance(each, Contestant) else each
+        if isinstance(kind, type) and issubclass(kind, Scheduler):
+            text = stands_for(kind, taken)
+            taken[text] = kind
+            if isinstance(each, Contestant):
+                yield msgspec.structs.replace(each, scheduler=text)
+            else:
+                name = text if given_class(text) is None else kind.__name__
+                shared = names.count(kind.__name__) > 1 and name != text
+                yield Contestant(name=text if shared else name, scheduler=text)
+        elif isinstance(each, str):
+            yield contestant_of(each)
+        elif isinstance(each, Contestant) and isinstance(kind, str):
+            yield each
+        else:
+            raise InputError(f"schedulers hold {typed_text(each)}; {_EACH} is expected")
 
 
 def check_distinct(what: str, values: Iterable[object]) -> None:

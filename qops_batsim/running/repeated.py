@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 
 from qops_batsim.code_record import CodeRecord
-from qops_batsim.files import read_bytes
+from qops_batsim.files import decoded, read_bytes
 
 _TIMED = ("_schedule.csv",)
 """Files in which the real Batsim tells how long it took."""
@@ -55,25 +55,18 @@ class Described(msgspec.Struct, frozen=True, kw_only=True):
 
 def differences(before: Described, now: Described, prefix: str) -> Differences:
     """Compare what a run wrote with what was described; ``prefix`` is that of the new files."""
-    modules: list[str] = []
-    packages: list[str] = []
-    if before.code is not None:
-        changed = before.code.changes(now.code or CodeRecord())
-        told = before.code.packages | (now.code or CodeRecord()).packages
-        packages = [name for name in changed if name in told]
-        modules = [name for name in changed if name not in told]
-    found = {
-        "modules": tuple(modules),
-        "packages": tuple(packages),
-        "is_known": before.files is not None,
-    }
-    files = before.files or {}
-    there = now.files or {}
-    names = [name for name in {**files, **there} if before.files is not None]
+    code = CodeRecord() if now.code is None else now.code
+    # Of an early version nothing is known.
+    known = code if before.code is None else before.code
+    names = [] if before.files is None else [*{**before.files, **(now.files or {})}]
     if before.engine != "embedded":
         names = [name for name in names if name not in _TIMED]
-    others = [name for name in names if not _is_same(name, before, now, prefix)]
-    return Differences(files=tuple(others), **found)
+    return Differences(
+        files=tuple(name for name in names if not _is_same(name, before, now, prefix)),
+        modules=tuple(known.changed_modules(code)),
+        packages=tuple(known.changed_packages(code)),
+        is_known=before.files is not None,
+    )
 
 
 def _is_same(name: str, before: Described, now: Described, prefix: str) -> bool:
@@ -91,3 +84,11 @@ def _is_same(name: str, before: Described, now: Described, prefix: str) -> bool:
     for ours, theirs in ((now.run_id, before.run_id), (now.scheduler, before.scheduler)):
         head = head.replace(msgspec.json.encode(ours), msgspec.json.encode(theirs), 1)
     return hashlib.sha256(head + newline + rest).hexdigest() == old
+
+
+_decoder = msgspec.json.Decoder(Described)
+
+
+def read_described(content: bytes, where: object) -> Described:
+    """Decode the description of a run; an InputError names its place (``where``)."""
+    return decoded(content, _decoder, where, "the description of a run")

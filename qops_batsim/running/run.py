@@ -45,7 +45,7 @@ from qops_batsim.running.inputs import (
 from qops_batsim.running.installation import find_batsim
 from qops_batsim.running.progress import ProgressListener
 from qops_batsim.running.reference import EasyReference, RunInputs, easy_reference
-from qops_batsim.running.repeated import Described, Differences, differences
+from qops_batsim.running.repeated import Differences, differences, read_described
 from qops_batsim.running.simulate import (
     default_engine,
     simulate,
@@ -123,6 +123,8 @@ class Run:
         The simulation, if the embedded engine ran it.
     inputs
         What was simulated.
+    described
+        What ``PREFIX_run.json`` holds.
     differences
         Of a repeated run: how it differs from the one that it repeats; else None.
     """
@@ -480,12 +482,14 @@ class _RunInProgress:
         return _Simulated(paths, f"batsim {batsim.version}", run.hosts, run.jobs_ended, seconds)
 
 
-class _RunDescription(Described, frozen=True, kw_only=True):
+class _RunDescription(msgspec.Struct, frozen=True, kw_only=True):
     """The part of ``PREFIX_run.json`` from which a run is repeated."""
 
+    scheduler: str
     workload: str
     platform: str | None = None
     options: dict[str, Any] = {}
+    engine: str = "embedded"
     compute_sharing: bool = False
     hosts_limit: int | None = None
     smaller_machine: bool = False
@@ -543,6 +547,7 @@ def run_again(
     what = "the description of a run"
     content = read_bytes(description, what=what, max_bytes=MAX_DESCRIPTION_BYTES)
     before = decoded(content, _descriptions, description, what)
+    told = read_described(content, description)
     refused = f"{description}: cannot be run again"
     if before.python_objects:
         raise InputError(
@@ -571,5 +576,5 @@ def run_again(
         )
     except InputError as error:
         raise InputError(f"{refused}: {error}") from error
-    written = _descriptions.decode(done.described)
-    return replace(done, differences=differences(before, written, done.prefix))
+    now = read_described(done.described, done.prefix)
+    return replace(done, differences=differences(told, now, done.prefix))

@@ -396,4 +396,3 @@ def _searched(folder: str | None) -> Iterator[None]:
     finally:
         # What functions import later is looked for in all of them.
         sys.path += [each for each in before if each not in sys.path]
-

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 _BY_NAME = ("import_module", "__import__")
@@ -35,17 +36,17 @@ class ImportsInCode(ast.NodeVisitor):
     later: list[LaterImport] = field(default_factory=list)
     _depth: int = 0
 
-    def visit_Import(self, node: ast.Import) -> None:  # noqa: N802 - as in ast
+    def visit_Import(self, node: ast.Import) -> None:
         for each in node.names:
             self._add(node, f"import {each.name}", [each.name])
 
-    def visit_ImportFrom(self, node: ast.ImportFrom) -> None:  # noqa: N802
+    def visit_ImportFrom(self, node: ast.ImportFrom) -> None:
         base = self._base(node.level, node.module)
         names = [f"{base}.{each.name}" for each in node.names if each.name != "*"]
         told = f"from {'.' * node.level}{node.module or ''} import "
         self._add(node, told + ", ".join(each.name for each in node.names), [base, *names])
 
-    def visit_Call(self, node: ast.Call) -> None:  # noqa: N802
+    def visit_Call(self, node: ast.Call) -> None:
         self.generic_visit(node)
         name = getattr(node.func, "attr", getattr(node.func, "id", ""))
         first = node.args[0] if node.args else None
@@ -58,14 +59,14 @@ class ImportsInCode(ast.NodeVisitor):
         elif name in _OF_FILES or name in _BY_NAME:
             self._add(node, f"{name}(…)", [])
 
-    def visit_If(self, node: ast.If) -> None:  # noqa: N802
+    def visit_If(self, node: ast.If) -> None:
         self.visit(node.test)
         # Only type checkers, and who runs the file as a program, go in there.
         if not _is_never(node.test):
             self._all(node.body)
         self._all(node.orelse)
 
-    def visit_FunctionDef(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> None:  # noqa: N802
+    def visit_FunctionDef(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> None:
         self._all([*node.decorator_list, node.args])
         self._depth += 1
         self._all(node.body)
@@ -73,7 +74,7 @@ class ImportsInCode(ast.NodeVisitor):
 
     visit_AsyncFunctionDef = visit_FunctionDef  # noqa: N815
 
-    def visit_Lambda(self, node: ast.Lambda) -> None:  # noqa: N802
+    def visit_Lambda(self, node: ast.Lambda) -> None:
         self.visit(node.args)
         self._depth += 1
         self.visit(node.body)
@@ -113,9 +114,7 @@ def _with_outer(name: str) -> Iterator[str]:
 def imports_in(content: bytes, package: str) -> ImportsInCode:
     """Return the imports in a module's text; ``package`` is the one that it is in, or is."""
     found = ImportsInCode(package)
-    try:
+    # What is no Python, such as a compiled module, has no imports to see.
+    with suppress(SyntaxError, ValueError, RecursionError):
         found.visit(ast.parse(content))
-    except (SyntaxError, ValueError, RecursionError):
-        # Python has run it, so it is no text that this version can read, and has no imports to see.
-        pass
     return found

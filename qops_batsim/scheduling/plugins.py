@@ -62,7 +62,7 @@ def object_in_file(scheduler: str) -> object:
     """
     text, _, name = scheduler.rpartition(":")
     path = Path(text or name)
-    check_readable(scheduler, path)
+    _check_readable(scheduler, path)
     known = _files.get(path.resolve())
     if known is None or not known.is_current():
         known = _files[path.resolve()] = _run_file(scheduler, path)
@@ -109,7 +109,7 @@ def scheduler_of_data(scheduler: str, code: AllowedCode, *, sha256: str | None =
             f"scheduler {scheduler!r} is a Python file named in the data, which is not run without "
             f"your consent; if you trust it, give --code {told} (in Python code=[...])"
         )
-    check_readable(scheduler, path)
+    _check_readable(scheduler, path)
     digest = read_stored(path, what="a Python file with a scheduler").sha256
     if digest != (sha256 or digest) or not (is_allowed or digest == before):
         raise InputError(
@@ -169,7 +169,7 @@ def object_of_package(value: str, distribution: str) -> object:
     return found
 
 
-def check_readable(scheduler: str, path: Path) -> None:
+def _check_readable(scheduler: str, path: Path) -> None:
     """Raise an InputError if a scheduler's Python file is missing."""
     try:
         path.stat()

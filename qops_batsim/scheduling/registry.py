@@ -19,8 +19,9 @@ from qops_batsim.core.scheduler import Scheduler
 from qops_batsim.errors import InputError, did_you_mean, shown
 from qops_batsim.limits import MAX_WHOLE_NUMBER
 from qops_batsim.renamed import successor
-from qops_batsim.scheduling.interface import InterfaceError, scheduler_problem
+from qops_batsim.scheduling.code_loading import code_of_module
 from qops_batsim.scheduling.distributions import normal_name
+from qops_batsim.scheduling.interface import InterfaceError, scheduler_problem
 from qops_batsim.scheduling.plugins import (
     code_of,
     is_in_file,
@@ -46,6 +47,8 @@ def scheduler_names() -> list[str]:
 
 def scheduler_class(name: str) -> type[Scheduler]:
     """Return the scheduler class of a registered name or of ``FILE.py:CLASS``."""
+    if name in _given:
+        return _given[name]
     found, where = (object_in_file(name), name) if is_in_file(name) else _load(name)
     if not (isinstance(found, type) and issubclass(found, Scheduler)):
         raise InputError(
@@ -75,6 +78,34 @@ def _load(name: str) -> tuple[object, str]:
         ) from error
 
 
+_given: dict[str, type[Scheduler]] = {}
+"""Classes that this process was given in place of names, by what stands for them."""
+
+
+def stands_for(kind: type[Scheduler], taken: Mapping[str, type[Scheduler]] | None = None) -> str:
+    """Return what stands for a class where the name of a scheduler is expected, in this process.
+
+    For a class of this package that is its registered name. ``taken`` are those of other classes
+    of the same comparison.
+    """
+    if kind.__module__.partition(".")[0] == _OURS:
+        name = registered_name(kind)
+        if name is not None:
+            return name
+    text = f"{kind.__module__}:{kind.__qualname__}"
+    number = 1
+    while (taken or {}).get(text, kind) is not kind:
+        number += 1
+        text = f"{kind.__module__}:{kind.__qualname__} ({number})"
+    _given[text] = kind
+    return text
+
+
+def given_class(name: str) -> type[Scheduler] | None:
+    """Return the class that a text of :func:`stands_for` stands for; None for other names."""
+    return _given.get(name)
+
+
 def _target(entry: EntryPoint) -> str:
     """Return the ``MODULE:NAME`` of an entry point, without what else its value may hold."""
     return f"{entry.module}:{entry.attr}"
@@ -89,10 +120,27 @@ def code_of_scheduler(name: str) -> CodeRecord | None:
     """Return what the code of a scheduler consists of, as it was loaded; None for ours, whose
     version is that of this package.
     """
+    if name in _given:
+        return code_of_module(_given[name].__module__)
     if is_in_file(name):
         return code_of(name)
     entry = _registered().get(name)
     return None if entry is None else code_of(_target(entry))
+
+
+def check_code(name: str, recorded: CodeRecord | None) -> None:
+    """Raise an InputError if modules of a scheduler that is loaded are not those that a run
+    recorded.
+    """
+    if recorded is None:
+        return
+    changed = recorded.changed_modules(code_of_scheduler(name) or CodeRecord())
+    if changed:
+        raise InputError(
+            f"scheduler {name!r}: {', '.join(changed)}, which it imports, has changed since the "
+            "run, so its decisions may differ; restore the file as it was then, or run the "
+            "simulation again"
+        )
 
 
 def registered_name(kind: type[Scheduler]) -> str | None:
