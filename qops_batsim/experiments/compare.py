@@ -26,7 +26,8 @@ from qops_batsim.experiments.study_report import report_of, tables_of
 from qops_batsim.experiments.study_runs import StudyRuns, run_study
 from qops_batsim.files import make_directory
 from qops_batsim.parameters import COUNT, ESTIMATES, EXACT, METHOD, SEEDS, USERS, is_strict
-from qops_batsim.running.inputs import AnyPlatform, AnyWorkload, load_platform, load_workload
+from qops_batsim.platform.platform_model import Platform
+from qops_batsim.running.inputs import AnyPlatform, AnyWorkload, load_workload
 from qops_batsim.shipped import DEFAULT_WORKLOAD
 from qops_batsim.workload.deadlines import DeadlineChoices
 from qops_batsim.workload.estimates import EstimateChoices
@@ -195,8 +196,14 @@ def compare(
     """
     _check_arguments(deadlines, skip, first, workers)
     chosen = contestants_of(schedulers, settings)
-    trace = load_workload(workload)
-    named = workload if isinstance(workload, (str, PathLike)) else Path(trace.source).name
+    # Files are read as the command reads them.
+    trace = None if isinstance(workload, (str, PathLike)) else load_workload(workload)
+    named = workload if trace is None else Path(trace.source).name
+    machine = None
+    if platform is not None and not isinstance(platform, Platform):
+        expected = "a Platform, the path of a file or the name of a shipped one"
+        require_instance("platform", platform, (str, PathLike), expected)
+        machine = fspath(platform)
     study = comparison_of(
         chosen,
         fspath(named),
@@ -207,6 +214,7 @@ def compare(
         skip=skip,
         first=first,
         estimates=estimates,
+        platform=machine,
         message_delays=message_delays,
         baseline=baseline,
         on_broken_promise=on_broken_promise,
@@ -219,8 +227,8 @@ def compare(
     runs = run_study(
         study,
         directory,
-        workloads={study.logs[0].name: trace},
-        platform=None if platform is None else load_platform(platform, trace),
+        workloads={} if trace is None else {study.logs[0].name: trace},
+        platform=platform if isinstance(platform, Platform) else None,
         workers=workers,
         on_progress=on_progress,
     )
