@@ -197,8 +197,12 @@ def compare(
     _check_arguments(deadlines, skip, first, workers)
     chosen = contestants_of(schedulers, settings)
     # Files are read as the command reads them.
-    trace = None if isinstance(workload, (str, PathLike)) else load_workload(workload)
-    named = workload if trace is None else Path(trace.source).name
+    if isinstance(workload, (str, PathLike)):
+        trace = None
+        named = fspath(workload)
+    else:
+        trace = load_workload(workload)
+        named = Path(trace.source).name
     machine = None
     if platform is not None and not isinstance(platform, Platform):
         expected = "a Platform, the path of a file or the name of a shipped one"
@@ -206,7 +210,7 @@ def compare(
         machine = fspath(platform)
     study = comparison_of(
         chosen,
-        fspath(named),
+        named,
         loads=loads,
         seeds=seeds,
         deadlines=deadlines,

@@ -27,6 +27,7 @@ from qops_batsim.scheduling.distributions import (
     find_module,
     installed_at,
     is_standard,
+    version_of,
     versions_of,
 )
 from qops_batsim.scheduling.imports_in_code import imports_in
@@ -88,19 +89,15 @@ class LoadedCode:
         for name, file in self.files.items():
             if _digest(file.path) != file.sha256 or _place(name) != self._places[name]:
                 return False
-        now = versions_of({*self.record.packages})
-        changed = {
-            name: now.get(name, "none")
-            for name, version in self.record.packages.items()
-            if now.get(name) != version
-        }
-        if self.own in changed:
-            return False
-        for name, version in changed.items():
-            raise InputError(
-                f"package {name} had version {self.record.packages[name]} when it was loaded, and "
-                f"has {version} now; run this in a new Python process"
-            )
+        for name, version in self.record.packages.items():
+            now = version_of(name)
+            if now != version and name == self.own:
+                return False
+            if now != version:
+                raise InputError(
+                    f"package {name} had version {version} when it was loaded, and has "
+                    f"{now or 'none'} now; run this in a new Python process"
+                )
         return True
 
 
@@ -194,7 +191,7 @@ class _Watch:
         """Have users' files run from their text as it is now, and note each."""
         _watches.append(self)
         # Not a finder: loaders are also made without one, as by spec_from_file_location.
-        SourceFileLoader.get_code = _code_of_now  # type: ignore[method-assign]
+        SourceFileLoader.get_code = _code_of_now  # type: ignore[method-assign, assignment]
         try:
             yield
         finally:

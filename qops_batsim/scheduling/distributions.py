@@ -189,19 +189,27 @@ def distribution_of(name: str) -> Installed | None:
     return installed_at(spec.origin)[0]
 
 
+def version_of(name: str) -> str | None:
+    """Return the version of an installed distribution, None if it is not installed."""
+    found = _installed(name)
+    return None if found is None else _field(found, "Version")
+
+
+def _installed(name: str) -> Distribution | None:
+    try:
+        return distribution(name)
+    except (PackageNotFoundError, ValueError):
+        return None
+
+
 def versions_of(names: set[str]) -> dict[str, str]:
     """Return the versions of distributions and of all that they require, by name."""
     found: dict[str, str] = {}
     left = sorted(names)
     while left:
         name = left.pop()
-        if name in found:
-            continue
-        try:
-            each = distribution(name)
-        except (PackageNotFoundError, ValueError):
-            continue
-        if name == OURS:
+        each = None if name in found or name == OURS else _installed(name)
+        if each is None:
             continue
         found[name] = _field(each, "Version")
         for required in each.requires or ():
