@@ -133,7 +133,7 @@ def require_list(name: str, value: object, accepted: str) -> list[Any]:
     """
     if isinstance(value, Iterable) and not isinstance(value, (str, bytes, Mapping)):
         return [*value]
-    raise InputError(f"{name} is {python_text(value)}; a list is expected, of {accepted}")
+    raise InputError(f"{name} is {python_text(value)}; a list of {accepted} is expected")
 
 
 def require_numbers(name: str, value: object, kind: type[float] | type[int]) -> list[Any]:
@@ -148,9 +148,9 @@ def require_numbers(name: str, value: object, kind: type[float] | type[int]) -> 
     return [kind(each) for each in found]
 
 
-def require_tables(name: str, value: object, accepted: str) -> None:
-    """Raise an InputError unless a value is a mapping of mappings."""
-    fits = isinstance(value, Mapping) and all(isinstance(x, Mapping) for x in value.values())
+def require_mapping(name: str, value: object, accepted: str, kind: Any = object) -> None:
+    """Raise an InputError unless a value is a mapping, to values of a type."""
+    fits = isinstance(value, Mapping) and all(isinstance(each, kind) for each in value.values())
     if not fits:
         raise InputError(f"{name} is {python_text(value)}; {accepted} is expected")
 

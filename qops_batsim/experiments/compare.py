@@ -194,7 +194,7 @@ def compare(
     >>> found.to_frame().groupby("scheduler").missed_deadlines.mean().round(1).to_dict()
     {'easy': 34.6, 'qops': 0.0}
     """
-    _check_arguments(deadlines, skip, first, workers)
+    _check_arguments(deadlines, skip, first)
     chosen = contestants_of(schedulers, settings)
     # Files are read as the command reads them.
     if isinstance(workload, (str, PathLike)):
@@ -250,10 +250,9 @@ def compare(
     return runs
 
 
-def _check_arguments(deadlines: object, skip: object, first: object, workers: object) -> None:
+def _check_arguments(deadlines: object, skip: object, first: object) -> None:
     """Raise an InputError for an argument of another type."""
     require_instance("deadlines", deadlines, DeadlineChoices, "a DeadlineChoices")
     require_instance("skip", skip, int, "a number of jobs")
     if first is not None:
         require_instance("first", first, int, "a number of jobs, or None,")
-    require_instance("workers", workers, (int, str), "a number of processes, or a Dask address,")

@@ -31,9 +31,8 @@ from qops_batsim.errors import (
     InputError,
     SimulationError,
     did_you_mean,
-    require_instance,
     require_list,
-    require_tables,
+    require_mapping,
     typed_text,
 )
 from qops_batsim.experiments.changed_options import ChangedOptions, changed_options
@@ -508,10 +507,11 @@ def contestants_of(
     """
     given = require_list("schedulers", schedulers, _ALL)
     settings = {} if settings is None else settings
-    require_tables("settings", settings, "options by scheduler, as {'qops': {'k_factor': 3}},")
+    accepted = "options by scheduler, as {'qops': {'k_factor': 3}},"
+    require_mapping("settings", settings, accepted, Mapping)
     found = []
     for each in _named(given):
-        require_instance(f"settings of {each.name}", each.settings, Mapping, "options by name")
+        require_mapping(f"settings of {each.name}", each.settings, "options by name")
         of_all, own = settings.get(each.scheduler, {}), settings.get(each.name, {})
         found.append(msgspec.structs.replace(each, settings={**of_all, **each.settings, **own}))
     known = {name for each in found for name in (each.name, each.scheduler)}

@@ -19,7 +19,7 @@ from typing import Any, Generic, TypeVar
 
 import msgspec
 
-from qops_batsim.errors import InputError, QopsError
+from qops_batsim.errors import InputError, QopsError, require_instance
 from qops_batsim.files import PendingFile, decoded, errors_of_writing, read_bytes, sweep
 from qops_batsim.running.processes import WorkerContext
 from qops_batsim.scheduling.distributions import find_module
@@ -105,12 +105,20 @@ Workers = int | str
 """Number of processes, or the address of the scheduler of a Dask cluster, as ``tcp://HOST:8786``."""
 
 
+def check_workers(workers: Workers) -> None:
+    """Raise an InputError unless a number of processes, or an address, is given."""
+    require_instance("workers", workers, (int, str), "a number of processes, or a Dask address,")
+    if isinstance(workers, int) and workers < 1:
+        raise InputError(f"number of workers is {workers}; a whole number above 0 is expected")
+
+
 def check_sendable(classes: Iterable[type], workers: Workers) -> None:
     """Raise an InputError if worker processes cannot import one of the classes.
 
     A Dask cluster is sent the classes themselves.
     """
-    if isinstance(workers, str) or workers <= 1:
+    check_workers(workers)
+    if isinstance(workers, str) or workers == 1:
         return
     for each in classes:
         if each.__module__ == "__main__":
@@ -170,8 +178,7 @@ def run_cases(
     dict
         The run of each case that has one.
     """
-    if isinstance(workers, int) and workers < 1:
-        raise InputError(f"number of workers is {workers}; a whole number above 0 is expected")
+    check_workers(workers)
     wanted = list(dict.fromkeys(cases))
     found: dict[CaseT, RunT | Failure] = {}
     for case in wanted:

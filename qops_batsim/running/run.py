@@ -24,7 +24,7 @@ from qops_batsim.analysis.verify.verifier import Verification
 from qops_batsim.code_record import not_covered_text
 from qops_batsim.engine.engine_options import outages_of
 from qops_batsim.engine.simulation import Simulation
-from qops_batsim.errors import InputError, did_you_mean
+from qops_batsim.errors import InputError, did_you_mean, require_mapping
 from qops_batsim.file_set import run_files
 from qops_batsim.files import decoded, read_bytes, read_stored
 from qops_batsim.garbage import without_garbage_collection
@@ -269,6 +269,8 @@ def run(
     """
     if engine not in ENGINES:
         raise InputError(f"engine {engine!r} is unknown{did_you_mean(engine, ENGINES)}")
+    sha256 = {} if sha256 is None else sha256
+    require_mapping("sha256", sha256, "digests by what has them, as {'workload': '…'},", str)
     module = make_scheduler(scheduler, settings)
     read = None
     if users is not None:
@@ -285,7 +287,7 @@ def run(
     )
     if read is not None:
         work.note_users(None if isinstance(users, Users) else users)
-    work.expect(sha256 or {})
+    work.expect(sha256)
     return work.run(batsim or BatsimCall() if engine == "batsim" else None)
 
 

@@ -21,7 +21,7 @@ from pathlib import Path
 from types import ModuleType
 
 from qops_batsim.code_record import CodeRecord
-from qops_batsim.errors import InputError, did_you_mean
+from qops_batsim.errors import InputError, did_you_mean, require_instance, require_list
 from qops_batsim.files import read_stored
 from qops_batsim.scheduling.code_loading import LoadedCode, RunFile, load_code
 
@@ -96,11 +96,11 @@ def scheduler_of_data(scheduler: str, code: AllowedCode, *, sha256: str | None =
     sha256
         The digest that the file has to have, if it is known.
     """
+    named = [] if isinstance(code, bool) else _named_files(code)
     if not is_in_file(scheduler):
         return scheduler
     text, _, name = scheduler.rpartition(":")
     told = Path(text or name)
-    named = [] if isinstance(code, bool) else [Path(each) for each in code]
     alike = [each for each in named if each.name == told.name]
     path = told if told in alike or not alike else alike[0]
     is_allowed, before = code is True or path in named, _loaded(path)
@@ -117,6 +117,14 @@ def scheduler_of_data(scheduler: str, code: AllowedCode, *, sha256: str | None =
             "differ; restore the file as it was then, or run the simulation again"
         )
     return f"{path}:{name}" if text else str(path)
+
+
+def _named_files(code: object) -> list[Path]:
+    """Return the files of a list that a user gives; InputError if it is none."""
+    found = require_list("code", code, "Python files, or True for any,")
+    for each in found:
+        require_instance("a file of code", each, (str, PathLike), "a path")
+    return [Path(each) for each in found]
 
 
 def _loaded(path: Path) -> str | None:

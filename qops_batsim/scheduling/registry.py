@@ -16,7 +16,7 @@ import msgspec
 from qops_batsim.code_record import CodeRecord
 from qops_batsim.core.options import SchedulerOptions
 from qops_batsim.core.scheduler import Scheduler
-from qops_batsim.errors import InputError, did_you_mean, shown
+from qops_batsim.errors import InputError, did_you_mean, require_mapping, shown
 from qops_batsim.limits import MAX_WHOLE_NUMBER
 from qops_batsim.renamed import successor
 from qops_batsim.scheduling.code_loading import code_of_module
@@ -171,6 +171,8 @@ def make_scheduler(
                 "already; give its class or its name together with options"
             )
         return _checked(scheduler) if isinstance(scheduler, Scheduler) else scheduler
+    if settings is not None:
+        require_mapping("settings", settings, "options by name, as {'k_factor': 3},")
     if isinstance(scheduler, str):
         kind, name = scheduler_class(scheduler), scheduler
     elif isinstance(scheduler, type) and issubclass(scheduler, Scheduler):
