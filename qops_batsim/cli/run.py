@@ -46,8 +46,8 @@ _about = manual(
     --workload, -w FILE: Batsim workload (JSON, also .gz), or the name of a shipped one.
         Default: {DEFAULT_WORKLOAD}; for deadline schedulers {DEFAULT_DEADLINE_WORKLOAD}; for
         aroma {DEFAULT_SHARING_WORKLOAD}, on platform {DEFAULT_SHARING_PLATFORM}.
-    --again FILE: Run once more what this PREFIX_run.json describes. Default of --out:
-        PREFIX_again.
+    --again FILE: Run once more what this PREFIX_run.json describes; exit code 1 if a file, or a
+        module of the scheduler, is not the same. Default of --out: PREFIX_again.
     --out, -o PREFIX: Where to write: PREFIX_jobs.csv and so on. Default: out/SCHEDULER.
     --picture/--no-picture: Draw PREFIX_deadlines.png: which deadlines were kept, missed and
         refused, also under EASY. Default: for deadline schedulers on users' deadlines, unless

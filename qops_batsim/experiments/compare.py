@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from os import PathLike, fspath
 from pathlib import Path
@@ -9,6 +10,7 @@ from typing import Any
 
 import msgspec
 
+from qops_batsim.code_record import not_covered_text
 from qops_batsim.errors import (
     InputError,
     SimulationError,
@@ -28,6 +30,7 @@ from qops_batsim.files import make_directory
 from qops_batsim.parameters import COUNT, ESTIMATES, EXACT, METHOD, SEEDS, USERS, is_strict
 from qops_batsim.platform.platform_model import Platform
 from qops_batsim.running.inputs import AnyPlatform, AnyWorkload, load_workload
+from qops_batsim.scheduling.registry import given_class
 from qops_batsim.shipped import DEFAULT_WORKLOAD
 from qops_batsim.workload.deadlines import DeadlineChoices
 from qops_batsim.workload.estimates import EstimateChoices
@@ -223,6 +226,10 @@ def compare(
         baseline=baseline,
         on_broken_promise=on_broken_promise,
     )
+    # Runs of classes are made anew.
+    known = [each for each in study.schedulers if given_class(each.scheduler) is None]
+    for missed in dict.fromkeys(missed for each in known for missed in each.code.not_covered):
+        warnings.warn(not_covered_text(missed), stacklevel=2)
     directory = None
     if out is not None:
         require_instance("out", out, (str, PathLike), "a directory")

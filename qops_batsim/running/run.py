@@ -61,7 +61,7 @@ from qops_batsim.scheduling.plugins import (
     scheduler_of_data,
 )
 from qops_batsim.scheduling.port import SchedulerModule
-from qops_batsim.scheduling.registry import AnyScheduler, code_of_scheduler, make_scheduler
+from qops_batsim.scheduling.registry import AnyScheduler, code_of_given, make_scheduler
 from qops_batsim.users.reacting import Reacting, format_wishes
 from qops_batsim.users.user_model import Users, read_users
 from qops_batsim.workload.batsim_json import format_workload
@@ -352,7 +352,7 @@ class _RunInProgress:
             "python_objects": objects,
             "sha256": self.sha256,
         }
-        record = None if "scheduler" in objects else code_of_scheduler(names["scheduler"] or "")
+        record = None if "scheduler" in objects else code_of_given(given[0], inner)
         if record is not None:
             further["code"] = record
             for each in record.not_covered:

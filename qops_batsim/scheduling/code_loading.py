@@ -16,7 +16,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from hashlib import sha256
 from importlib.abc import SourceLoader
-from importlib.machinery import ExtensionFileLoader, ModuleSpec, SourceFileLoader
+from importlib.machinery import (
+    EXTENSION_SUFFIXES,
+    ExtensionFileLoader,
+    ModuleSpec,
+    SourceFileLoader,
+)
+from pathlib import Path
 from types import CodeType, ModuleType
 from typing import Any
 
@@ -239,6 +245,7 @@ class _Watch:
         imported: set[str] = set()
         for file in list(self.files.values()):
             imported.update(self._add_imports(file))
+        self._add_whole_packages()
         later: list[str] = []
         for name, file in self.files.items():
             for each in imports_in(file.text, file.package).later:
@@ -257,10 +264,32 @@ class _Watch:
             not_covered=tuple(sorted(later)),
         )
 
+    def _add_whole_packages(self) -> None:
+        """Note packages with compiled modules with all their files: Python loads these but once,
+        and which of them it has depends on what was loaded before.
+        """
+        compiled = tuple(EXTENSION_SUFFIXES)
+        outer = {
+            name.partition(".")[0] for name, x in self.files.items() if x.path.endswith(compiled)
+        }
+        for package in sorted(outer):
+            spec = find_module(package)
+            folders = [] if spec is None else spec.submodule_search_locations or []
+            if not folders:
+                continue
+            for name in [each for each in self.files if each.partition(".")[0] == package]:
+                del self.files[name]
+            for folder in map(Path, folders):
+                for path in sorted(folder.rglob("*")):
+                    if path.name.endswith((".py", *compiled)):
+                        told = f"{package}/{path.relative_to(folder).as_posix()}"
+                        self.files[told] = RunFile(str(path), _unchanged(told, told, str(path)))
+
     def _is_unseen(self, names: Sequence[str]) -> bool:
         """Return whether a later import loads a user's module that was not run yet."""
         for number, name in enumerate(names):
-            if name in self.files or name.partition(".")[0] == _OURS:
+            outer = name.partition(".")[0]
+            if name in self.files or outer == _OURS or self._is_whole(outer):
                 continue
             spec = find_module(name)
             if spec is None:
@@ -272,6 +301,10 @@ class _Watch:
             if file is not None and is_of_user(name, file, self.own):
                 return True
         return not names
+
+    def _is_whole(self, package: str) -> bool:
+        """Return whether all files of a package are noted."""
+        return any(name.startswith(f"{package}/") for name in self.files)
 
 
 _watches: list[_Watch] = []
@@ -307,16 +340,17 @@ def _file_of(spec: ModuleSpec) -> str | None:
     return None
 
 
-_first_seen: dict[int, tuple[ModuleSpec, str]] = {}
+_first_seen: dict[int | str, tuple[object, str]] = {}
 
 
-def _unchanged(name: str, spec: ModuleSpec, path: str) -> str:
+def _unchanged(name: str, spec: ModuleSpec | str, path: str) -> str:
     """Return the digest of a loaded module's file; InputError if it has changed since it was seen
     first.
     """
     now = _digest(path) or ""
     # A module that is loaded again has another spec, which is kept, so that its number is its own.
-    _, before = _first_seen.setdefault(id(spec), (spec, now))
+    key = path if isinstance(spec, str) else id(spec)
+    _, before = _first_seen.setdefault(key, (spec, now))
     if now != before:
         raise InputError(
             f"{path}: has changed since Python imported it as {name}, which it does but once; run "
@@ -362,7 +396,7 @@ def _users_modules(own: str) -> dict[str, ModuleType]:
     compiled: set[str] = set()
     for name, module in [*sys.modules.items()]:
         outer = name.partition(".")[0]
-        if outer == _OURS or outer in sys.stdlib_module_names or not isinstance(module, ModuleType):
+        if outer == _OURS or not isinstance(module, ModuleType):
             continue
         spec = _spec(module)
         if spec is None or spec.origin is None or not is_of_user(name, spec.origin, own):

@@ -128,6 +128,16 @@ def code_of_scheduler(name: str) -> CodeRecord | None:
     return None if entry is None else code_of(_target(entry))
 
 
+def code_of_given(given: AnyScheduler, made: SchedulerModule) -> CodeRecord | None:
+    """Return what the code of a scheduler consists of that was given by a name, as a class or as an
+    object; None for ours.
+    """
+    if isinstance(given, str):
+        return code_of_scheduler(given)
+    module = type(made.scheduler).__module__
+    return None if module.partition(".")[0] == _OURS else code_of_module(module)
+
+
 def check_code(name: str, recorded: CodeRecord | None) -> None:
     """Raise an InputError if modules of a scheduler that is loaded are not those that a run
     recorded.

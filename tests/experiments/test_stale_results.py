@@ -92,6 +92,14 @@ def test_study_run_makes_runs_again_and_names_what_it_cannot_see(cli: Cli) -> No
     assert again.out != first.out
 
 
+def test_compare_warns_of_what_it_cannot_see() -> None:
+    write_files(
+        Path(), {"helper.py": "VALUE = 1\n\n\ndef later():\n    import late\n", "late.py": ""}
+    )
+    with pytest.warns(UserWarning, match="helper, line 5: import late: this import inside a func"):
+        missed(["mine.py:Mine"])
+
+
 def test_code_that_changes_meanwhile_is_an_error_in_any_process() -> None:
     study = compare(["mine.py:Mine"], "tiny_8", loads=[1.0], seeds=1).study
     (case,), runs = study_inputs(study)

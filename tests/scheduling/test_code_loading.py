@@ -6,6 +6,8 @@ import importlib
 import shutil
 import subprocess
 import sys
+import sysconfig
+import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -359,3 +361,47 @@ def test_a_registered_scheduler_is_known_by_its_files(folder: Path, is_editable:
 def test_our_own_schedulers_have_the_version_of_the_package_alone() -> None:
     scheduler_class("qops")
     assert code_of_scheduler("qops") is None
+
+
+def test_a_package_with_compiled_modules_is_known_by_all_its_files(folder: Path) -> None:
+    name = f"_bisect{sysconfig.get_config_var('EXT_SUFFIX')}"
+    compiled = Path(sysconfig.get_config_var("DESTSHARED") or "", name)
+    if not compiled.is_file():
+        pytest.skip("Python has this module built in")
+    imports = "from lab import VALUE\nimport lab._bisect"
+    write_files(
+        folder,
+        {
+            "mine.py": scheduler_text(imports, "VALUE"),
+            "yours.py": scheduler_text("from lab.more import VALUE", "VALUE"),
+            "lab/__init__.py": "VALUE = 1\nfrom . import _bisect\n",
+            "lab/more.py": "from lab import VALUE\n",
+        },
+    )
+    shutil.copy(compiled, folder / "lab" / name)
+    files = {"lab/__init__.py", "lab/more.py", f"lab/{name}"}
+    assert code()[1].keys() == {"mine.py", *files}
+    # Python has the package already, and does not load it again.
+    assert code("yours.py:Mine")[1].keys() == {"yours.py", *files}
+    found = code_of_scheduler("yours.py:Mine")
+    assert found is not None
+    assert found.digest == digest_elsewhere(folder, "yours.py:Mine")
+    Path("lab/more.py").write_text("VALUE = 2\n")
+    with pytest.raises(InputError, match="has changed since Python imported it .* new Python proc"):
+        code()
+
+
+def test_a_module_in_an_archive_is_known_by_the_archive(folder: Path) -> None:
+    def pack(value: int) -> None:
+        with zipfile.ZipFile("all.zip", "w") as archive:
+            archive.writestr("helper.py", f"VALUE = {value}\n")
+
+    pack(1)
+    sys.path.append(str(folder / "all.zip"))
+    text = scheduler_text("import helper", "helper.VALUE")
+    write_files(folder, {"mine.py": text, "yours.py": text})
+    one, other = code(), code("yours.py:Mine")
+    assert one[1]["helper"] == other[1]["helper"]
+    pack(2)
+    with pytest.raises(InputError, match="all.zip: has changed since Python imported it as helper"):
+        code()
