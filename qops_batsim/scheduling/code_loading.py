@@ -153,21 +153,34 @@ def load_code(
             for each in _watches:
                 each.files[os.path.basename(main.path)] = main
         watch.add_others(sys.modules.keys() - before)
+        for name, file in watch.files.items():
+            loaded = sys.modules.get(name)
+            spec = _spec(loaded) if isinstance(loaded, ModuleType) else None
+            if spec is not None:
+                _first_seen[id(spec)] = spec, file.sha256
         record = watch.record()
     return LoadedCode(module, watch.files, own, record, main)
 
 
-def code_of_module(name: str) -> CodeRecord:
-    """Return what a loaded module consists of, with the users' modules that it imports.
+def code_of_class(kind: type, own: str = "") -> CodeRecord:
+    """Return what a class consists of: its module, with the users' modules that this imports;
+    ``own`` as for :func:`load_code`.
 
     Raises
     ------
     InputError
-        If one of the files has changed since it was seen here first.
+        If one of the files has changed since it was seen here first, or the module was loaded again
+        since the class was made.
     """
-    watch = _Watch("")
+    watch = _Watch(own)
+    name = kind.__module__
     module = sys.modules.get(name)
-    if module is not None:
+    if module is not None and name not in _PROGRAM:
+        if getattr(module, kind.__qualname__, kind) is not kind:
+            raise InputError(
+                f"class {kind.__qualname__}: its module {name} was loaded again since it was "
+                "imported; import the class again"
+            )
         watch.add_loaded(name, module)
     return watch.record()
 

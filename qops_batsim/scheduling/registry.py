@@ -19,7 +19,7 @@ from qops_batsim.core.scheduler import Scheduler
 from qops_batsim.errors import InputError, did_you_mean, require_mapping, shown
 from qops_batsim.limits import MAX_WHOLE_NUMBER
 from qops_batsim.renamed import successor
-from qops_batsim.scheduling.code_loading import code_of_module
+from qops_batsim.scheduling.code_loading import code_of_class
 from qops_batsim.scheduling.distributions import normal_name
 from qops_batsim.scheduling.interface import InterfaceError, scheduler_problem
 from qops_batsim.scheduling.plugins import (
@@ -121,7 +121,7 @@ def code_of_scheduler(name: str) -> CodeRecord | None:
     version is that of this package.
     """
     if name in _given:
-        return code_of_module(_given[name].__module__)
+        return code_of_class(_given[name])
     if is_in_file(name):
         return code_of(name)
     entry = _registered().get(name)
@@ -134,8 +134,11 @@ def code_of_given(given: AnyScheduler, made: SchedulerModule) -> CodeRecord | No
     """
     if isinstance(given, str):
         return code_of_scheduler(given)
-    module = type(made.scheduler).__module__
-    return None if module.partition(".")[0] == _OURS else code_of_module(module)
+    kind = type(made.scheduler)
+    if kind.__module__.partition(".")[0] == _OURS:
+        return None
+    entry = _registered().get(registered_name(kind) or "")
+    return code_of_class(kind, "" if entry is None else _distribution(entry))
 
 
 def check_code(name: str, recorded: CodeRecord | None) -> None:

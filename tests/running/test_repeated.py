@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import importlib
 import json
 import sys
 from collections.abc import Callable, Iterator
@@ -16,6 +17,7 @@ from qops_batsim.advice.quote import quote
 from qops_batsim.errors import InputError
 from qops_batsim.running.repeated import Differences
 from qops_batsim.running.run import run, run_again
+from qops_batsim.scheduling import registry
 from support.own_code import scheduler_text, write_distribution, write_files
 
 Cli = Callable[..., Any]
@@ -148,3 +150,36 @@ def test_runs_of_our_own_schedulers_tell_no_code_and_are_the_same_again() -> Non
     run("qops", WORKLOAD)
     assert "code" not in json.loads(Path("out/qops_run.json").read_text())
     assert run_again("out/qops_run.json").differences == Differences()
+
+
+def test_a_registered_class_is_recorded_with_its_code(
+    monkeypatch: pytest.MonkeyPatch, folder: Path
+) -> None:
+    files = {"plug.py": scheduler_text("from plug_rules import VALUE", "VALUE")}
+    files["plug_rules.py"] = "VALUE = 1\n"
+    entry = "[qops_batsim.schedulers]\nplug = plug:Mine\n"
+    write_distribution(Path("site"), "plug", "1.0", files, entry_points__txt=entry)
+    monkeypatch.syspath_prepend(folder / "site")
+    registry._registered.cache_clear()
+    try:
+        kind = importlib.import_module("plug").Mine
+        done = run(kind, WORKLOAD, out="out/plug")
+        assert done.scheduler == "plug"
+        recorded = json.loads(Path("out/plug_run.json").read_text())["code"]
+        assert recorded["packages"] == {"plug": "1.0"}
+        assert run_again("out/plug_run.json").differences == Differences()
+        Path("site/plug_rules.py").write_text("VALUE = -1\n")
+        found = run_again("out/plug_run.json").differences
+        assert found is not None
+        assert found.modules == ("plug_rules",)
+        assert "_jobs.csv" in found.files
+        # The class is what it was, and its module is not.
+        with pytest.raises(InputError, match="class Mine: its module plug was loaded again since"):
+            run(kind, WORKLOAD, out="out/plug")
+        kind = importlib.import_module("plug").Mine
+        assert run(kind, WORKLOAD, out="out/plug").metrics != done.metrics
+        Path("site/plug_rules.py").write_text("VALUE = 1\n")
+        with pytest.raises(InputError, match="plug_rules.py: has changed since Python imported it"):
+            run(kind, WORKLOAD, out="out/plug")
+    finally:
+        registry._registered.cache_clear()
