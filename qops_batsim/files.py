@@ -336,6 +336,19 @@ def check_writable(path: str | Path, room: int = 0) -> None:
             )
 
 
+def make_directory(path: Path, option: str) -> None:
+    """Create the directory that an option names; InputError at once if that is impossible."""
+    if path.exists() and not path.is_dir():
+        raise InputError(f"{option} {path}: is a file; the name of a directory is expected")
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(
+            f"{option} {path}: the directory cannot be created ({error.strerror or error})"
+        ) from None
+    check_writable(path / "report")
+
+
 @contextmanager
 def errors_of_writing(path: str | Path) -> Iterator[None]:
     """Turn an OSError in this block into an InputError that says ``path`` cannot be written."""

@@ -12,6 +12,7 @@ HEAVY = ("pandas", "matplotlib", "numpy", "evalys", "pooch", "polars")
 """Packages that take long to import and that help texts do not need."""
 
 BASE = {
+    "code_record",
     "compiled",
     "core",
     "dates",

@@ -49,6 +49,7 @@ PARTS = {
     "sockets": Part("hostile_sockets"),
     "batsim5": Part("hostile_batsim5", 600.0),
     "runs": Part("random_runs"),
+    "code": Part("own_code"),
     "long": Part("long_runs", 600.0),
     "interrupted": Part("interrupted"),
 }

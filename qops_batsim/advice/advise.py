@@ -36,7 +36,7 @@ from qops_batsim.advice.wait_fit import UNKNOWN_FIT, ModelFit, model_fit
 from qops_batsim.advice.what_if import WhatIf
 from qops_batsim.economics.charges import BreakEven, Charge, break_even, total
 from qops_batsim.economics.prices import Prices
-from qops_batsim.errors import require
+from qops_batsim.errors import require, require_instance, require_list, require_numbers
 from qops_batsim.experiments.deadline_runs import Contestant, check_distinct, contestant_of
 from qops_batsim.experiments.pool import Workers, run_cases
 from qops_batsim.experiments.statistics import (
@@ -99,6 +99,10 @@ class AdviceChoices(msgspec.Struct, frozen=True, kw_only=True):
 
     def check(self) -> None:
         """Raise :class:`~qops_batsim.errors.InputError` if a value is out of range."""
+        for name, numbers in (("stringencies", self.stringencies), ("loads", self.loads)):
+            require_numbers(name, numbers, float)
+        for each in require_list("others", self.others, "Contestants"):
+            require_instance("a scheduler of others", each, Contestant, "a Contestant")
         below_1 = "a number from -100 to below 1 is accepted"
         for value in (self.stringency, *self.stringencies):
             require(-100 <= value < 1, "stringency", value, below_1)
@@ -357,6 +361,7 @@ def advise(
     >>> len(found.runs) == len(found.windows) * len(found.choices.cases())
     True
     """
+    require_instance("choices", choices, AdviceChoices, "an AdviceChoices")
     choices.check()
     watched_scheduler(choices.scheduler.scheduler, choices.scheduler.settings, EarliestPromises())
     for each in choices.compared:

@@ -34,7 +34,7 @@ from qops_batsim.scheduling.plugins import scheduler_of_data
 from qops_batsim.scheduling.port import SchedulerModule
 from qops_batsim.scheduling.qos_log import QosLog
 from qops_batsim.scheduling.refusal import Refusal, free_text, no_time, sentence
-from qops_batsim.scheduling.registry import make_scheduler
+from qops_batsim.scheduling.registry import check_code, make_scheduler
 from qops_batsim.timing import (
     DEADLINE_TOLERANCE,
     PLAN_TOLERANCE,
@@ -364,6 +364,8 @@ def logged_scheduler(history: DecisionHistory) -> Scheduler:
         if made_by is None:
             name = scheduler_of_data(name, history.code, sha256=written)
         module = make_scheduler(made_by or name, header.options)
+        if made_by is None and history.info is not None:
+            check_code(name, history.info.code)
     except InputError as error:
         raise InputError(f"{history.path}: line 1: {error}") from None
     if not module.scheduler.keeps_decisions:

@@ -14,8 +14,8 @@ import numpy as np
 
 from qops_batsim.advice.wait_fit import HIGH, LEAST_WAIT, LOW, ModelFit, fit_of_waits
 from qops_batsim.economics.charges import Categories
+from qops_batsim.experiments.changed_options import ChangedOptions
 from qops_batsim.experiments.deadline_runs import (
-    ChangedOptions,
     Contestant,
     contestant_of,
     outcomes_of,

@@ -23,7 +23,8 @@ from qops_batsim.analysis.metrics.outcomes import JobOutcomes
 from qops_batsim.economics.charges import Categories, SlowdownTable, category_slowdowns
 from qops_batsim.economics.prices import Prices
 from qops_batsim.errors import InputError
-from qops_batsim.experiments.deadline_runs import ChangedOptions, outcomes_of
+from qops_batsim.experiments.changed_options import ChangedOptions
+from qops_batsim.experiments.deadline_runs import outcomes_of
 from qops_batsim.parameters import EXACT, USERS
 from qops_batsim.platform.equal_hosts import make_cluster
 from qops_batsim.scheduling.port import SchedulerModule

@@ -12,14 +12,12 @@ import textwrap
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 from threading import Lock, Timer
 from typing import IO, Any
 
 import typer
 
-from qops_batsim.errors import InputError, QopsError, one_line, printable
-from qops_batsim.files import check_writable
+from qops_batsim.errors import QopsError, one_line, printable
 from qops_batsim.scheduling.plugins import frames_of_plugins
 
 program = "qops-batsim"
@@ -210,19 +208,6 @@ def command_line(*, anonymous: bool = False) -> str:
         words = ["..." if hide else word for word, hide in zip(words, named, strict=False)]
         words = [re.sub("(?<=^--account=).*", "...", word, flags=re.DOTALL) for word in words]
     return shlex.join(words)
-
-
-def make_directory(path: Path, option: str) -> None:
-    """Create the directory that an option names; InputError at once if that is impossible."""
-    if path.exists() and not path.is_dir():
-        raise InputError(f"{option} {path}: is a file; the name of a directory is expected")
-    try:
-        path.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise InputError(
-            f"{option} {path}: the directory cannot be created ({error.strerror or error})"
-        ) from None
-    check_writable(path / "report")
 
 
 def print_json(data: Any) -> None:

@@ -46,8 +46,8 @@ _about = manual(
     --workload, -w FILE: Batsim workload (JSON, also .gz), or the name of a shipped one.
         Default: {DEFAULT_WORKLOAD}; for deadline schedulers {DEFAULT_DEADLINE_WORKLOAD}; for
         aroma {DEFAULT_SHARING_WORKLOAD}, on platform {DEFAULT_SHARING_PLATFORM}.
-    --again FILE: Run once more what this PREFIX_run.json describes. Default of --out:
-        PREFIX_again.
+    --again FILE: Run once more what this PREFIX_run.json describes; exit code 1 if a file, or a
+        module of the scheduler, is not the same. Default of --out: PREFIX_again.
     --out, -o PREFIX: Where to write: PREFIX_jobs.csv and so on. Default: out/SCHEDULER.
     --picture/--no-picture: Draw PREFIX_deadlines.png: which deadlines were kept, missed and
         refused, also under EASY. Default: for deadline schedulers on users' deadlines, unless
@@ -135,7 +135,7 @@ def run(
     call = {"path": batsim, "timeout": timeout} | ({"log_level": "quiet"} if quiet else {})
     with without_garbage_collection():
         done = _run(scheduler, again, choices, call, code or (), out, quiet)
-        _report(done, as_json, quiet, picture, strict)
+        _report(done, as_json, quiet, picture, strict, again)
 
 
 def _engine(engine: str, delays: bool, again: str | None) -> tuple[str, str | None]:
@@ -214,8 +214,12 @@ def _run(
         raise typer.Exit(error.exit_code) from None
 
 
-def _report(done: Run, as_json: bool, quiet: bool, picture: bool | None, strict: bool) -> None:
-    """Print a run's metrics and files; if its schedule breaks rules, print these, exit code 1."""
+def _report(
+    done: Run, as_json: bool, quiet: bool, picture: bool | None, strict: bool, again: str | None
+) -> None:
+    """Print a run's metrics and files; if its schedule breaks rules, or the run is not the one that
+    it repeats, print why, exit code 1.
+    """
     from qops_batsim.cli.metrics import print_metrics
     from qops_batsim.cli.texts import lateness_text
 
@@ -227,6 +231,7 @@ def _report(done: Run, as_json: bool, quiet: bool, picture: bool | None, strict:
         raise typer.Exit(1)
     if broken:
         warn(f"{len(broken):,} promises are broken; `qops-batsim verify {done.prefix}` tells which")
+    _tell_differences(done, again)
     paths = [*done.paths, *_draw(done, picture, quiet or as_json)]
     if quiet:
         return
@@ -246,6 +251,27 @@ def _report(done: Run, as_json: bool, quiet: bool, picture: bool | None, strict:
     if late is not None and (late.job is not None or late.renewed):
         note(lateness_text(late))
     note(f"wrote {', '.join(map(str, paths))}")
+
+
+def _tell_differences(done: Run, again: str | None) -> None:
+    """Print how a run differs from the one that it repeats; if it does, exit code 1."""
+    found = done.differences
+    if found is None:
+        return
+    if not found.is_known:
+        warn(
+            f"{again}: holds no digests of its files, as one of an early version; whether they are "
+            "the same again is not known"
+        )
+    for name in found.packages:
+        warn(f"package {name}, which the scheduler uses, had another version in {again}")
+    for name in found.modules:
+        note(f"{name}: this module of the scheduler is not the one of {again}")
+    for name in found.files:
+        note(f"{done.prefix}{name}: differs from the file that {again} describes")
+    if found.are_there:
+        note(f"NOT the same: {done.prefix} is not the run that {again} describes")
+        raise typer.Exit(1)
 
 
 def _print_json(done: Run) -> None:

@@ -88,7 +88,8 @@ def run(
     Every finished run is kept at once, so that a study which was killed continues where it was,
     and one that was extended makes only new runs. Equal runs are made once: at load 1, for
     example, all seeds give the same run. A run that fails is recorded, and the others continue;
-    the exit code is then 1. After changes to a scheduler's code use another directory.
+    the exit code is then 1. A change to the code of a scheduler of yours, or to what it imports,
+    has its runs made again.
 
     Writes to DIR runs.csv, a row a run; table.csv and report.json, means with intervals and
     verdicts.
@@ -136,12 +137,16 @@ def tell_study(
     ``logs`` is the directory of the logs, ``ending`` the format of pictures, ``page`` an HTML
     file.
     """
+    from qops_batsim.code_record import not_covered_text
     from qops_batsim.experiments.pictures import write_files
     from qops_batsim.experiments.study_report import report_of, tables_of
     from qops_batsim.experiments.study_runs import run_study
-    from qops_batsim.files import check_writable
+    from qops_batsim.files import check_writable, make_directory
 
-    console.make_directory(out, "--out")
+    make_directory(out, "--out")
+    told = dict.fromkeys(x for each in study.schedulers for x in each.code.not_covered)
+    for missed in told:
+        console.warn(not_covered_text(missed))
     if page is not None:
         check_writable(page)
     began = time.perf_counter()
@@ -235,6 +240,7 @@ def report(
     from qops_batsim.experiments.pictures import write_files
     from qops_batsim.experiments.study_report import report_of, tables_of
     from qops_batsim.experiments.study_runs import with_others
+    from qops_batsim.files import make_directory
 
     require_one_of("--format", ending, ("png", "pdf", "svg"))
     runs = _finished(directory)
@@ -242,7 +248,7 @@ def report(
         runs = with_others(runs, others)
     found = report_of(runs)
     if out is not None:
-        console.make_directory(out, "--out")
+        make_directory(out, "--out")
     paths = write_files(
         *(found, runs.study.name, console.command_line()),
         out=out,

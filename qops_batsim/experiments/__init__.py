@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from qops_batsim.experiments.best_lines import BoundSearch as BoundSearch
     from qops_batsim.experiments.best_lines import Unadmitted as Unadmitted
     from qops_batsim.experiments.best_lines import bound_case as bound_case
+    from qops_batsim.experiments.changed_options import ChangedOptions as ChangedOptions
     from qops_batsim.experiments.claims import CONFIRMED as CONFIRMED
     from qops_batsim.experiments.claims import ENOUGH as ENOUGH
     from qops_batsim.experiments.claims import NOT_JUDGED as NOT_JUDGED
@@ -35,7 +36,6 @@ if TYPE_CHECKING:
     from qops_batsim.experiments.claims import untested_claim as untested_claim
     from qops_batsim.experiments.claims import whole_claims as whole_claims
     from qops_batsim.experiments.deadline_runs import BLIND as BLIND
-    from qops_batsim.experiments.deadline_runs import ChangedOptions as ChangedOptions
     from qops_batsim.experiments.deadline_runs import DeadlineCase as DeadlineCase
     from qops_batsim.experiments.deadline_runs import DeadlineRuns as DeadlineRuns
     from qops_batsim.experiments.deadline_runs import Scenario as Scenario
@@ -98,6 +98,7 @@ else:
         __name__,
         {
             "best_lines": "LINES BoundCase BoundSearch Unadmitted bound_case",
+            "changed_options": "ChangedOptions",
             "claims": (
                 "CONFIRMED ENOUGH UNDECIDED NOT_JUDGED TOO_FEW Claim Told Values "
                 "as_checks averages by_seed changes claim_with_parts differences ends_of "
@@ -105,7 +106,7 @@ else:
                 "whole_claims"
             ),
             "deadline_runs": (
-                "BLIND ChangedOptions DeadlineCase DeadlineRuns Scenario checked_outcomes "
+                "BLIND DeadlineCase DeadlineRuns Scenario checked_outcomes "
                 "contestant_of outcomes_of"
             ),
             "pool": "KeptRuns run_cases",

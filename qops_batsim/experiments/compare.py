@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from os import PathLike, fspath
 from pathlib import Path
@@ -9,18 +10,32 @@ from typing import Any
 
 import msgspec
 
-from qops_batsim.errors import InputError, require_one_of
-from qops_batsim.experiments.deadline_runs import Contestant, contestants_of
+from qops_batsim.code_record import not_covered_text
+from qops_batsim.errors import (
+    InputError,
+    SimulationError,
+    require,
+    require_instance,
+    require_numbers,
+    require_one_of,
+)
+from qops_batsim.experiments.deadline_runs import AnyContestant, Contestant, contestants_of
 from qops_batsim.experiments.listed_cases import StudyLog, Window
+from qops_batsim.experiments.pictures import write_files
 from qops_batsim.experiments.pool import Workers
 from qops_batsim.experiments.study import Study
+from qops_batsim.experiments.study_report import report_of, tables_of
 from qops_batsim.experiments.study_runs import StudyRuns, run_study
+from qops_batsim.files import make_directory
 from qops_batsim.parameters import COUNT, ESTIMATES, EXACT, METHOD, SEEDS, USERS, is_strict
-from qops_batsim.running.inputs import AnyPlatform, AnyWorkload, load_platform, load_workload
+from qops_batsim.platform.platform_model import Platform
+from qops_batsim.running.inputs import AnyPlatform, AnyWorkload, load_workload
+from qops_batsim.scheduling.registry import given_class
 from qops_batsim.shipped import DEFAULT_WORKLOAD
 from qops_batsim.workload.deadlines import DeadlineChoices
 from qops_batsim.workload.estimates import EstimateChoices
 
+MOST_SEEDS = 10_000
 LOADS = (1.0, 1.3, 1.6)
 MIXED = ("unadmitted_deadline_jobs", "unadmitted_deadline_work", "response_time", "slowdown")
 """Metrics that are shown where only some jobs have a user's deadline."""
@@ -62,13 +77,13 @@ def comparison_of(
         logs=(StudyLog(name=Path(log).name.partition(".")[0], file=log),),
         windows=(Window(skip=skip, first=first or 0),),
         schedulers=tuple(schedulers),
-        loads=tuple(loads),
+        loads=tuple(require_numbers("loads", loads, float)),
         methods=(method,),
         stringencies=(deadlines.stringency,),
         deadline_shares=(deadlines.share,),
         artificial=(deadlines.artificial,),
         relaxations=(deadlines.relaxation,),
-        seeds=tuple(range(1, seeds + 1) if isinstance(seeds, int) else seeds),
+        seeds=_seeds(seeds),
         baseline=baseline_of(schedulers, baseline),
         bound=bound,
         on_broken_promise="fail" if is_strict(on_broken_promise) else "count",
@@ -85,6 +100,15 @@ def comparison_of(
     return study
 
 
+def _seeds(given: int | Sequence[int]) -> tuple[int, ...]:
+    """Return the seeds of a list, or the seeds 1 to N of a number N."""
+    if isinstance(given, int) and not isinstance(given, bool):
+        accepted = "a list of seeds, or their number from 1 to 10000, is expected"
+        require(1 <= given <= MOST_SEEDS, "seeds", given, accepted)
+        return tuple(range(1, given + 1))
+    return tuple(require_numbers("seeds", given, int))
+
+
 def baseline_of(schedulers: Sequence[Contestant], asked: str | None) -> str:
     """Return the baseline: the scheduler asked for, else msb if compared, else the first one."""
     names = [each.name for each in schedulers]
@@ -97,7 +121,7 @@ def baseline_of(schedulers: Sequence[Contestant], asked: str | None) -> str:
 
 
 def compare(
-    schedulers: Iterable[str | Contestant],
+    schedulers: Iterable[AnyContestant],
     workload: AnyWorkload = DEFAULT_WORKLOAD,
     *,
     loads: Sequence[float] = LOADS,
@@ -112,6 +136,7 @@ def compare(
     message_delays: bool = True,
     baseline: str | None = None,
     on_broken_promise: str = COUNT,
+    out: str | PathLike[str] | None = None,
     workers: Workers = 1,
     on_progress: Callable[[int, int], None] | None = None,
 ) -> StudyRuns:
@@ -124,8 +149,8 @@ def compare(
     Parameters
     ----------
     schedulers
-        Registered names, or ``"my_file.py:MyScheduler"``; a :class:`~.deadline_runs.Contestant`
-        has a name and options of its own.
+        Registered names, ``"my_file.py:MyScheduler"``, or classes; a
+        :class:`~.deadline_runs.Contestant` has a name and options of its own.
     workload
         The log, jobs of type ``delay``: a file, the name of a shipped workload, or the workload.
     loads
@@ -148,6 +173,9 @@ def compare(
     on_broken_promise
         With ``"count"`` broken promises are counted, with ``"fail"`` they are errors, unless jobs
         run longer than planned.
+    out
+        Directory for what the command writes to its ``--out``: finished runs, which are not made
+        again unless their scheduler is given as a class, tables and pictures. Default: no files.
     workers, on_progress, message_delays
         As for :func:`~qops_batsim.experiments.pool.run_cases`; delays as for ``run``.
 
@@ -169,11 +197,23 @@ def compare(
     >>> found.to_frame().groupby("scheduler").missed_deadlines.mean().round(1).to_dict()
     {'easy': 34.6, 'qops': 0.0}
     """
-    trace = load_workload(workload)
-    named = workload if isinstance(workload, (str, PathLike)) else Path(trace.source).name
+    _check_arguments(deadlines, skip, first)
+    chosen = contestants_of(schedulers, settings)
+    # Files are read as the command reads them.
+    if isinstance(workload, (str, PathLike)):
+        trace = None
+        named = fspath(workload)
+    else:
+        trace = load_workload(workload)
+        named = Path(trace.source).name
+    machine = None
+    if platform is not None and not isinstance(platform, Platform):
+        expected = "a Platform, the path of a file or the name of a shipped one"
+        require_instance("platform", platform, (str, PathLike), expected)
+        machine = fspath(platform)
     study = comparison_of(
-        contestants_of(schedulers, settings or {}),
-        fspath(named),
+        chosen,
+        named,
         loads=loads,
         seeds=seeds,
         deadlines=deadlines,
@@ -181,14 +221,45 @@ def compare(
         skip=skip,
         first=first,
         estimates=estimates,
+        platform=machine,
         message_delays=message_delays,
         baseline=baseline,
         on_broken_promise=on_broken_promise,
     )
-    return run_study(
+    # Runs of classes are made anew.
+    known = [each for each in study.schedulers if given_class(each.scheduler) is None]
+    for missed in dict.fromkeys(missed for each in known for missed in each.code.not_covered):
+        warnings.warn(not_covered_text(missed), stacklevel=2)
+    directory = None
+    if out is not None:
+        require_instance("out", out, (str, PathLike), "a directory")
+        directory = Path(out)
+        make_directory(directory, "out")
+    runs = run_study(
         study,
-        workloads={study.logs[0].name: trace},
-        platform=None if platform is None else load_platform(platform, trace),
+        directory,
+        workloads={} if trace is None else {study.logs[0].name: trace},
+        platform=platform if isinstance(platform, Platform) else None,
         workers=workers,
         on_progress=on_progress,
     )
+    if directory is not None:
+        write_files(
+            *(report_of(runs), study.name, "qops_batsim.compare"),
+            out=directory,
+            texts=tables_of(runs),
+        )
+        failed = [each.error for each in runs.outcomes if each.error is not None]
+        if failed:
+            raise SimulationError(
+                f"{len(failed)} runs failed, the others are in {directory}; the first: {failed[0]}"
+            )
+    return runs
+
+
+def _check_arguments(deadlines: object, skip: object, first: object) -> None:
+    """Raise an InputError for an argument of another type."""
+    require_instance("deadlines", deadlines, DeadlineChoices, "a DeadlineChoices")
+    require_instance("skip", skip, int, "a number of jobs")
+    if first is not None:
+        require_instance("first", first, int, "a number of jobs, or None,")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -22,10 +22,20 @@ from qops_batsim.analysis.metrics.outcomes import JobOutcomes, outcomes_of_simul
 from qops_batsim.analysis.results.allocations import Allocations, Stays, on_all_hosts
 from qops_batsim.analysis.results.message_drift import drift_behind
 from qops_batsim.analysis.results.result_tables import Floats, Integers
+from qops_batsim.code_record import CodeRecord
+from qops_batsim.core.scheduler import Scheduler
 from qops_batsim.economics.charges import SlowdownTable, category_slowdowns
 from qops_batsim.engine.ended_jobs import EndedJobs
 from qops_batsim.engine.simulation import Simulation
-from qops_batsim.errors import InputError, SimulationError, did_you_mean
+from qops_batsim.errors import (
+    InputError,
+    SimulationError,
+    did_you_mean,
+    require_list,
+    require_mapping,
+    typed_text,
+)
+from qops_batsim.experiments.changed_options import ChangedOptions, changed_options
 from qops_batsim.experiments.deadline_workload import Measured, easy_ends, measure, scaled_workload
 from qops_batsim.parameters import (
     ARTIFICIAL,
@@ -44,9 +54,15 @@ from qops_batsim.platform.network import longest_round_trip
 from qops_batsim.platform.platform_model import Platform
 from qops_batsim.running.inputs import AnyEvents
 from qops_batsim.running.simulate import default_engine, simulate
-from qops_batsim.scheduling.plugins import digest_of_file, short_name
+from qops_batsim.scheduling.plugins import short_name
 from qops_batsim.scheduling.port import SchedulerModule
-from qops_batsim.scheduling.registry import make_scheduler, parse_settings
+from qops_batsim.scheduling.registry import (
+    code_of_scheduler,
+    given_class,
+    make_scheduler,
+    parse_settings,
+    stands_for,
+)
 from qops_batsim.timing import least_grace
 from qops_batsim.workload.deadlines import DeadlineChoices
 from qops_batsim.workload.estimates import EstimateChoices, users_estimates, with_estimates
@@ -56,9 +72,6 @@ from qops_batsim.workload.workload_model import Workload
 
 BLIND = ("fcfs", "easy", "conservative")
 """Schedulers that do not look at deadlines."""
-
-ChangedOptions = tuple[tuple[str, Any], ...]
-"""Options of a scheduler that are not its defaults, sorted by name."""
 
 
 class Scenario(msgspec.Struct, frozen=True, kw_only=True):
@@ -148,7 +161,8 @@ class Scenario(msgspec.Struct, frozen=True, kw_only=True):
 class DeadlineCase(msgspec.Struct, frozen=True, kw_only=True):
     """One run: a scheduler with its options, on the workload of a scenario.
 
-    ``code`` is a digest of the scheduler's file, if it is somebody's own. If ``strict``, a promise
+    ``code`` is a digest of the scheduler's code, if it is somebody's own
+    (:class:`~qops_batsim.code_record.CodeRecord`). If ``strict``, a promise
     that the scheduler breaks is an error. ``outages`` are the seed of hosts that leave and return
     (:class:`~.scores.ScoredRuns`).
     """
@@ -164,6 +178,27 @@ class DeadlineCase(msgspec.Struct, frozen=True, kw_only=True):
         """Return the representative of all cases that have the same run."""
         return msgspec.structs.replace(self, scenario=self.scenario.canonical())
 
+    def make(self, classes: Mapping[str, type[Scheduler]] | None = None) -> SchedulerModule:
+        """Return the scheduler.
+
+        ``classes`` are those that were given in Python, by what stands for them in cases.
+
+        Raises
+        ------
+        InputError
+            If its code is not what the case tells.
+        """
+        given = (classes or {}).get(self.scheduler)
+        module = make_scheduler(given or self.scheduler, dict(self.settings))
+        if given is None and self.code:
+            found = code_of_scheduler(self.scheduler)
+            if found is None or found.digest != self.code:
+                raise InputError(
+                    f"scheduler {self.scheduler!r}: its code is not the same here as where the "
+                    "comparison began, or has changed since; start the comparison again"
+                )
+        return module
+
 
 @dataclass
 class DeadlineRuns:
@@ -171,12 +206,14 @@ class DeadlineRuns:
 
     Without platform there are as many equal hosts as a log is for. Remembered are the last
     workload, the one that it was made of with its EASY schedule, and what schedulers that do not
-    look at deadlines did with that.
+    look at deadlines did with that. ``classes`` are schedulers that were given in Python, by what
+    stands for them in cases.
     """
 
     logs: Mapping[str, Workload]
     platform: Platform | None = None
     message_delays: bool = True
+    classes: Mapping[str, type[Scheduler]] = field(default_factory=dict)
     _last: tuple[Scenario, Workload] | None = field(default=None, init=False)
     _measured: tuple[Scenario, Measured] | None = field(default=None, init=False)
     _ends: dict[str, float] | None = field(default=None, init=False)
@@ -211,7 +248,7 @@ class DeadlineRuns:
 
     def _outcomes(self, case: DeadlineCase, workload: Workload) -> tuple[JobOutcomes, int]:
         machine = self.platform or make_cluster(workload.processors)
-        module = make_scheduler(case.scheduler, dict(case.settings))
+        module = case.make(self.classes)
         seed = f"at load {case.scenario.load:g} with seed {case.scenario.seed}"
         options = "".join(f" {name}={value}" for name, value in case.settings)
         what = f"{case.scheduler}{options} {seed}"
@@ -409,21 +446,25 @@ class Contestant(msgspec.Struct, frozen=True, kw_only=True):
         return DeadlineCase(
             scenario=scenario,
             scheduler=self.scheduler,
-            settings=settings,
+            # As read from a file they have lists and tables.
+            settings=changed_options(settings),
             code=code,
             strict=is_strict(on_broken_promise) or msgspec.UNSET,
         )
 
     def identity(self) -> tuple[ChangedOptions, str]:
-        """Return the contestant's options that are not defaults, and the digest of its own file."""
+        """Return the contestant's options that are not defaults, and the digest of its own code,
+        "" for a scheduler of this package.
+        """
         options = msgspec.to_builtins(self.make().options)
         defaults = msgspec.to_builtins(make_scheduler(self.scheduler).options)
-        changed = [
-            (name, tuple(value) if isinstance(value, list) else value)
-            for name, value in sorted(options.items())
-            if value != defaults[name]
-        ]
-        return tuple(changed), digest_of_file(self.scheduler) or ""
+        changed = changed_options(each for each in options.items() if each[1] != defaults[each[0]])
+        return changed, self.code.digest
+
+    @property
+    def code(self) -> CodeRecord:
+        """What its code consists of, empty for a scheduler of this package; it was made before."""
+        return code_of_scheduler(self.scheduler) or CodeRecord()
 
 
 def contestant_of(text: str) -> Contestant:
@@ -436,32 +477,41 @@ def contestant_of(text: str) -> Contestant:
     >>> contestant_of("mine.py:Mine:k_factor=1").name
     'Mine:k_factor=1'
     """
-    scheduler, _, options = text.rpartition(":")
-    if not scheduler or "=" not in options:
+    # A value may hold colons, as a table does: options begin at the first that NAME= follows.
+    begin = re.search(r":(?=\s*\w+\s*=)", text)
+    if begin is None or not begin.start():
         return Contestant(name=short_name(text), scheduler=text)
+    scheduler = text[: begin.start()]
+    options = text[begin.end() :]
     # A value may hold commas, as a list does.
     assignments = re.split(r",(?=\s*\w+\s*=)", options)
     name = f"{short_name(scheduler)}:{options}"
     return Contestant(name=name, scheduler=scheduler, settings=parse_settings(assignments))
 
 
-def contestants_of(
-    schedulers: Iterable[str | Contestant], settings: Mapping[str, Mapping[str, Any]] | None = None
-) -> tuple[Contestant, ...]:
-    """Parse several contestants, each a text such as ``qops:k_factor=1``.
+AnyContestant = str | type[Scheduler] | Contestant
+"""A text as of :func:`contestant_of`, a class, or a contestant, whose scheduler may be a class."""
 
-    A text is as of :func:`contestant_of`. Settings are by the name of a scheduler, for all its
-    contestants, whose own settings go first, or of a contestant.
+_EACH = "the name of a scheduler, FILE.py:CLASS, a subclass of Scheduler or a Contestant"
+_ALL = "names of schedulers, FILE.py:CLASS, subclasses of Scheduler or Contestants"
+
+
+def contestants_of(
+    schedulers: Iterable[AnyContestant], settings: Mapping[str, Mapping[str, Any]] | None = None
+) -> tuple[Contestant, ...]:
+    """Return several contestants, each given by a text such as ``qops:k_factor=1`` or a class.
+
+    Settings are by the name of a scheduler, for all its contestants, whose own settings go first,
+    or of a contestant. Classes have their names in tables, before which the module's stands where
+    two have the same.
     """
-    if isinstance(schedulers, str):
-        raise InputError(f"{schedulers!r}: a list of schedulers to compare is expected")
-    settings = settings or {}
+    given = require_list("schedulers", schedulers, _ALL)
+    settings = {} if settings is None else settings
+    accepted = "options by scheduler, as {'qops': {'k_factor': 3}},"
+    require_mapping("settings", settings, accepted, Mapping)
     found = []
-    for each in schedulers:
-        if not isinstance(each, str | Contestant):
-            raise InputError(f"{each!r}: the name of a scheduler, or FILE.py:CLASS, is expected")
-        if isinstance(each, str):
-            each = contestant_of(each)
+    for each in _named(given):
+        require_mapping(f"settings of {each.name}", each.settings, "options by name")
         of_all, own = settings.get(each.scheduler, {}), settings.get(each.name, {})
         found.append(msgspec.structs.replace(each, settings={**of_all, **each.settings, **own}))
     known = {name for each in found for name in (each.name, each.scheduler)}
@@ -469,6 +519,30 @@ def contestants_of(
         if name not in known:
             raise InputError(f"options of {name}: it is not compared{did_you_mean(name, known)}")
     return tuple(found)
+
+
+def _named(given: Sequence[object]) -> Iterator[Contestant]:
+    """Yield the contestants; InputError for what is none."""
+    classes = [each for each in given if isinstance(each, type)]
+    names = [each.__name__ for each in {id(each): each for each in classes}.values()]
+    taken: dict[str, type[Scheduler]] = {}
+    for each in given:
+        kind = each.scheduler if isinstance(each, Contestant) else each
+        if isinstance(kind, type) and issubclass(kind, Scheduler):
+            text = stands_for(kind, taken)
+            taken[text] = kind
+            if isinstance(each, Contestant):
+                yield msgspec.structs.replace(each, scheduler=text)
+            else:
+                name = text if given_class(text) is None else kind.__name__
+                shared = names.count(kind.__name__) > 1 and name != text
+                yield Contestant(name=text if shared else name, scheduler=text)
+        elif isinstance(each, str):
+            yield contestant_of(each)
+        elif isinstance(each, Contestant) and isinstance(kind, str):
+            yield each
+        else:
+            raise InputError(f"schedulers hold {typed_text(each)}; {_EACH} is expected")
 
 
 def check_distinct(what: str, values: Iterable[object]) -> None:

@@ -7,6 +7,7 @@ study goes on where it was.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Generator, Hashable, Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
@@ -18,9 +19,10 @@ from typing import Any, Generic, TypeVar
 
 import msgspec
 
-from qops_batsim.errors import InputError, QopsError
+from qops_batsim.errors import InputError, QopsError, require_instance
 from qops_batsim.files import PendingFile, decoded, errors_of_writing, read_bytes, sweep
 from qops_batsim.running.processes import WorkerContext
+from qops_batsim.scheduling.distributions import find_module
 from qops_batsim.version import __version__
 
 CaseT = TypeVar("CaseT", bound=Hashable)
@@ -79,6 +81,10 @@ class KeptRuns(Generic[RunT]):
         there = {path.name for path in self._directory.glob("*.json")}
         return {case for case in cases if self._path(_encoded(case)).name in there}
 
+    def remove(self, case: Any) -> None:
+        """Remove the run of a case, if there is one."""
+        self._path(_encoded(case)).unlink(missing_ok=True)
+
     def clear(self) -> None:
         """Remove all runs from the directory, and the directory if it is empty then."""
         for path in self._directory.glob("*.json"):
@@ -97,6 +103,34 @@ def _encoded(case: Any) -> bytes:
 
 Workers = int | str
 """Number of processes, or the address of the scheduler of a Dask cluster, as ``tcp://HOST:8786``."""
+
+
+def check_workers(workers: Workers) -> None:
+    """Raise an InputError unless a number of processes, or an address, is given."""
+    require_instance("workers", workers, (int, str), "a number of processes, or a Dask address,")
+    if isinstance(workers, int) and workers < 1:
+        raise InputError(f"number of workers is {workers}; a whole number above 0 is expected")
+
+
+def check_sendable(classes: Iterable[type], workers: Workers) -> None:
+    """Raise an InputError if worker processes cannot import one of the classes.
+
+    A Dask cluster is sent the classes themselves.
+    """
+    check_workers(workers)
+    if isinstance(workers, str) or workers == 1:
+        return
+    for each in classes:
+        if each.__module__ == "__main__":
+            file = getattr(sys.modules["__main__"], "__file__", None)
+            is_found = file is not None and Path(file).is_file()
+        else:
+            is_found = find_module(each.__module__) is not None
+        if not is_found or "<locals>" in each.__qualname__:
+            raise InputError(
+                f"class {each.__qualname__} cannot be imported by worker processes, as one of a "
+                "notebook or of a function; with workers=1, or in a file, it can be compared"
+            )
 
 
 class Failure(msgspec.Struct, frozen=True):
@@ -144,8 +178,7 @@ def run_cases(
     dict
         The run of each case that has one.
     """
-    if isinstance(workers, int) and workers < 1:
-        raise InputError(f"number of workers is {workers}; a whole number above 0 is expected")
+    check_workers(workers)
     wanted = list(dict.fromkeys(cases))
     found: dict[CaseT, RunT | Failure] = {}
     for case in wanted:

@@ -30,7 +30,6 @@ from qops_batsim.optimum.best import Limits, best_possible
 from qops_batsim.optimum.problem import OBJECTIVES, problem_of, worth_of
 from qops_batsim.platform.equal_hosts import make_cluster
 from qops_batsim.running.reference import easy_references
-from qops_batsim.scheduling.registry import make_scheduler
 from qops_batsim.workload.workload_model import Workload
 
 UNITS = 0.5
@@ -130,7 +129,7 @@ class ScoredRuns:
         workload = self._runs.workload(case.scenario)
         if self._worth is None or self._worth[0] != case.scenario:
             self._worth = case.scenario, Prices(workload)
-        module = make_scheduler(case.scheduler, dict(case.settings))
+        module = case.make()
         seed = case.outages
         events = None if seed is msgspec.UNSET else outages_of_case(seed, workload)
         begin = time.process_time()

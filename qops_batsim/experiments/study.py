@@ -28,11 +28,12 @@ from typing import Any, Literal
 import msgspec
 
 from qops_batsim.analysis.metrics.admission import PROMISE_METRICS, AdmissionMetrics
+from qops_batsim.code_record import CodeRecord
 from qops_batsim.dates import Calendar
 from qops_batsim.errors import InputError, did_you_mean, require, require_one_of, shown
 from qops_batsim.experiments.best_lines import LINES
+from qops_batsim.experiments.changed_options import ChangedOptions
 from qops_batsim.experiments.deadline_runs import (
-    ChangedOptions,
     Contestant,
     DeadlineCase,
     Scenario,
@@ -340,12 +341,14 @@ class InputIdentities(msgspec.Struct, frozen=True, kw_only=True):
     """Digests of a study's input files, which tell files of equal names apart.
 
     By log, a digest of file and processors; by scheduler, options that are not the defaults, and
-    a digest of its file if it has one; a digest of the platform.
+    a digest of its code if it is not of this package; a digest of the platform; what that code
+    consists of.
     """
 
     logs: dict[str, str]
     schedulers: dict[str, tuple[ChangedOptions, str]]
     platform: str = ""
+    code: dict[str, CodeRecord] | msgspec.UnsetType = msgspec.UNSET
 
 
 def case_of(study: Study, cell: Cell, known: InputIdentities) -> DeadlineCase:

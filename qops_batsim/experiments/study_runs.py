@@ -28,7 +28,7 @@ from qops_batsim.experiments.best_lines import (
 from qops_batsim.experiments.deadline_runs import DeadlineCase, DeadlineRuns, Scenario, shared_steps
 from qops_batsim.experiments.listed_cases import Window
 from qops_batsim.experiments.log_files import find_trace, trace_digest
-from qops_batsim.experiments.pool import Failure, KeptRuns, Workers, run_cases
+from qops_batsim.experiments.pool import Failure, KeptRuns, Workers, check_sendable, run_cases
 from qops_batsim.experiments.scores import (
     Score,
     ScoreBound,
@@ -50,6 +50,7 @@ from qops_batsim.limits import MAX_DESCRIPTION_BYTES
 from qops_batsim.parameters import EXACT, LOAD, USERS
 from qops_batsim.platform.platform_model import Platform
 from qops_batsim.running.inputs import load_platform
+from qops_batsim.scheduling.registry import given_class
 from qops_batsim.version import __version__
 from qops_batsim.workload.estimates import estimates_sentence
 from qops_batsim.workload.traces import read_trace
@@ -207,6 +208,13 @@ def run_study(
         if retry:
             stores.failures.clear()
     cases = _cases_of(description)
+    check_sendable(runs.classes.values(), workers)
+    if stores is not None:
+        # What a class does is not known by files: it may have been defined anew.
+        for case in cases:
+            if case.scheduler in runs.classes:
+                stores.kept.remove(case)
+                stores.failures.remove(case)
     if on_start is not None:
         made = set() if stores is None else stores.kept.those(cases) | stores.failures.those(cases)
         on_start([runs.jobs_of(each.scenario) for each in dict.fromkeys(cases) if each not in made])
@@ -313,10 +321,13 @@ def _inputs(
     note = ""
     if len(study.logs) == len(study.models) == 1 and study.models.keys() <= {USERS, EXACT}:
         note = estimates_sentence(traces[names[study.logs[0].name]], *study.models)
+    own = {each.name: each.identity() for each in study.schedulers}
+    code = {each.name: each.code for each in study.schedulers if own[each.name][1]}
     identities = InputIdentities(
         logs=names,
-        schedulers={each.name: each.identity() for each in study.schedulers},
+        schedulers=own,
         platform="" if platform is None else platform.sha256 or "",
+        code=code or msgspec.UNSET,
     )
     description = Description(
         package_version=__version__,
@@ -325,7 +336,9 @@ def _inputs(
         identities=identities,
         note=note,
     )
-    return description, DeadlineRuns(traces, platform, study.message_delays)
+    found = {each.scheduler: given_class(each.scheduler) for each in study.schedulers}
+    classes = {name: kind for name, kind in found.items() if kind is not None}
+    return description, DeadlineRuns(traces, platform, study.message_delays, classes)
 
 
 def check_runnable(trace: Workload, source: str, windows: Sequence[Window]) -> None:

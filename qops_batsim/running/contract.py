@@ -24,7 +24,7 @@ from qops_batsim.engine.engine_options import AVAILABLE, UNAVAILABLE, ExternalEv
 from qops_batsim.engine.loop import MESSAGES_PER_REPORT
 from qops_batsim.engine.outputs import add_outputs, format_jobs
 from qops_batsim.engine.simulation import Simulation
-from qops_batsim.errors import InterfaceError, QopsError
+from qops_batsim.errors import InputError, InterfaceError, QopsError, typed_text
 from qops_batsim.file_set import run_files
 from qops_batsim.jobs import REJECTED, Job, QosRequest
 from qops_batsim.parameters import COUNT, is_strict
@@ -222,6 +222,11 @@ def check_scheduler(
             raise InterfaceError(f"{type(made).__name__} is no subclass of Scheduler")
         return make_scheduler(made)
 
+    if not isinstance(scheduler, str) and not callable(scheduler):
+        raise InputError(
+            f"scheduler is {typed_text(scheduler)}; a registered name, FILE.py:CLASS, a class or a "
+            "function that returns a new scheduler is expected"
+        )
     strict = is_strict(on_broken_promise)
     try:
         make()

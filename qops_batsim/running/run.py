@@ -7,7 +7,7 @@ import html
 import os
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from os import PathLike
 from pathlib import Path
@@ -21,9 +21,10 @@ from qops_batsim.analysis.results.run_result import RunResult, read_files
 from qops_batsim.analysis.verify.rule import Violation
 from qops_batsim.analysis.verify.rules_qos import PROMISE_RULES, Lateness
 from qops_batsim.analysis.verify.verifier import Verification
+from qops_batsim.code_record import not_covered_text
 from qops_batsim.engine.engine_options import outages_of
 from qops_batsim.engine.simulation import Simulation
-from qops_batsim.errors import InputError, did_you_mean
+from qops_batsim.errors import InputError, did_you_mean, require_mapping
 from qops_batsim.file_set import run_files
 from qops_batsim.files import decoded, read_bytes, read_stored
 from qops_batsim.garbage import without_garbage_collection
@@ -44,6 +45,7 @@ from qops_batsim.running.inputs import (
 from qops_batsim.running.installation import find_batsim
 from qops_batsim.running.progress import ProgressListener
 from qops_batsim.running.reference import EasyReference, RunInputs, easy_reference
+from qops_batsim.running.repeated import Differences, differences, read_described
 from qops_batsim.running.simulate import (
     default_engine,
     simulate,
@@ -59,7 +61,7 @@ from qops_batsim.scheduling.plugins import (
     scheduler_of_data,
 )
 from qops_batsim.scheduling.port import SchedulerModule
-from qops_batsim.scheduling.registry import AnyScheduler, make_scheduler
+from qops_batsim.scheduling.registry import AnyScheduler, code_of_given, make_scheduler
 from qops_batsim.users.reacting import Reacting, format_wishes
 from qops_batsim.users.user_model import Users, read_users
 from qops_batsim.workload.batsim_json import format_workload
@@ -121,6 +123,10 @@ class Run:
         The simulation, if the embedded engine ran it.
     inputs
         What was simulated.
+    described
+        What ``PREFIX_run.json`` holds.
+    differences
+        Of a repeated run: how it differs from the one that it repeats; else None.
     """
 
     scheduler: str
@@ -139,6 +145,8 @@ class Run:
     module: SchedulerModule
     simulation: Simulation | None
     inputs: RunInputs
+    described: bytes = b""
+    differences: Differences | None = None
 
     def __fspath__(self) -> str:
         return self.prefix
@@ -173,6 +181,8 @@ class Run:
 
     def __repr__(self) -> str:
         verdict = f"{len(self.violations)} violations" if self.violations else "verified"
+        if self.differences is not None and self.differences.are_there:
+            verdict = f"{verdict}, not the run that it repeats"
         return (
             f"<Run {self.prefix}: {self.scheduler} on {self.workload}, {self.jobs:,} jobs on "
             f"{self.hosts} hosts, {verdict}>"
@@ -259,6 +269,8 @@ def run(
     """
     if engine not in ENGINES:
         raise InputError(f"engine {engine!r} is unknown{did_you_mean(engine, ENGINES)}")
+    sha256 = {} if sha256 is None else sha256
+    require_mapping("sha256", sha256, "digests by what has them, as {'workload': '…'},", str)
     module = make_scheduler(scheduler, settings)
     read = None
     if users is not None:
@@ -275,7 +287,7 @@ def run(
     )
     if read is not None:
         work.note_users(None if isinstance(users, Users) else users)
-    work.expect(sha256 or {})
+    work.expect(sha256)
     return work.run(batsim or BatsimCall() if engine == "batsim" else None)
 
 
@@ -340,6 +352,11 @@ class _RunInProgress:
             "python_objects": objects,
             "sha256": self.sha256,
         }
+        record = None if "scheduler" in objects else code_of_given(given[0], inner)
+        if record is not None:
+            further["code"] = record
+            for each in record.not_covered:
+                progress.warning(not_covered_text(each))
         if self.jobs.calendar is not None:
             further["calendar"] = msgspec.to_builtins(self.jobs.calendar)
         if "events" in names:
@@ -410,6 +427,7 @@ class _RunInProgress:
             rules=len(rules),
             lateness=verification.lateness(),
             module=self.module,
+            described=self.files.published,
             inputs=RunInputs(self.jobs, self.machine, self.options, self.smaller_machine),
             **done._asdict(),
         )
@@ -495,7 +513,8 @@ def run_again(
     progress: ProgressListener | None = None,
     code: AllowedCode = (),
 ) -> Run:
-    """Repeat a run from its ``PREFIX_run.json``; its files are the same to the byte.
+    """Repeat a run from its ``PREFIX_run.json``; its files are the same to the byte, or it tells
+    which differ.
 
     Parameters
     ----------
@@ -512,7 +531,8 @@ def run_again(
     Returns
     -------
     Run
-        The repeated run.
+        The repeated run; ``differences`` tells which files are not those of the description, and
+        which modules that the scheduler imports have changed.
 
     Raises
     ------
@@ -523,12 +543,13 @@ def run_again(
     --------
     >>> first = run("easy", "tiny_8", out="out/tiny")
     >>> again = run_again("out/tiny_run.json")
-    >>> again.prefix, again.metrics == first.metrics
-    ('out/tiny_again', True)
+    >>> again.prefix, again.differences.files
+    ('out/tiny_again', ())
     """
     what = "the description of a run"
     content = read_bytes(description, what=what, max_bytes=MAX_DESCRIPTION_BYTES)
     before = decoded(content, _descriptions, description, what)
+    told = read_described(content, description)
     refused = f"{description}: cannot be run again"
     if before.python_objects:
         raise InputError(
@@ -538,7 +559,7 @@ def run_again(
     try:
         digest = before.sha256.get("scheduler")
         scheduler = scheduler_of_data(before.scheduler, code, sha256=digest)
-        return run(
+        done = run(
             scheduler,
             None if before.users is not None else before.workload,
             before.platform,
@@ -557,3 +578,5 @@ def run_again(
         )
     except InputError as error:
         raise InputError(f"{refused}: {error}") from error
+    now = read_described(done.described, done.prefix)
+    return replace(done, differences=differences(told, now, done.prefix))

@@ -14,13 +14,16 @@ import re
 import sys
 import traceback
 from collections.abc import Callable, Iterator, Sequence
+from importlib import import_module
 from importlib.util import module_from_spec, spec_from_file_location
 from os import PathLike
 from pathlib import Path
 from types import ModuleType
 
-from qops_batsim.errors import InputError, did_you_mean
+from qops_batsim.code_record import CodeRecord
+from qops_batsim.errors import InputError, InterfaceError, did_you_mean, require_instance, require_list
 from qops_batsim.files import read_stored
+from qops_batsim.scheduling.code_loading import LoadedCode, RunFile, load_code
 
 _OURS = __name__.partition(".")[0]
 
@@ -30,7 +33,8 @@ AllowedCode = bool | Sequence[str | Path]
 """Which files may be run though only data name them: these, or any (True)."""
 
 _homes: set[str] = set()
-_modules: dict[Path, tuple[int, ModuleType, str]] = {}
+_files: dict[Path, LoadedCode] = {}
+_of_packages: dict[str, LoadedCode] = {}
 
 
 def is_in_file(scheduler: str) -> bool:
@@ -53,16 +57,16 @@ def short_name(scheduler: str) -> str:
 
 
 def object_in_file(scheduler: str) -> object:
-    """Run the Python file of ``FILE.py:CLASS`` and return the class; run it again only if it has
-    changed.
+    """Run the Python file of ``FILE.py:CLASS`` and return the class; run it again only if it, or a
+    module of the user's that it imports, has changed.
     """
     text, _, name = scheduler.rpartition(":")
     path = Path(text or name)
-    changed = _time_of_change(scheduler, path)
-    before, module, _ = _modules.get(path.resolve(), (None, None, None))
-    if module is None or before != changed:
-        module, digest = _run_file(scheduler, path)
-        _modules[path.resolve()] = changed, module, digest
+    _check_readable(scheduler, path)
+    known = _files.get(path.resolve())
+    if known is None or not known.is_current():
+        known = _files[path.resolve()] = _run_file(scheduler, path)
+    module = known.module
     if not text or not hasattr(module, name):
         classes = [
             each.__name__
@@ -92,11 +96,11 @@ def scheduler_of_data(scheduler: str, code: AllowedCode, *, sha256: str | None =
     sha256
         The digest that the file has to have, if it is known.
     """
+    named = [] if isinstance(code, bool) else _named_files(code)
     if not is_in_file(scheduler):
         return scheduler
     text, _, name = scheduler.rpartition(":")
     told = Path(text or name)
-    named = [] if isinstance(code, bool) else [Path(each) for each in code]
     alike = [each for each in named if each.name == told.name]
     path = told if told in alike or not alike else alike[0]
     is_allowed, before = code is True or path in named, _loaded(path)
@@ -105,7 +109,7 @@ def scheduler_of_data(scheduler: str, code: AllowedCode, *, sha256: str | None =
             f"scheduler {scheduler!r} is a Python file named in the data, which is not run without "
             f"your consent; if you trust it, give --code {told} (in Python code=[...])"
         )
-    _time_of_change(scheduler, path)
+    _check_readable(scheduler, path)
     digest = read_stored(path, what="a Python file with a scheduler").sha256
     if digest != (sha256 or digest) or not (is_allowed or digest == before):
         raise InputError(
@@ -115,13 +119,21 @@ def scheduler_of_data(scheduler: str, code: AllowedCode, *, sha256: str | None =
     return f"{path}:{name}" if text else str(path)
 
 
+def _named_files(code: object) -> list[Path]:
+    """Return the files of a list that a user gives; InputError if it is none."""
+    found = require_list("code", code, "Python files, or True for any,")
+    for each in found:
+        require_instance("a file of code", each, (str, PathLike), "a path")
+    return [Path(each) for each in found]
+
+
 def _loaded(path: Path) -> str | None:
     """Return the SHA-256 of a Python file that this process has run, None if it has not."""
     try:
-        known = _modules.get(path.resolve())
+        known = _files.get(path.resolve())
     except (OSError, ValueError, RuntimeError):
         return None
-    return None if known is None else known[2]
+    return None if known is None or known.main is None else known.main.sha256
 
 
 def is_loaded(scheduler: str) -> bool:
@@ -133,16 +145,42 @@ def is_loaded(scheduler: str) -> bool:
 def digest_of_file(scheduler: str) -> str | None:
     """Return the SHA-256 of a scheduler's Python file as it was run; None for a registered name."""
     text, _, name = scheduler.rpartition(":")
-    known = _modules.get(Path(text or name).resolve()) if is_in_file(scheduler) else None
-    return None if known is None else known[2]
+    return _loaded(Path(text or name)) if is_in_file(scheduler) else None
 
 
-def _time_of_change(scheduler: str, path: Path) -> int:
-    """Return when a scheduler's Python file was last modified (nanoseconds); InputError if it is
-    missing.
+def code_of(scheduler: str) -> CodeRecord | None:
+    """Return what a scheduler's code consists of, as it was loaded; None for one of this package.
+
+    ``scheduler`` is ``FILE.py:CLASS`` or the ``MODULE:CLASS`` of a registered one.
     """
+    text, _, name = scheduler.rpartition(":")
+    if is_in_file(scheduler):
+        known = _files.get(Path(text or name).resolve())
+    else:
+        known = _of_packages.get(scheduler)
+    return None if known is None else known.record
+
+
+def object_of_package(value: str, distribution: str) -> object:
+    """Import the ``MODULE:NAME`` of an entry point and return the object.
+
+    Modules of its distribution, and of users, are imported again if one has changed.
+    """
+    name, _, attribute = value.partition(":")
+    known = _of_packages.get(value)
+    if known is None or not known.is_current():
+        known = load_code(lambda: import_module(name), own=distribution)
+        _of_packages[value] = known
+    found: object = known.module
+    for each in attribute.split("."):
+        found = getattr(found, each)
+    return found
+
+
+def _check_readable(scheduler: str, path: Path) -> None:
+    """Raise an InputError if a scheduler's Python file is missing."""
     try:
-        return path.stat().st_mtime_ns
+        path.stat()
     except OSError as error:
         raise InputError(
             f"scheduler {scheduler!r}: {path} cannot be read: {error.strerror or error}"
@@ -151,7 +189,7 @@ def _time_of_change(scheduler: str, path: Path) -> int:
         raise InputError(f"scheduler {scheduler!r}: {error}; FILE.py:CLASS is expected") from None
 
 
-def _run_file(scheduler: str, path: Path) -> tuple[ModuleType, str]:
+def _run_file(scheduler: str, path: Path) -> LoadedCode:
     # The path in the name keeps files of equal names, and modules of Python, apart.
     spec = spec_from_file_location(f"{path.stem} of {path.resolve().parent}", path)
     if spec is None or spec.origin is None:
@@ -160,20 +198,29 @@ def _run_file(scheduler: str, path: Path) -> tuple[ModuleType, str]:
         )
     content, digest = read_stored(path, what="a Python file with a scheduler")
     module = module_from_spec(spec)
-    # What evaluates annotations looks for the module here.
-    sys.modules[module.__name__] = module
+    before = sys.modules.get(module.__name__)
     _homes.add(str(path.absolute()))
-    beside = str(path.resolve().parent)
-    if beside not in sys.path:
-        sys.path.append(beside)
+
+    def run() -> ModuleType:
+        # What evaluates annotations looks for the module here.
+        sys.modules[module.__name__] = module
+        exec(compile(content, str(spec.origin), "exec"), vars(module))
+        return module
+
+    main = RunFile(str(path.absolute()), digest, content)
     try:
-        exec(compile(content, spec.origin, "exec"), vars(module))
+        return load_code(run, main=main, folder=str(path.resolve().parent))
     except Exception as error:
-        del sys.modules[module.__name__]
+        sys.modules.pop(module.__name__, None)
+        if before is not None:
+            sys.modules[module.__name__] = before
+        if isinstance(error, InterfaceError):
+            raise InterfaceError(f"scheduler {scheduler!r}: {error}") from error
+        if isinstance(error, InputError):
+            raise
         raise InputError(
             f"scheduler {scheduler!r}: {path} cannot be loaded ({type(error).__name__}: {error})"
         ) from error
-    return module, digest
 
 
 def remember(plugin: Callable[..., object]) -> None:

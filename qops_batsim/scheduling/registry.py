@@ -13,13 +13,24 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 import msgspec
 
+from qops_batsim.code_record import CodeRecord
 from qops_batsim.core.options import SchedulerOptions
 from qops_batsim.core.scheduler import Scheduler
-from qops_batsim.errors import InputError, InterfaceError, did_you_mean, shown
+from qops_batsim.errors import InputError, InterfaceError, did_you_mean, require_mapping, shown
 from qops_batsim.limits import MAX_WHOLE_NUMBER
+from qops_batsim.scheduling.code_loading import code_of_class
+from qops_batsim.scheduling.distributions import normal_name
 from qops_batsim.scheduling.interface import scheduler_problem
-from qops_batsim.scheduling.plugins import is_in_file, object_in_file, remember
+from qops_batsim.scheduling.plugins import (
+    code_of,
+    is_in_file,
+    object_in_file,
+    object_of_package,
+    remember,
+)
 from qops_batsim.scheduling.port import SchedulerModule
+
+_OURS = __name__.partition(".")[0]
 
 GROUP = "qops_batsim.schedulers"
 """Entry-point group in which packages register their schedulers."""
@@ -35,6 +46,8 @@ def scheduler_names() -> list[str]:
 
 def scheduler_class(name: str) -> type[Scheduler]:
     """Return the scheduler class of a registered name or of ``FILE.py:CLASS``."""
+    if name in _given:
+        return _given[name]
     found, where = (object_in_file(name), name) if is_in_file(name) else _load(name)
     if not (isinstance(found, type) and issubclass(found, Scheduler)):
         raise InputError(
@@ -51,11 +64,93 @@ def _load(name: str) -> tuple[object, str]:
         raise InputError(f"unknown scheduler {name!r}{did_you_mean(name, registered)}")
     entry = registered[name]
     try:
-        return entry.load(), entry.value
+        if entry.module.partition(".")[0] == _OURS:
+            return entry.load(), entry.value
+        return object_of_package(_target(entry), _distribution(entry)), entry.value
+    except InputError:
+        raise
     except Exception as error:
         raise InputError(
             f"scheduler {name!r}: {entry.value} cannot be loaded ({type(error).__name__}: {error})"
         ) from error
+
+
+_given: dict[str, type[Scheduler]] = {}
+"""Classes that this process was given in place of names, by what stands for them."""
+
+
+def stands_for(kind: type[Scheduler], taken: Mapping[str, type[Scheduler]] | None = None) -> str:
+    """Return what stands for a class where the name of a scheduler is expected, in this process.
+
+    For a class of this package that is its registered name. ``taken`` are those of other classes
+    of the same comparison.
+    """
+    if kind.__module__.partition(".")[0] == _OURS:
+        name = registered_name(kind)
+        if name is not None:
+            return name
+    text = f"{kind.__module__}:{kind.__qualname__}"
+    number = 1
+    while (taken or {}).get(text, kind) is not kind:
+        number += 1
+        text = f"{kind.__module__}:{kind.__qualname__} ({number})"
+    _given[text] = kind
+    return text
+
+
+def given_class(name: str) -> type[Scheduler] | None:
+    """Return the class that a text of :func:`stands_for` stands for; None for other names."""
+    return _given.get(name)
+
+
+def _target(entry: EntryPoint) -> str:
+    """Return the ``MODULE:NAME`` of an entry point, without what else its value may hold."""
+    return f"{entry.module}:{entry.attr}"
+
+
+def _distribution(entry: EntryPoint) -> str:
+    """Return the name of the distribution that has an entry point, "" if that is not known."""
+    return "" if entry.dist is None else normal_name(entry.dist.name)
+
+
+def code_of_scheduler(name: str) -> CodeRecord | None:
+    """Return what the code of a scheduler consists of, as it was loaded; None for ours, whose
+    version is that of this package.
+    """
+    if name in _given:
+        return code_of_class(_given[name])
+    if is_in_file(name):
+        return code_of(name)
+    entry = _registered().get(name)
+    return None if entry is None else code_of(_target(entry))
+
+
+def code_of_given(given: AnyScheduler, made: SchedulerModule) -> CodeRecord | None:
+    """Return what the code of a scheduler consists of that was given by a name, as a class or as an
+    object; None for ours.
+    """
+    if isinstance(given, str):
+        return code_of_scheduler(given)
+    kind = type(made.scheduler)
+    if kind.__module__.partition(".")[0] == _OURS:
+        return None
+    entry = _registered().get(registered_name(kind) or "")
+    return code_of_class(kind, "" if entry is None else _distribution(entry))
+
+
+def check_code(name: str, recorded: CodeRecord | None) -> None:
+    """Raise an InputError if modules of a scheduler that is loaded are not those that a run
+    recorded.
+    """
+    if recorded is None:
+        return
+    changed = recorded.changed_modules(code_of_scheduler(name) or CodeRecord())
+    if changed:
+        raise InputError(
+            f"scheduler {name!r}: {', '.join(changed)}, which it imports, has changed since the "
+            "run, so its decisions may differ; restore the file as it was then, or run the "
+            "simulation again"
+        )
 
 
 def registered_name(kind: type[Scheduler]) -> str | None:
@@ -86,6 +181,8 @@ def make_scheduler(
                 "already; give its class or its name together with options"
             )
         return _checked(scheduler) if isinstance(scheduler, Scheduler) else scheduler
+    if settings is not None:
+        require_mapping("settings", settings, "options by name, as {'k_factor': 3},")
     if isinstance(scheduler, str):
         kind, name = scheduler_class(scheduler), scheduler
     elif isinstance(scheduler, type) and issubclass(scheduler, Scheduler):

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import json
+from datetime import datetime, timedelta
+from pathlib import Path
+
 import numpy as np
 import pytest
 
+from qops_batsim.advice.advise import AdviceChoices, advise
 from qops_batsim.advice.recommendations import fit_text
 from qops_batsim.advice.site_fit import Waits, WaitsCase, site_fit, site_schedulers
 from qops_batsim.economics.charges import Categories
@@ -80,3 +85,66 @@ def test_the_qos_that_waits_longest_has_the_least_priority() -> None:
     assert tried["slurm by QOS"]["qos"] == {"low": {"priority": 0.0}, "high": {"priority": 1.0}}
     # Of one user, there is no share to be fair to.
     assert not any("fair share" in name for name in tried)
+
+
+def with_qos(trace: Workload, names: tuple[str, ...]) -> Workload:
+    """Return the trace with these QOS, drawn at random for each job."""
+    drawn = np.random.default_rng(7).choice(names, len(trace.jobs)).tolist()
+    for job, name in zip(trace.jobs, drawn, strict=True):
+        job.fields["qos_name"] = name
+    return trace
+
+
+def by_qos(*ranked: str) -> str:
+    """Return Slurm with priorities by QOS, the last one first in the queue."""
+    priorities = {name: {"priority": float(place)} for place, name in enumerate(ranked)}
+    weights = "weight_age=1000,weight_qos=100000,weight_size=0,weight_fairshare=0"
+    return f"slurm:{weights},weight_partition=0,qos={json.dumps(priorities)}"
+
+
+@pytest.mark.parametrize("names", [("low", "high"), ("low", "normal", "high")])
+def test_slurm_by_qos_explains_its_own_waits(names: tuple[str, ...]) -> None:
+    users = [1] * 150
+    trace = with_qos(jobs_of(BUSY, 150, 5, users), names)
+    fit = site_fit(trace, waits_under(trace, by_qos(*names)), Categories())
+    assert (fit.nearest, fit.alike) == ("slurm by QOS", 1.0)
+    assert fit.fits
+
+
+def test_qos_that_explain_nothing_are_tried_without_an_error() -> None:
+    trace = with_qos(jobs_of(BUSY, 80, 5, [1, 2] * 40), ("a", "b", "c"))
+    logged = np.where(trace.columns.processors > 8, 86_400.0, 0.0)
+    fit = site_fit(trace, logged, Categories())
+    # EASY, FCFS, conservative, seven weights of Slurm, QOS, and QOS with fair share.
+    assert fit.tried == 12
+    assert not fit.fits
+
+
+def dump(path: Path, qos: tuple[str, ...]) -> Path:
+    """Write the accounting of jobs that waited 5 h beside an idle machine."""
+    head = "JobID|User|Account|Partition|QOS|State|Submit|Start|End|ElapsedRaw|AllocCPUS|AllocNodes"
+    lines = [f"{head}|Timelimit"]
+    for place in range(60):
+        begin = datetime(2026, 1, 5) + timedelta(minutes=10 * place)
+        dates = (begin, begin + timedelta(hours=5), begin + timedelta(hours=5, minutes=10))
+        told = "|".join(each.isoformat() for each in dates)
+        name = qos[place % len(qos)]
+        lines.append(f"{place + 1}|u{place % 3}|a|cpu|{name}|COMPLETED|{told}|600|1|1|00:20:00")
+    path.write_text("\n".join(lines) + "\n")
+    return path
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_advice_for_a_site_with_several_qos_says_that_nothing_fits(
+    tmp_path: Path, workers: int
+) -> None:
+    told = {}
+    for qos in (("normal",), ("normal", "high"), ("normal", "high", "long")):
+        path = dump(tmp_path / f"{len(qos)}.txt", qos)
+        choices = AdviceChoices(loads=(1.0,), stringencies=(0.2,))
+        found = advise(path, choices, processors=64, time_zone="UTC", workers=workers)
+        told[len(qos)] = found.fit.fits, found.fit.tried
+        if workers > 1:
+            break
+    expected = {1: (False, 10), 2: (False, 12), 3: (False, 12)}
+    assert told == {count: expected[count] for count in told}

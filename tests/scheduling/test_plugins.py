@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
@@ -14,7 +15,7 @@ from typing import Any
 import pytest
 
 from qops_batsim import simulate
-from qops_batsim.errors import InputError
+from qops_batsim.errors import InputError, InterfaceError
 from qops_batsim.scheduling import registry
 from qops_batsim.scheduling.plugins import frames_of_plugins, scheduler_of_data, short_name
 from qops_batsim.scheduling.registry import make_scheduler, scheduler_class
@@ -191,3 +192,16 @@ def test_a_broken_plug_in_is_listed_with_its_reason(cli: Cli) -> None:
     refused = cli("run", "broken")
     assert refused.exit_code == 2
     assert "No module named 'no_such_package'" in refused.err
+
+
+def test_an_override_that_nothing_calls_names_the_file(tmp_path: Path) -> None:
+    path = tmp_path / "both.py"
+    path.write_text(
+        "from qops_batsim import Qops\n\n\nclass Both(Qops):\n"
+        "    def key(self, job):\n        return job.duration\n\n"
+        "    def try_points(self, line, new):\n        return True\n"
+    )
+    told = rf"scheduler '{re.escape(str(path))}:Both': Both\.try_points overrides Qops\.try_points"
+    for _ in range(2):
+        with pytest.raises(InterfaceError, match=told):
+            scheduler_class(f"{path}:Both")

@@ -16,6 +16,7 @@ from typing import Any
 
 import msgspec
 
+from qops_batsim.code_record import CodeRecord
 from qops_batsim.dates import Calendar
 from qops_batsim.errors import InputError
 from qops_batsim.file_set import DESCRIPTION, RUN_FILES
@@ -76,6 +77,7 @@ class RunInfo(msgspec.Struct, frozen=True, kw_only=True):
     round_trip: float = 0.0
     python_objects: list[str] = []
     sha256: dict[str, str] = {}
+    code: CodeRecord | None = None
     package_version: str | None = None
     run_id: str | None = None
     files: dict[str, str] | None = None
