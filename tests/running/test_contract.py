@@ -33,11 +33,11 @@ def test_every_registered_scheduler_keeps_the_contract(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(contract, "CASE_SECONDS", UNLIMITED)
-    assert check_scheduler(name, on_broken_promise="fail") == 20
+    assert check_scheduler(name, on_broken_promise="fail") == 21
 
 
 def test_conservative_keeps_it_with_processors_as_well() -> None:
-    assert check_scheduler(lambda: make_scheduler("conservative", {"reserve": "processors"})) == 20
+    assert check_scheduler(lambda: make_scheduler("conservative", {"reserve": "processors"})) == 21
 
 
 def test_an_unknown_name_is_an_input_error() -> None:
