@@ -123,7 +123,10 @@ class Endless(Fcfs):
     ("kind", "message"),
     [
         (Forgetful, "case 'equal arrivals': .*deadlock"),
-        (Greedy, "case 'equal arrivals': job w0!1, .* cannot start on hosts 0-1 at 0 s"),
+        (
+            Greedy,
+            "case 'equal arrivals': job w0!1, .* on hosts 0-1 at 0 s: hosts that are not free: 1",
+        ),
         (Moody, "case 'one job': two runs on the same input differ; equal decisions are expected"),
         (Raising, "case 'no job': KeyError: 'mine'"),
         (Restless, "case 'no job': after 20480 decisions, the simulation has not ended"),
