@@ -24,6 +24,7 @@ from typing import IO, TYPE_CHECKING, NamedTuple, Self, TypeVar, cast
 
 import msgspec
 
+from qops_batsim.data_problems import json_problem
 from qops_batsim.errors import InputError, shown
 from qops_batsim.limits import MAX_INFLATION, MAX_INPUT_BYTES, MAX_SMALL_CONTENT
 
@@ -184,7 +185,8 @@ def decoded(
     try:
         return decoder.decode(content)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise InputError(f"{where}: {error}; {what} is expected") from None
+        problem = json_problem(error, content, decoder.type, what)
+        raise InputError(f"{where}: {problem}") from None
 
 
 @contextmanager

@@ -14,6 +14,7 @@ HEAVY = ("pandas", "matplotlib", "numpy", "evalys", "pooch", "polars")
 BASE = {
     "compiled",
     "core",
+    "data_problems",
     "dates",
     "errors",
     "file_set",

@@ -15,7 +15,7 @@ from qops_batsim.advice.waiting_reasons import ARRAY_LIMIT, Cause, Waits
 from qops_batsim.dates import Calendar
 from qops_batsim.errors import InputError, require, shown
 from qops_batsim.experiments.page import Aliases
-from qops_batsim.files import read_bytes
+from qops_batsim.files import decoded, read_bytes
 from qops_batsim.forecast.backtest import (
     HORIZONS,
     INTERVALS,
@@ -420,12 +420,9 @@ def read_corrections(path: Path, scheduler: str) -> list[Correction]:
     """Read the corrections of forecasts that `queue backtest --json` wrote; raise InputError if
     they are of another scheduler.
     """
-    try:
-        found = msgspec.json.decode(read_bytes(path, what="a back-test"), type=_Backtest)
-    except msgspec.DecodeError as error:
-        raise InputError(
-            f"{path}: {error}; the output of `queue backtest --json` is expected"
-        ) from None
+    content = read_bytes(path, what="a back-test")
+    decoder = msgspec.json.Decoder(_Backtest)
+    found = decoded(content, decoder, path, "the output of `queue backtest --json`")
     if found.scheduler != scheduler:
         raise InputError(
             f"{path}: the back-test is of scheduler {shown(found.scheduler)}; one of "
