@@ -91,7 +91,7 @@ def json_problem(error: Exception, content: bytes, kind: Any, what: str) -> str:
 
 
 def _early_end(content: bytes) -> str:
-    """Return what is wrong with JSON of which a decoder read the end: part of a value or of none."""
+    """Return what is wrong with JSON whose end was reached within a value."""
     text = content.rstrip()
     if not text:
         return "empty"

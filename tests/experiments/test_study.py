@@ -20,6 +20,7 @@ from qops_batsim.errors import InputError
 from qops_batsim.experiments import study_runs as module
 from qops_batsim.experiments.deadline_runs import Contestant, DeadlineRuns, Scenario, contestants_of
 from qops_batsim.experiments.listed_cases import StudyLog, Window
+from qops_batsim.experiments.log_files import find_trace
 from qops_batsim.experiments.statistics import SHARE, mean_interval, paired_difference
 from qops_batsim.experiments.study import Study, read_study, study_of
 from qops_batsim.experiments.study_report import (
@@ -177,6 +178,23 @@ def test_a_log_that_is_nowhere_is_told_before_anything_is_run(tmp_path: Path) ->
         with pytest.raises(InputError, match="has 1000 usable jobs, too few for window .skip = "):
             run_study(beyond, tmp_path / "out")
     assert not (tmp_path / "out").exists()
+
+
+def test_where_a_log_was_looked_for_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "traces").mkdir()
+    (tmp_path / "traces" / "KTH-2.swf.gz").write_bytes(b"")
+    monkeypatch.setenv("QOPS_SHARED", str(tmp_path))
+    for name, near in (("KTH-2.1.swf.gz", "KTH-2.swf.gz"), ("sdsc_sp2_100", "sdsc_sp2_1000")):
+        with pytest.raises(InputError) as caught:
+            find_trace(name, tmp_path / "study")
+        places = f"in {tmp_path}/study, here, in {tmp_path}/traces ($QOPS_SHARED/traces), in "
+        assert str(caught.value).startswith(f"{name}: no such file {places}")
+        assert f"nor one of the shipped workloads; did you mean '{near}'?" in str(caught.value)
+    monkeypatch.delenv("QOPS_SHARED")
+    with pytest.raises(InputError, match=r"here, in \.\./shared/traces \(\$QOPS_SHARED is not set"):
+        find_trace("nothing.swf", Path())
 
 
 def test_a_job_that_no_scheduler_can_start_is_refused_before_anything_is_run(
