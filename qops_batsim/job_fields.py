@@ -201,8 +201,8 @@ def read_qos(fields: dict[str, Any], where: str) -> QosRequest | None:
     try:
         qos = msgspec.convert(raw, QosRequest)
     except msgspec.ValidationError as error:
-        told = problem(error, raw, QosRequest, noun="")
-        raise InputError(f"{where}: field {name!r}: {told}") from None
+        wrong = problem(error, raw, QosRequest, noun="")
+        raise InputError(f"{where}: field {name!r}: {wrong}") from None
     told = qos.problem()
     if told:
         raise InputError(f"{where}: field {name!r}: {told}")

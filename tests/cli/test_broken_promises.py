@@ -134,7 +134,7 @@ def test_a_study_file_says_it_as_well(cli) -> None:
     path.write_text('on_broken_promise = "ignore"\n' + STUDY)
     refused = cli(*COMMANDS["study"])
     assert refused.exit_code == 2
-    assert "c.toml: on_broken_promise is 'ignore'" in refused.err
+    assert "c.toml: field on_broken_promise is 'ignore'" in refused.err
 
 
 def _compare(name: str, **rule: str) -> Any:
