@@ -179,13 +179,13 @@ def text_of(content: bytes, path: str | Path, *, what: str) -> str:
 
 
 def decoded(
-    content: bytes, decoder: msgspec.json.Decoder[_Kind], where: object, what: str
+    content: bytes | msgspec.Raw, decoder: msgspec.json.Decoder[_Kind], where: object, what: str
 ) -> _Kind:
     """Decode JSON; an InputError names its place (``where``) and what was expected (``what``)."""
     try:
         return decoder.decode(content)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        problem = json_problem(error, content, decoder.type, what)
+        problem = json_problem(error, bytes(content), decoder.type, what)
         raise InputError(f"{where}: {problem}") from None
 
 

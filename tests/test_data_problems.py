@@ -13,6 +13,7 @@ from msgspec import Meta
 
 from qops_batsim.data_problems import converted, json_problem, read_toml
 from qops_batsim.errors import InputError
+from qops_batsim.files import decoded
 
 
 class Mix(msgspec.Struct, forbid_unknown_fields=True):
@@ -128,6 +129,11 @@ def test_what_is_no_json_is_told_with_its_place(content: bytes, said: str) -> No
     assert said in json_problem(raw.value, content, Whole, "a whole")
 
 
+def test_a_part_of_a_document_is_told_likewise() -> None:
+    with pytest.raises(InputError, match="a.json: field count is 'x'; a whole number from 0 up is"):
+        decoded(msgspec.Raw(b'{"count": "x"}'), msgspec.json.Decoder(Whole), "a.json", "a whole")
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [
@@ -143,9 +149,10 @@ def test_what_is_no_toml_is_told_with_its_place(text: str, said: str) -> None:
     assert said in str(caught.value)
 
 
+_TEXTS = st.text("ab1:é ", max_size=5)
 _VALUES = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=5),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner),
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | _TEXTS,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(_TEXTS, inner),
     max_leaves=8,
 )
 
