@@ -280,3 +280,14 @@ def test_a_disguise_has_a_wrong_run_time_for_each_job() -> None:
     assert found.told == dict(map(delay_profile, (1, 2, 3)))
     assert found.workload.delays.tolist() == workload.delays.tolist() == [5, 9, 5]
     assert [job.profile for job in workload.jobs] == ["delay5", "delay9", "delay5"]
+
+
+def test_who_asks_an_engine_that_tells_no_profiles_learns_why() -> None:
+    class Asks(Easy):
+        """Asks without saying that it needs what tells profiles."""
+
+        def key(self, job: Job) -> float:
+            return float(self.manager.profile_of(job)["delay"])
+
+    with pytest.raises(SchedulerContractError, match="NotImplementedError: no execution profiles"):
+        check_scheduler(Asks)
