@@ -24,6 +24,7 @@ from typing import IO, TYPE_CHECKING, NamedTuple, Self, TypeVar, cast
 
 import msgspec
 
+from qops_batsim.data_problems import json_problem
 from qops_batsim.errors import InputError, shown
 from qops_batsim.limits import MAX_INFLATION, MAX_INPUT_BYTES, MAX_SMALL_CONTENT
 
@@ -178,13 +179,14 @@ def text_of(content: bytes, path: str | Path, *, what: str) -> str:
 
 
 def decoded(
-    content: bytes, decoder: msgspec.json.Decoder[_Kind], where: object, what: str
+    content: bytes | msgspec.Raw, decoder: msgspec.json.Decoder[_Kind], where: object, what: str
 ) -> _Kind:
     """Decode JSON; an InputError names its place (``where``) and what was expected (``what``)."""
     try:
         return decoder.decode(content)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise InputError(f"{where}: {error}; {what} is expected") from None
+        problem = json_problem(error, bytes(content), decoder.type, what)
+        raise InputError(f"{where}: {problem}") from None
 
 
 @contextmanager

@@ -8,6 +8,7 @@ from typing import Any, TypeGuard
 
 import msgspec
 
+from qops_batsim.data_problems import problem
 from qops_batsim.errors import InputError, did_you_mean, shown
 from qops_batsim.limits import MAX_AMOUNT, MAX_PROCESSORS, MAX_SECONDS
 
@@ -200,14 +201,11 @@ def read_qos(fields: dict[str, Any], where: str) -> QosRequest | None:
     try:
         qos = msgspec.convert(raw, QosRequest)
     except msgspec.ValidationError as error:
-        wanted, _, place = str(error).partition(" - at `$.")
-        key = place.rstrip("`")
-        raise InputError(
-            f"{where}: field {name!r}: {key} is {shown(raw.get(key))}: {wanted}"
-        ) from None
-    problem = qos.problem()
-    if problem:
-        raise InputError(f"{where}: field {name!r}: {problem}")
+        wrong = problem(error, raw, QosRequest, noun="")
+        raise InputError(f"{where}: field {name!r}: {wrong}") from None
+    told = qos.problem()
+    if told:
+        raise InputError(f"{where}: field {name!r}: {told}")
     return qos
 
 

@@ -60,7 +60,7 @@ def checkout(tmp_path: Path) -> Path:
         path = tmp_path / "qops_batsim" / f"{name}.py"
         path.parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(PACKAGE / f"{name}.py", path)
-    for name in ("errors", "job_fields", "limits", "core/__init__"):
+    for name in ("data_problems", "errors", "job_fields", "limits", "core/__init__"):
         shutil.copy(PACKAGE / f"{name}.py", tmp_path / "qops_batsim" / f"{name}.py")
     for name in COMPILED:
         shutil.copy(PACKAGE / f"{name}.pxd", tmp_path / "qops_batsim" / f"{name}.pxd")

@@ -15,6 +15,7 @@ BASE = {
     "code_record",
     "compiled",
     "core",
+    "data_problems",
     "dates",
     "errors",
     "file_set",

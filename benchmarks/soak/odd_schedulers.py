@@ -1,12 +1,14 @@
 """Schedulers that decide the oddest things, most of them allowed, for the embedded engine.
 
-What the engine takes, it has to write such that the package reads it.
+What the engine takes, it has to write such that the package reads it. Of schedulers that differ in
+what they know of run times, ``check_scheduler`` has to find those that know them too early.
 """
 
 from __future__ import annotations
 
 import json
 import random
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,12 +17,14 @@ from hostile_peers import hear, honest_session
 from mutations import LETTERS
 from odd_engines import PROFILES
 
+from qops_batsim import Easy, EngineNeeds, check_scheduler
 from qops_batsim.engine.outputs import write_outputs
 from qops_batsim.engine.simulation import Deadlock
 from qops_batsim.errors import InputError, SimulationError
 from qops_batsim.platform.hostset import HostSet
 from qops_batsim.protocol.events import MACHINES_AWAY
 from qops_batsim.protocol.messages import Message, decode_decisions, encode_message
+from qops_batsim.running.contract import SchedulerContractError
 
 if TYPE_CHECKING:
     from harness import Tally
@@ -151,9 +155,90 @@ class Scheduler:
         return rng.choice(odd)
 
 
+def _seconds(name: str) -> float:
+    return float(name.removeprefix("delay"))
+
+
+FORESIGHT: dict[str, Callable[[Any, Any], float]] = {
+    "profile": lambda it, job: _seconds(job.profile),
+    "field": lambda it, job: _seconds(job.fields["profile"]),
+    "text": lambda it, job: _seconds(repr(job).split("'")[-2]),
+    "content": lambda it, job: it.manager.profile_of(job)["delay"],
+    "system": lambda it, job: it.manager.system.profiles["w0"][job.profile]["delay"],
+    "by name": lambda it, job: it.known.get(job.profile, job.estimate),
+}
+"""Ways to see a job's run time before it ends; the last learns it from a job of the same name."""
+
+EXPERIENCE: dict[str, Callable[[Any, Any], float]] = {
+    "estimate": lambda it, job: job.estimate,
+    "by size": lambda it, job: it.known.get(job.processors, job.estimate),
+    "by estimate": lambda it, job: it.known.get(job.estimate, job.estimate),
+    "arrival": lambda it, job: job.submission_time,
+}
+"""What schedulers may know, run times of ended jobs included."""
+
+USES: dict[str, Callable[[float, Any], float]] = {
+    "shortest": lambda seconds, job: seconds,
+    "longest": lambda seconds, job: -seconds,
+    "area": lambda seconds, job: seconds * job.processors,
+    "ratio": lambda seconds, job: -job.submission_time / max(seconds, 1e-9) - job.processors,
+}
+"""Keys of a queue."""
+
+
+def _knowing(rng: random.Random, ways: dict[str, Callable[[Any, Any], float]]) -> type[Easy]:
+    """Return an EASY whose queue is ordered by what one of the ways tells."""
+    way, use = rng.choice(sorted(ways)), rng.choice(sorted(USES))
+    tells, key = ways[way], USES[use]
+
+    class Knowing(Easy):
+        @property
+        def needs(self) -> EngineNeeds:
+            asks = way in ("content", "system")
+            return EngineNeeds(dynamic_jobs=asks, profile_reuse=asks)
+
+        def begin(self, manager: Any) -> None:
+            super().begin(manager)
+            self.known: dict[Any, float] = {}
+
+        def ended(self, job: Any) -> None:
+            super().ended(job)
+            seconds = self.manager.now - job.start
+            self.known |= {job.profile: seconds, job.processors: seconds, job.estimate: seconds}
+
+        def order(self, now: float) -> list[Any]:
+            return sorted(self.queue, key=lambda job: key(tells(self, job), job))
+
+        def all_submitted(self) -> None:
+            super().all_submitted()
+            if self.needs.dynamic_jobs:
+                self.manager.finish_registering()
+
+    Knowing.__name__ = f"{use} by {way}"
+    return Knowing
+
+
+def _check_foresight(rng: random.Random, tally: Tally) -> None:
+    """Have a scheduler that knows run times and one that does not checked."""
+    honest, knowing = _knowing(rng, EXPERIENCE), _knowing(rng, FORESIGHT)
+    try:
+        check_scheduler(honest)
+    except SchedulerContractError as error:
+        tally.fail(f"an honest scheduler ({honest.__name__}) is refused", str(error))
+    try:
+        check_scheduler(knowing)
+    except SchedulerContractError as error:
+        if "decisions depend on run times" not in str(error):
+            tally.fail(f"a scheduler that knows run times ({knowing.__name__})", str(error))
+    else:
+        tally.fail(f"a scheduler that knows run times ({knowing.__name__}) passes")
+    tally.count("schedulers checked for foresight", 2)
+
+
 def case(seed: int, folder: Path, tally: Tally) -> None:
-    """Let some schedulers decide over the workload of a seed."""
+    """Let some schedulers decide over the workload of a seed, and check others."""
     rng = random.Random(seed)
+    _check_foresight(random.Random(f"foresight {seed}"), tally)
     session = honest_session(rng, folder)
     for _ in range(SESSIONS):
         scheduler = Scheduler(rng, tally)

@@ -14,7 +14,7 @@ from pathlib import Path
 import msgspec
 
 from qops_batsim.errors import InputError
-from qops_batsim.files import read_bytes
+from qops_batsim.files import decoded, read_bytes
 
 LATEST = 600.0
 """How long what was expected at a look counts, if there is no later look (seconds)."""
@@ -27,6 +27,9 @@ class Look(msgspec.Struct, frozen=True, kw_only=True):
 
     date: float
     starts: dict[str, float | None]
+
+
+_looks = msgspec.json.Decoder(Look)
 
 
 class ExpectedStarts:
@@ -43,15 +46,10 @@ class ExpectedStarts:
         self._looks: list[float] = []
         self._of: dict[str, tuple[list[float], list[float | None]]] = {}
         self._components: dict[str, set[str]] = {}
-        decode = msgspec.json.Decoder(Look).decode
         lines = read_bytes(path, what="recorded starts").split(b"\n")[:-1]
         for number, line in enumerate(lines, 1):
-            try:
-                look = decode(line)
-            except msgspec.DecodeError as error:
-                raise InputError(
-                    f"{path}, line {number}: {error}; a line that `live record` wrote is expected"
-                ) from None
+            where = f"{path}, line {number}"
+            look = decoded(line, _looks, where, "a line that `live record` wrote")
             if self._looks and look.date < self._looks[-1]:
                 raise InputError(
                     f"{path}, line {number}: date is {look.date:.0f}, before the date of "

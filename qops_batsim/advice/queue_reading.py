@@ -23,6 +23,7 @@ from qops_batsim.advice.heterogeneous_jobs import Component, Components, size_of
 from qops_batsim.advice.queue_state import Date, QueuedJob, QueueState, date_of
 from qops_batsim.advice.slurm_text import records_of_text
 from qops_batsim.advice.waiting_reasons import ARRAY_LIMIT, TOO_WIDE, Waits, meaning_of
+from qops_batsim.data_problems import converted
 from qops_batsim.errors import InputError, printable, require, shown
 from qops_batsim.limits import MAX_PROCESSORS, MAX_SECONDS
 from qops_batsim.workload.accounting.cells import slurm_number
@@ -462,10 +463,7 @@ def _is_squeue(data: dict[str, Any]) -> bool:
 def _own_form(
     data: dict[str, Any], source: str
 ) -> tuple[list[QueuedJob], int | None, float | None]:
-    try:
-        written = msgspec.convert(data, WrittenQueue)
-    except msgspec.ValidationError as error:
-        raise InputError(f"{source}: {error}; docs/centres.md describes the fields") from None
+    written = converted(data, WrittenQueue, source, "a queue as docs/centres.md describes it")
     jobs = []
     for each in written.jobs:
         where = f"{source}: job {shown(str(each.id))}"

@@ -91,8 +91,9 @@ def _factor(text: str) -> FactorClass:
 
 
 def _time(text: str) -> time:
-    expected = "a time of day as 9:00"
-    return _read("--at", text, lambda each: time.fromisoformat(each.zfill(5)), expected)
+    from qops_batsim.workload.need import time_of_day
+
+    return _read("--at", text, time_of_day, "a time of day as 9:00")
 
 
 def _calendar(begins: str | None, time_zone: str | None) -> Calendar | None:

@@ -120,7 +120,9 @@ class ResourceManager:
         """Return a job's execution profile (a mapping as in the workload file), empty if
         unknown.
         """
-        raise NotImplementedError
+        raise NotImplementedError(
+            "no execution profiles are told; to those who need dynamic_jobs (EngineNeeds) they are"
+        )
 
     def check_saves(self, job: Job) -> None:
         """Raise an InputError if a job asks for checkpoints but its execution profile cannot be
@@ -175,17 +177,31 @@ class ResourceManager:
         """
         raise NotImplementedError
 
-    def refused(self, job: Job | None, what: str) -> SimulationError:
-        """Return the error of a call that the job's state does not allow; ``what`` is the call's
-        verb ("start").
+    def refused(self, job: Job | None, what: str, why: str = "") -> SimulationError:
+        """Return the error of a call that the job's state, or what ``why`` says, does not allow;
+        ``what`` is the call's verb ("start").
         """
         if job is None:
             return SimulationError(f"None cannot {what} at {self.now:g} s; a job is expected")
         state = ("was not submitted yet", "waits", "runs already", "is over")[job.phase]
+        free = "1 host is free" if self.free == 1 else f"{self.free} hosts are free"
+        if not why and what == "start" and job.phase == _WAITING:
+            why = f"only {free}"
         return SimulationError(
             f"job {job.id}, which asks for {job.processors} processors, cannot {what} at "
-            f"{self.now:g} s: it {state} ({self.free} hosts are free)"
+            f"{self.now:g} s: {why or f'it {state} ({free})'}"
         )
+
+    def refused_hosts(self, job: Job, hosts: int, named: str) -> SimulationError:
+        """Return the error of a start on hosts (bits, and as text) that the job cannot have."""
+        count, taken = hosts.bit_count(), (hosts & ~self.free_mask()).bit_count()
+        if count != job.processors:
+            why = f"hosts expected: {job.processors}, given: {count}"
+        elif hosts >> self.machine_size:
+            why = f"the last host is {self.machine_size - 1}"
+        else:
+            why = f"hosts that are not free: {taken}"
+        return self.refused(job, f"start on hosts {named}" if count else "start on no host", why)
 
     # What an implementation does
 

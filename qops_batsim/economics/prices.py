@@ -7,12 +7,12 @@ it is up to the centre: a core-hour has a price, and so has a QoS charge of 1.
 from __future__ import annotations
 
 import math
-import tomllib
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
+from qops_batsim.data_problems import converted, read_toml
 from qops_batsim.economics.charges import (
     Categories,
     Charge,
@@ -112,15 +112,13 @@ def read_prices(path: str | Path | None) -> Prices:
     """Read a file of prices (TOML); without a file, return the default prices."""
     if path is None:
         return Prices()
-    what = "prices (TOML)"
+    what = "a file of prices (TOML)"
     text = read_text(path, what=what)
 
     def function(kind: Any, name: Any) -> PriceFunction:
         return load_price(str(name))
 
-    try:
-        found = msgspec.convert(tomllib.loads(text), Prices, dec_hook=function)
-    except (ValueError, msgspec.ValidationError, RecursionError) as error:
-        raise InputError(f"{path}: {error}; {what} are expected") from None
+    given = read_toml(text, str(path), what)
+    found = converted(given, Prices, str(path), what, hook=function)
     found.check(f"{path}")
     return found

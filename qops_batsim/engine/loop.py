@@ -226,7 +226,7 @@ class EmbeddedManager(ResourceManager):
         require_type(f"start of {job.id}: hosts", hosts, HostSet, "a HostSet or None")
         assert isinstance(hosts, HostSet)
         if hosts.mask >> self.machine_size:
-            raise self.refused(job, f"start on hosts {hosts}")
+            raise self.refused_hosts(job, hosts.mask, str(hosts))
         return HostBits.of(hosts.mask, self.machine_size)
 
     def take_these(self, job: Job, hosts: HostBits) -> None:
@@ -238,7 +238,8 @@ class EmbeddedManager(ResourceManager):
             are_free = self.hosts.has(low, high)
             low = hosts.first_from(high + 1, True)
         if not are_free:
-            raise self.refused(job, f"start on hosts {HostSet(hosts.mask())}")
+            mask = hosts.mask()
+            raise self.refused_hosts(job, mask, str(HostSet(mask)))
         low = hosts.first_from(0, True)
         while low < behind:
             high = hosts.first_from(low, False) - 1

@@ -39,6 +39,8 @@ MOST_SEEDS = 10_000
 LOADS = (1.0, 1.3, 1.6)
 MIXED = ("unadmitted_deadline_jobs", "unadmitted_deadline_work", "response_time", "slowdown")
 """Metrics that are shown where only some jobs have a user's deadline."""
+WITHOUT_DEADLINES = ("bounded_slowdown_of_all", "wait", "response_time", "slowdown")
+"""Metrics that are shown where no job has one; the first is judged."""
 
 
 def comparison_of(
@@ -91,7 +93,8 @@ def comparison_of(
         message_delays=message_delays,
     )
     if deadlines.share < 1:
-        metrics = (*MIXED, *(each for each in study.metrics if each not in MIXED))
+        first_ones = MIXED if deadlines.share > 0 else WITHOUT_DEADLINES
+        metrics = (*first_ones, *(each for each in study.metrics if each not in first_ones))
         study = msgspec.structs.replace(study, metrics=metrics)
     if estimates == USERS:
         models = (EstimateChoices(model=USERS),)

@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import os
+import re
+from contextlib import suppress
 from hashlib import blake2b
 from pathlib import Path
 
+from qops_batsim.errors import InputError, did_you_mean
 from qops_batsim.files import read_bytes
 from qops_batsim.limits import MAX_INPUT_BYTES
-from qops_batsim.shipped import find_input
+from qops_batsim.shipped import find_input, shipped_names
 
 SHARED_VARIABLE = "QOPS_SHARED"
 """Environment variable with the directory that holds ``traces``."""
+
+_LOG_NAME = re.compile(r"\.(swf|csv|json|txt|parquet)(\.\w+)?$")
+"""Ends of the names of files that may be logs."""
 
 
 def usual_places() -> list[Path]:
@@ -27,10 +33,22 @@ def usual_places() -> list[Path]:
 
 def find_trace(file: str, directory: Path) -> Path:
     """Find a log's file: in ``directory``, as given, in the usual places, or a shipped one."""
-    for path in (directory / file, Path(file), *(place / file for place in usual_places())):
+    places = usual_places()
+    for path in (directory / file, Path(file), *(place / file for place in places)):
         if path.is_file():
             return path
-    return find_input(file, "workloads")
+    with suppress(InputError):
+        return find_input(file, "workloads")
+    own = [] if directory == Path() else [f"in {directory}"]
+    named = f"${SHARED_VARIABLE}"
+    told = f"{named}/traces" if SHARED_VARIABLE in os.environ else f"{named} is not set"
+    looked = [*own, "here", f"in {places[0]} ({told})", f"in {places[1]}"]
+    stored = [each.name for place in places if place.is_dir() for each in place.iterdir()]
+    known = [*shipped_names("workloads"), *(name for name in stored if _LOG_NAME.search(name))]
+    raise InputError(
+        f"{file}: no such file {', '.join(looked)}, nor one of the shipped "
+        f"workloads{did_you_mean(file, known)}"
+    )
 
 
 def trace_digest(path: Path, processors: int | None) -> str:

@@ -17,9 +17,8 @@ its file, a scheduler a text or a table of ``name``, ``scheduler`` and ``setting
 from __future__ import annotations
 
 import math
-import re
-import tomllib
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from hashlib import blake2b
 from itertools import pairwise, product
 from pathlib import Path
@@ -29,6 +28,7 @@ import msgspec
 
 from qops_batsim.analysis.metrics.admission import PROMISE_METRICS, AdmissionMetrics
 from qops_batsim.code_record import CodeRecord
+from qops_batsim.data_problems import converted, read_toml
 from qops_batsim.dates import Calendar
 from qops_batsim.errors import InputError, did_you_mean, require, require_one_of, shown
 from qops_batsim.experiments.best_lines import LINES
@@ -71,7 +71,7 @@ from qops_batsim.parameters import (
 )
 from qops_batsim.scheduling.plugins import AllowedCode, scheduler_of_data
 from qops_batsim.workload.estimates import RANDOM, EstimateChoices
-from qops_batsim.workload.need import NeedChoices
+from qops_batsim.workload.need import NeedChoices, with_times
 from qops_batsim.workload.scale import METHODS
 from qops_batsim.workload.workload_model import check_counts, check_seed
 
@@ -442,10 +442,7 @@ def read_study(
     if not Path(path).exists() and shipped.is_file():
         path = shipped
     text = read_text(path, what="a study (TOML)", max_bytes=MAX_BYTES)
-    try:
-        given = tomllib.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise InputError(f"{path}: {error}; a study (TOML) is expected") from None
+    given = read_toml(text, str(path), "a study (TOML)")
     if "cases" in given:
         return _with_cases(given, Path(path), seed, quick)
     if quick or seed is not None:
@@ -458,10 +455,7 @@ def read_study(
 
 def _with_cases(given: dict[str, Any], path: Path, seed: int | None, quick: bool) -> Study:
     """Return the study in a file that lists its cases."""
-    try:
-        known = msgspec.convert(given, CaseList)
-    except msgspec.ValidationError as error:
-        raise InputError(f"{path}: {error}") from None
+    known = converted(given, CaseList, str(path), "a study that lists cases")
     directory = Path() if path.parent == SHIPPED else path.parent
     logs, cases = known.listed(directory, seed=seed, quick=quick)
     drawn = f"drawn with seed {known.seed if seed is None else seed}"
@@ -515,7 +509,7 @@ def study_of(given: dict[str, Any], *, source: str, code: AllowedCode = True) ->
     seeds = values.get("seeds")
     if seeds is not None and not isinstance(given["seeds"], list):
         values["seeds"] = _seeds(seeds[0], source)
-    try:
+    with _named(source):
         for each in (ESTIMATES, DEADLINES_BY):
             if values.get(each.listed) == []:
                 check_distinct(each.words, ())
@@ -529,18 +523,26 @@ def study_of(given: dict[str, Any], *, source: str, code: AllowedCode = True) ->
         if "bound" not in values and not any(values.get(each) in exact for each in OF_ESTIMATES):
             # The default, unless the file says exact, or bounds, which know run times.
             values = {"estimates": [_model(USERS)], DEADLINES_BY.listed: [USERS], **values}
-        study = msgspec.convert(values, Study)
+        if "need" in values:
+            values["need"] = with_times(values["need"])
+    study = converted(values, Study, source, "a study")
+    with _named(source):
         schedulers = [
             msgspec.structs.replace(each, scheduler=scheduler_of_data(each.scheduler, code))
             for each in study.schedulers
         ]
         study = msgspec.structs.replace(study, schedulers=tuple(schedulers))
         study.check()
-    except msgspec.ValidationError as error:
-        raise InputError(f"{source}: {_error_text(error, values)}") from None
+    return study
+
+
+@contextmanager
+def _named(source: str) -> Iterator[None]:
+    """Add the name of the file to errors of this block."""
+    try:
+        yield
     except InputError as error:
         raise InputError(f"{source}: {error}") from None
-    return study
 
 
 def _seeds(number: Any, source: str) -> list[int]:
@@ -568,14 +570,3 @@ def _scheduler(given: Any) -> Any:
 
 def _model(given: Any) -> Any:
     return {"model": given} if isinstance(given, str) else given
-
-
-def _error_text(error: msgspec.ValidationError, values: Any) -> str:
-    """Return what is wrong with a value of a study's file, and where it stands."""
-    message, _, where = str(error).partition(" - at `$")
-    where = where.rstrip("`").lstrip(".")
-    value = values
-    for step in re.findall(r"\w+", where):
-        value = value[int(step)] if isinstance(value, list) else value.get(step)
-    given = f" is {shown(value)}" if where else ""
-    return f"{where}{given}: {message}".lstrip(": ")

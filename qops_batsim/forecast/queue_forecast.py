@@ -16,7 +16,7 @@ from qops_batsim.advice.waiting_reasons import Waits
 from qops_batsim.dates import Calendar
 from qops_batsim.errors import InputError, shown
 from qops_batsim.experiments.page import Aliases
-from qops_batsim.files import read_bytes
+from qops_batsim.files import decoded, read_bytes
 from qops_batsim.forecast.backtest import (
     HORIZONS,
     INTERVALS,
@@ -370,13 +370,13 @@ def read_corrections(path: Path, scheduler: str) -> list[Correction]:
     they are of another scheduler.
     """
     content = read_bytes(path, what="a back-test")
+    decoder = msgspec.json.Decoder(_Backtest)
+    what = "the output of `queue backtest --json`"
     try:
-        found = msgspec.json.decode(content, type=_Backtest)
-    except msgspec.DecodeError as error:
-        refuse_other_json(content, str(path), "the output of `queue backtest --json`")
-        raise InputError(
-            f"{path}: {error}; the output of `queue backtest --json` is expected"
-        ) from None
+        found = decoded(content, decoder, path, what)
+    except InputError:
+        refuse_other_json(content, str(path), what)
+        raise
     if found.scheduler != scheduler:
         raise InputError(
             f"{path}: the back-test is of scheduler {shown(found.scheduler)}; one of "

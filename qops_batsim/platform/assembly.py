@@ -256,18 +256,19 @@ def _role(host: Host, master_host: str, where: object) -> str:
     """Return the role of a host: by its property ``role``, or ``master`` by its name, else
     ``compute_node``.
 
-    The text may be a list: Batsim itself adds roles given on its command line
-    after a comma. A host can only have one role, though, so all must agree.
+    Batsim adds ``master`` to the property of the host of that name, and ends at a text that is not
+    one role.
     """
     text = host.properties.get("role", "")
-    roles = {part.strip() for part in text.split(",")} - {""}
-    if not roles <= set(ROLES):
-        raise InputError(
-            f"{where}: property role is {shown(text)}; {', '.join(ROLES)} or nothing is expected"
-        )
     if host.name == master_host:
-        roles.add("master")
-    if len(roles) > 1:
-        reason = f"; host {master_host!r} is the master" if host.name == master_host else ""
-        raise InputError(f"{where}: property role is {shown(text)}{reason}; one role is expected")
-    return roles.pop() if roles else "compute_node"
+        if text:
+            raise InputError(
+                f"{where}: property role is {shown(text)}; none is expected, as Batsim adds the "
+                f"role master to host {master_host!r}, and ends if a host has two roles, or one "
+                "twice"
+            )
+        return "master"
+    if text and text not in ROLES:
+        accepted = "one role" if "," in text else f"{', '.join(ROLES)} or nothing"
+        raise InputError(f"{where}: property role is {shown(text)}; {accepted} is expected")
+    return text or "compute_node"

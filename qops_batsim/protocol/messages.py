@@ -12,6 +12,7 @@ from typing import Any, Generic, TypeVar
 
 import msgspec
 
+from qops_batsim.data_problems import json_problem
 from qops_batsim.errors import InputError, did_you_mean, shown
 from qops_batsim.jobs import Job
 from qops_batsim.limits import MAX_CONTAINERS, MAX_SECONDS
@@ -87,7 +88,7 @@ class MessageDecoder:
         ``on_unknown`` is called with the unknown type and the event's date (seconds).
         """
         if len(text) > MAX_CONTAINERS:
-            _check_containers(text.encode() if isinstance(text, str) else text)
+            _check_containers(_as_bytes(text))
         try:
             return self._decoded(text, on_unknown)
         except RecursionError:
@@ -101,9 +102,9 @@ class MessageDecoder:
         try:
             raw = self._shallow.decode(text)
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
-            raise InputError(
-                f"message: {error}; a message of Batsim's protocol (JSON) is expected"
-            ) from None
+            what = "a message of Batsim's protocol (JSON)"
+            told = json_problem(error, _as_bytes(text), self._shallow.type, what)
+            raise InputError(f"message: {told}") from None
         items: list[Stamped[Any]] = []
         for index, item in enumerate(raw.events):
             where = f"message at {raw.now:g} s, event {index}"
@@ -115,8 +116,12 @@ class MessageDecoder:
                 raise InputError(f"{where}: unknown type {shown(item.type)}{hint}")
             try:
                 body = self._bodies[item.type].decode(item.data)
-            except (msgspec.DecodeError, UnicodeDecodeError, InputError) as error:
+            except InputError as error:
                 raise InputError(f"{where} ({item.type}): {error}") from None
+            except (msgspec.DecodeError, UnicodeDecodeError) as error:
+                kind = self._bodies[item.type].type
+                told = json_problem(error, bytes(item.data), kind, "its data as an object")
+                raise InputError(f"{where} ({item.type}): {told}") from None
             items.append(Stamped(item.timestamp, body))
         return Message(raw.now, items)
 
@@ -249,6 +254,11 @@ def check_now(now: float) -> None:
         raise InputError(
             f"message: now is {now:g}; a number of seconds up to {MAX_SECONDS:g} is expected"
         )
+
+
+def _as_bytes(text: bytes | str) -> bytes:
+    """Return a message as it is sent."""
+    return text.encode() if isinstance(text, str) else text
 
 
 def _check_containers(text: bytes) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import signal
 import tempfile
 import threading
@@ -30,10 +31,14 @@ from qops_batsim.jobs import REJECTED, Job, QosRequest
 from qops_batsim.parameters import COUNT, is_strict
 from qops_batsim.platform.equal_hosts import make_cluster
 from qops_batsim.platform.hostset import HostSet
-from qops_batsim.running.simulate import default_engine, publish_run, simulate
+from qops_batsim.running.hidden_run_times import Disguise, HidingDriver, disguise
+from qops_batsim.running.simulate import default_engine, publish_run, simulate, tell_platform
+from qops_batsim.scheduling.driver import ModuleDriver
 from qops_batsim.scheduling.port import SchedulerModule
+from qops_batsim.scheduling.qos_log import format_qos
 from qops_batsim.scheduling.registry import make_scheduler
-from qops_batsim.workload.workload_model import Workload, delay_profile
+from qops_batsim.tables import Words
+from qops_batsim.workload.workload_model import Profile, Workload, delay_profile
 
 CaseRow = (
     tuple[float, int, float, float | None] | tuple[float, int, float, float | None, QosRequest]
@@ -68,6 +73,13 @@ _CASES: dict[str, tuple[int, Sequence[CaseRow]]] = {
             (1e-7, 2, 3, 3.1),
             (10, 1, 2, 2.1),
             (10, 2, 2, 3),
+        ],
+    ),
+    "dates between microseconds": (
+        4,
+        [
+            (i / 3 + 1 / 7, 1 + 3 * i % 4, run_time, run_time + 1 / 3)
+            for i, run_time in enumerate((10 / 3, 1 / 9, 7.1234567, 2.0, 1 / 3, 5.5, 20 / 7, 1e-3))
         ],
     ),
     "estimates off by less than a tolerance": (
@@ -181,10 +193,11 @@ def check_scheduler(
     The interface comes first: a hook that is missing, misspelt or takes other arguments.
     The cases hold equal arrivals, jobs that are wider than the machine or ask for no processor,
     early ends, walltime kills, jobs without estimate and jobs that outlive it, dates that differ by
-    less than a tolerance, deadlines (possible and impossible), a machine of one host, random
-    bursts, and hosts that go away and return. On each, the module must end every job, keep the
-    invariants of the schedule verifier, reject what can never run, and decide the same again in a
-    second run.
+    less than a tolerance, dates between two microseconds, deadlines (possible and impossible), a
+    machine of one host, random bursts, and hosts that go away and return. On each, the module must
+    end every job, keep the invariants of the schedule verifier, reject what can never run, decide
+    the same again in a second run, and in a third one in which execution profiles have other names
+    and tell wrong run times until their jobs end.
 
     Parameters
     ----------
@@ -211,7 +224,7 @@ def check_scheduler(
     Examples
     --------
     >>> check_scheduler("fcfs")
-    20
+    21
     """
 
     def make() -> SchedulerModule:
@@ -264,7 +277,8 @@ def _named(case: str) -> Iterator[None]:
 def _check_case(
     make: Callable[[], SchedulerModule], case: ContractCase, sharing: bool | None, strict: bool
 ) -> list[Violation]:
-    """Simulate a test case twice and verify its schedule; return the broken promises.
+    """Simulate a test case, with true run times told and hidden, and verify its schedule; return
+    the broken promises.
 
     ``make`` makes a fresh scheduler; if ``strict``, a broken promise raises an error.
     """
@@ -276,6 +290,9 @@ def _check_case(
         raise SchedulerContractError(
             "two runs on the same input differ; equal decisions are expected"
         )
+    decided = _decided(first, module)
+    with _time_limit():
+        _check_foresight(make, case, sharing, decided)
     for record in first.ended:
         fits = 1 <= record.job.processors <= hosts
         if not fits and record.state != REJECTED:
@@ -303,6 +320,22 @@ def _check_case(
 def _run(
     module: SchedulerModule, case: ContractCase, compute_sharing: bool | None
 ) -> tuple[Simulation, SchedulerModule]:
+    simulation = simulate(
+        module,
+        case.workload,
+        make_cluster(case.hosts),
+        events=case.events,
+        engine=default_engine(module, compute_sharing=compute_sharing),
+        allow_smaller_machine=True,
+        on_progress=_limit_of_decisions(),
+    )
+    return simulation, module
+
+
+def _limit_of_decisions() -> Callable[[int], None]:
+    """Return what a simulation reports progress to, which ends it after
+    :data:`MOST_DECISIONS`.
+    """
     reports = 0
 
     def report(ended: int) -> None:
@@ -313,16 +346,101 @@ def _run(
                 f"after {MOST_DECISIONS} decisions, the simulation has not ended"
             )
 
-    simulation = simulate(
-        module,
-        case.workload,
-        make_cluster(case.hosts),
-        events=case.events,
-        engine=default_engine(module, compute_sharing=compute_sharing),
-        allow_smaller_machine=True,
-        on_progress=report,
+    return report
+
+
+# Run times that are known too early
+
+
+class _Decided(NamedTuple):
+    """What a scheduler has decided: the files of jobs and promises, without the names of profiles;
+    and the start of each job (seconds, None for a rejected one) by its id.
+    """
+
+    jobs: str
+    promises: bytes
+    starts: dict[str, float | None]
+
+
+def _decided(simulation: Simulation, module: SchedulerModule) -> _Decided:
+    ended = simulation.ended_jobs
+    nameless = ended._replace(profiles=Words.one("", len(ended.ids)))
+    starts = {
+        job: None if math.isnan(start) else start
+        for job, start in zip(ended.ids, ended.starts.tolist(), strict=True)
+    }
+    return _Decided(format_jobs(nameless), b"".join(format_qos(module.qos_log)), starts)
+
+
+def _check_foresight(
+    make: Callable[[], SchedulerModule],
+    case: ContractCase,
+    sharing: bool | None,
+    decided: _Decided,
+) -> None:
+    """Raise an error if the scheduler decides otherwise than ``decided`` once profiles tell wrong
+    run times.
+    """
+
+    def outcome(workload: Workload, told: dict[str, Profile]) -> _Decided | Exception:
+        """Return what the scheduler decides where profiles seem to hold ``told``; or its error."""
+        try:
+            return _told(make(), case, sharing, Disguise(workload, told))
+        except Exception as error:  # noqa: BLE001 - a scheduler may raise anything
+            return error
+
+    disguised = disguise(case.workload)
+    true = disguised.workload.profiles
+    hidden = outcome(disguised.workload, disguised.told)
+    if hidden == decided:
+        return
+    # A scheduler without messages is told no contents, so that it may decide otherwise with them.
+    plain = outcome(case.workload, case.workload.profiles)
+    if isinstance(plain, Exception):
+        raise plain
+    if hidden == plain:
+        return
+    renamed = outcome(disguised.workload, true)
+    reads = (
+        "manager.profile_of(job) or manager.system.profiles"
+        if renamed == plain
+        else "job.profile or job.fields"
     )
-    return simulation, module
+    raise SchedulerContractError(
+        f"decisions depend on run times, which nobody knows before jobs end: "
+        f"{_difference(plain, hidden)} where execution profiles and their names tell wrong ones; "
+        f"the scheduler seems to read {reads}; it may use job.estimate"
+    )
+
+
+def _told(
+    module: SchedulerModule, case: ContractCase, sharing: bool | None, disguised: Disguise
+) -> _Decided:
+    """Simulate a case by messages, by which profiles are told, with wrong contents."""
+    options = default_engine(module, compute_sharing=sharing, events=case.events)
+    options = msgspec.structs.replace(options, profile_reuse=True)
+    machine = make_cluster(case.hosts)
+    tell_platform(module, machine, options)
+    driver: ModuleDriver = HidingDriver(module, disguised)
+    workloads = [disguised.workload]
+    simulation = Simulation(machine, workloads, driver, options, _limit_of_decisions())
+    simulation.run()
+    return _decided(simulation, module)
+
+
+def _difference(plain: _Decided, hidden: _Decided | Exception) -> str:
+    """Return what the scheduler does with hidden run times, and did not do with true ones."""
+    if isinstance(hidden, Exception):
+        return f"it raises {type(hidden).__name__} ({hidden})"
+    differing = [job for job, start in plain.starts.items() if hidden.starts.get(job) != start]
+    if not differing:
+        return "it chooses other hosts or makes other promises"
+    first = min(differing, key=lambda job: plain.starts[job] or 0.0)
+    return f"job {first} {_fate(hidden.starts.get(first))} (else it {_fate(plain.starts[first])})"
+
+
+def _fate(start: float | None) -> str:
+    return "is rejected" if start is None else f"starts at {start:.15g} s"
 
 
 @contextmanager

@@ -97,7 +97,7 @@ class MessageManager(ResourceManager):
             mask = hosts.mask
             is_free = self.shares_hosts or not mask & ~self._free
             if not is_free or len(hosts) != job.processors:
-                raise self.refused(job, f"start on hosts {hosts}")
+                raise self.refused_hosts(job, mask, str(hosts))
         self._hosts[job.id] = mask
         self._set_free(self._free & ~mask)
         self.decisions.append(ExecuteJob(job.id, HostSet(mask)))

@@ -9,13 +9,14 @@ import json
 from collections.abc import Iterable, Mapping
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points
-from typing import Any, Literal, get_args, get_origin, get_type_hints
+from typing import Any
 
 import msgspec
 
 from qops_batsim.code_record import CodeRecord
 from qops_batsim.core.options import SchedulerOptions
 from qops_batsim.core.scheduler import Scheduler
+from qops_batsim.data_problems import problem
 from qops_batsim.errors import InputError, InterfaceError, did_you_mean, require_mapping, shown
 from qops_batsim.limits import MAX_WHOLE_NUMBER
 from qops_batsim.scheduling.code_loading import code_of_class
@@ -197,9 +198,9 @@ def make_scheduler(
 
 def _checked(made: Scheduler) -> SchedulerModule:
     """Return a scheduler ready for an engine; InterfaceError if its class has wrong or no hooks."""
-    problem = scheduler_problem(made)
-    if problem is not None:
-        raise InterfaceError(problem)
+    told = scheduler_problem(made)
+    if told is not None:
+        raise InterfaceError(told)
     return SchedulerModule(made)
 
 
@@ -215,12 +216,8 @@ def read_options(name: str, kind: type[Scheduler], settings: Mapping[str, Any]) 
     try:
         options = msgspec.convert(dict(settings), kind.Options, strict=False)
     except msgspec.ValidationError as error:
-        message, _, where = str(error).partition(" - at `$.")
-        option = where.rstrip("`")
-        value = shown(settings.get(option))
-        raise InputError(
-            f"scheduler {name!r}: option {option} is {value}{_accepted(kind, option, message)}"
-        ) from None
+        told = problem(error, dict(settings), kind.Options, noun="option")
+        raise InputError(f"scheduler {name!r}: {told}") from None
     for option in settings:
         number: object = getattr(options, option, None)
         # Compiled code has whole numbers of 64 bits.
@@ -230,19 +227,6 @@ def read_options(name: str, kind: type[Scheduler], settings: Mapping[str, Any]) 
                 f"{MAX_WHOLE_NUMBER} is expected"
             )
     return options
-
-
-_KINDS = {int: "a whole number", float: "a number", bool: "true or false"}
-
-
-def _accepted(kind: type[Scheduler], option: str, message: str) -> str:
-    """Return the end of an error message about an option: which values are accepted."""
-    hint = get_type_hints(kind.Options).get(option)
-    if get_origin(hint) is Literal:
-        return f"; accepted: {', '.join(str(choice) for choice in get_args(hint))}"
-    if hint in _KINDS and "got" in message:
-        return f"; {_KINDS[hint]} is expected"
-    return f": {message}"
 
 
 def parse_settings(assignments: Iterable[str]) -> dict[str, Any]:

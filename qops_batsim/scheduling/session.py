@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from qops_batsim.data_problems import json_problem
 from qops_batsim.errors import InputError, shown
 from qops_batsim.protocol.dialects import Dialect, dialect_of
 from qops_batsim.protocol.events import Event, SimulationBegins, SimulationEnds
@@ -200,7 +201,6 @@ def _read_configuration(text: str) -> dict[str, Any]:
     try:
         return msgspec.json.decode(text, type=dict[str, Any])
     except (msgspec.DecodeError, RecursionError) as error:
-        raise InputError(
-            f"the scheduler's configuration is not valid ({error}); a JSON object of options by "
-            'name, such as {"grace": 2}, is expected'
-        ) from None
+        what = 'a JSON object of options by name, such as {"grace": 2},'
+        told = json_problem(error, text.encode(), dict[str, Any], what)
+        raise InputError(f"the scheduler's configuration: {told}") from None

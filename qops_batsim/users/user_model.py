@@ -23,7 +23,6 @@ from __future__ import annotations
 
 import math
 import random
-import tomllib
 from bisect import bisect_right
 from collections.abc import Iterator
 from hashlib import blake2b
@@ -32,11 +31,12 @@ from typing import Annotated, Any, Literal, NamedTuple
 
 import msgspec
 
+from qops_batsim.data_problems import converted, read_toml
 from qops_batsim.dates import Calendar
 from qops_batsim.errors import InputError, require
 from qops_batsim.files import decoded, read_bytes, read_text, write_text
 from qops_batsim.limits import MAX_SECONDS
-from qops_batsim.workload.need import NeedChoices
+from qops_batsim.workload.need import NeedChoices, with_times
 from qops_batsim.workload.workload_model import Workload, check_processors, check_seed
 
 HOUR, WEEK = 3600.0, 604_800.0
@@ -335,14 +335,15 @@ def read_choices(path: str | Path | None) -> UserChoices:
     """Read the settings of the model of users (TOML); without a file, return the defaults."""
     if path is None:
         return UserChoices()
-    what = "choices about users (TOML)"
+    what = "a file of choices about users (TOML)"
+    given = read_toml(read_text(path, what=what), str(path), what)
+    if "deadlines" in given:
+        given["deadlines"] = with_times(given["deadlines"])
+    found = converted(given, UserChoices, str(path), what)
     try:
-        found = msgspec.convert(tomllib.loads(read_text(path, what=what)), UserChoices)
         found.check()
-    except (ValueError, msgspec.ValidationError, RecursionError, InputError) as error:
-        if isinstance(error, InputError) and str(error).startswith(str(path)):
-            raise
-        raise InputError(f"{path}: {error}; {what} are expected") from None
+    except InputError as error:
+        raise InputError(f"{path}: {error}") from None
     return found
 
 

@@ -159,7 +159,11 @@ def count_deadlines(workload: Workload) -> DeadlineCounts:
 
 
 def early_deadlines_warning(workload: Workload, remedy: str = "") -> str:
-    """Return a warning about users' deadlines before submission + estimate, "" if none. O(jobs)."""
+    """Return a warning about users' deadlines that cannot be promised, "" if none. O(jobs).
+
+    They are before submission + estimate, for which there may be a ``remedy``, or of jobs without
+    any estimate.
+    """
     columns = workload.columns
     artificial = [
         each is not None and each.has_user_deadline is False for each in columns.requests or ()
@@ -167,14 +171,23 @@ def early_deadlines_warning(workload: Workload, remedy: str = "") -> str:
     dates = columns.asked("deadline")
     dates[: len(artificial)][artificial] = math.inf
     soonest = columns.submission_times.clip(0.0) + columns.estimates - PLAN_TOLERANCE
-    deadlines, early = int((dates < math.inf).sum()), int((dates < soonest).sum())
-    if not early:
-        return ""
-    remedy = remedy and f" ({remedy})"
-    return (
-        f"{early:,} of {deadlines:,} users' deadlines are earlier than submission + estimate, so "
-        f"that they cannot be promised{remedy}"
-    )
+    is_endless = columns.estimates == math.inf
+    deadlines, endless = int((dates < math.inf).sum()), int((dates[is_endless] < math.inf).sum())
+    early = int((dates < soonest).sum()) - endless
+    said = []
+    if endless:
+        said.append(
+            f"{endless:,} of {deadlines:,} users' deadlines are of jobs without walltime and "
+            "estimated run time, so that they cannot be promised (`workload estimates --model "
+            "exact`, or f-model, gives jobs estimates)"
+        )
+    if early:
+        remedy = remedy and f" ({remedy})"
+        said.append(
+            f"{early:,} of {deadlines:,} users' deadlines are earlier than submission + estimate, "
+            f"so that they cannot be promised{remedy}"
+        )
+    return "; ".join(said)
 
 
 def recorded(choices: Any) -> dict[str, Any]:

@@ -22,10 +22,12 @@ What a job draws depends on the seed and its id only.
 from __future__ import annotations
 
 import math
+import re
+from contextlib import suppress
 from datetime import datetime, time, timedelta
 from hashlib import blake2b
 from statistics import NormalDist
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -48,6 +50,8 @@ ARTIFICIAL_BY_NEED = ("run-time", "none")
 """Deadlines of jobs whose users set none that need no schedule."""
 
 WEEKDAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
+
+_TIME_OF_DAY = re.compile(r"\d?\d:\d\d(:\d\d)?", re.ASCII)
 
 _ABOVE_0 = f"a number above 0 and up to {MAX_SECONDS:g} is accepted"
 
@@ -122,7 +126,7 @@ class NeedChoices(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
         self.mix.check()
         _check_factors(self.factors)
         fits = bool(self.at) and not any(each.tzinfo for each in self.at)
-        accepted = "one or more times of day as 09:00, without UTC offset, are expected"
+        accepted = 'one or more times of day as "09:00", without UTC offset, are expected'
         require(fits, "at", [each.isoformat() for each in self.at], accepted)
         require(bool(self.days), "days", self.days, "one or more as mon are expected")
         for day in self.days:
@@ -131,6 +135,26 @@ class NeedChoices(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
         check_others(self.share, self.artificial, ARTIFICIAL_BY_NEED, self.relaxation, self.seed)
         if self.calendar is not None:
             self.calendar.check("time zone")
+
+
+def with_times(need: Any) -> Any:
+    """Return the table of a need from a file with its times of day read, as far as they are any."""
+    if not isinstance(need, dict) or not isinstance(need.get("at"), list):
+        return need
+    return {**need, "at": [_time_or_what_is_given(each) for each in need["at"]]}
+
+
+def _time_or_what_is_given(given: Any) -> Any:
+    with suppress(ValueError):
+        return time_of_day(given) if isinstance(given, str) else given
+    return given
+
+
+def time_of_day(text: str) -> time:
+    """Return the time of day that ``9:00`` or ``09:00`` tells; ValueError for other texts."""
+    if not _TIME_OF_DAY.fullmatch(text):
+        raise ValueError(text)
+    return time.fromisoformat(text.zfill(5) if len(text) < 6 else text.zfill(8))
 
 
 def _check_factors(factors: tuple[FactorClass, ...]) -> None:

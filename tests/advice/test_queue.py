@@ -362,8 +362,8 @@ def test_dates_have_an_offset_and_may_be_numbers() -> None:
         ({"jobs": [], "processors": 4, "now": "2026-01-01"}, "now is '2026-01-01'; seconds"),
         ({"jobs": [], "processors": 4, "now": -1}, "now is -1; a date from 0"),
         ({"jobs": [], "processors": 4, "now": 900_000_000}, "now is 900000000.0; .* the year 2000"),
-        ({"jobs": [{"id": 1}]}, "missing required field `processors`"),
-        ({"jobs": [{"id": 1, "processors": 1, "x": 1}]}, "unknown field `x`"),
+        ({"jobs": [{"id": 1}]}, "field jobs.0..processors is missing"),
+        ({"jobs": [{"id": 1, "processors": 1, "x": 1}]}, "field jobs.0..x is not known"),
         ({"jobs": [{"id": 1, "processors": 1, "estimate": 0}]}, "estimate is 0"),
     ],
 )

@@ -92,7 +92,7 @@ def snapshot(folder: Path) -> dict[str, bytes]:
         (["conservative", "--set", "reserv=hosts"], "no option 'reserv'; did you mean 'reserve'?"),
         (
             ["conservative", "--set", "reserve=x"],
-            "option reserve is 'x'; accepted: hosts, processors",
+            "option reserve is 'x' (known: hosts, processors)",
         ),
         (["easy", "--nosuch"], "(`qops-batsim run --help`)"),
         (["conservative", "--set", "reserve=5"], "option reserve is 5"),

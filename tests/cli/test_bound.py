@@ -42,7 +42,7 @@ def test_schedulers_that_do_not_know_run_times(cli, tmp_path: Path) -> None:
     result = cli("bound", tmp_path / "w.json", *TIME, "--json", "-o", tmp_path / "best")
     found = json.loads(result.out)["jobs"]
     assert (found["best_known"], found["schedulers"]["qops"]) == (1, 0)
-    assert "1 of 1 users' deadlines are earlier than submission + estimate" in result.err
+    assert "1 of 1 users' deadlines are of jobs without walltime and" in result.err
 
 
 def test_a_missing_solver_is_named(cli, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -134,7 +134,7 @@ def test_a_study_file_says_it_as_well(cli) -> None:
     path.write_text('on_broken_promise = "ignore"\n' + STUDY)
     refused = cli(*COMMANDS["study"])
     assert refused.exit_code == 2
-    assert "c.toml: on_broken_promise is 'ignore'" in refused.err
+    assert "c.toml: field on_broken_promise is 'ignore'" in refused.err
 
 
 def _compare(name: str, **rule: str) -> Any:
@@ -168,7 +168,7 @@ def test_every_kind_of_promise_is_counted(
 def test_functions_take_the_same_rule(call: Callable[..., Any]) -> None:
     if call is _check:
         with pytest.warns(UserWarning, match="promises broken") as told:
-            assert call("BestEffort") == 20
+            assert call("BestEffort") == 21
         assert any("case 'more deadlines than can be met'" in str(each.message) for each in told)
     with pytest.raises((SimulationError, SchedulerContractError)):
         call("BestEffort", on_broken_promise="fail")

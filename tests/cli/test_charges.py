@@ -216,8 +216,8 @@ def test_a_price_of_ones_own_that_fails(
         ('currency = "EUR"', "are expected together, also where qos_charge is set"),
         ("penalty = -2", "prices.toml: penalty is -2; a number from 0 up"),
         ('currency = "EUR"\ncore_hour = nan', "core_hour is nan"),
-        ("weights = [1, 2]", "unknown field `weights`"),
-        ("[categories]\nrun_times = [1, 2]", "of length 3"),
+        ("weights = [1, 2]", "field weights is not known"),
+        ("[categories]\nrun_times = [1, 2]", "a list of 3 is expected"),
         (
             "[categories]\nrun_times = [3, 2, 1]",
             "categories.run_times is [3, 2, 1]; three",
@@ -228,7 +228,7 @@ def test_a_price_of_ones_own_that_fails(
         ('function = "nowhere"', "price function is 'nowhere'; MODULE:FUNCTION is expected"),
         ("function = 3", "price function is '3'; MODULE:FUNCTION is expected"),
         ('function = "math:nothing"', "no function 'nothing'"),
-        ("x =", "prices (TOML) are expected"),
+        ("x =", "prices (TOML) is expected"),
     ],
 )
 def test_prices_that_are_none(cli, runs: Path, priced, text: str, message: str) -> None:

@@ -55,6 +55,41 @@ def test_deadlines_that_estimates_rule_out(cli: Cli) -> None:
     assert "did you mean 'estimate'" in refused.err
 
 
+def without_walltime(name: str, *qos: dict[str, object], walltime: float | None = None) -> str:
+    """Write jobs with these requests, the last of them with a walltime, if there is one."""
+    jobs = [
+        {"id": str(n), "subtime": 0, "res": 1, "profile": "p", "qos": each}
+        for n, each in enumerate(qos)
+    ]
+    if walltime is not None:
+        jobs[-1]["walltime"] = walltime
+    profiles = {"p": {"type": "delay", "delay": 10}}
+    Path(name).write_text(json.dumps({"nb_res": 1, "jobs": jobs, "profiles": profiles}))
+    return name
+
+
+def test_deadlines_of_jobs_without_estimate(cli: Cli) -> None:
+    endless = without_walltime("endless.json", {"deadline": 50}, {"deadline": 60})
+    told = warned(cli("run", "qops", "-w", endless, "-q"))
+    assert told.startswith(
+        "2 of 2 users' deadlines are of jobs without walltime and estimated run time"
+    )
+    assert "--at-least" not in told
+    # What is named helps.
+    cli("workload", "estimates", endless, "planned.json", "--model", "exact")
+    assert cli("run", "qops", "-w", "planned.json", "-q").err == ""
+    # An estimate without walltime is enough; an early deadline is told beside.
+    known = without_walltime("known.json", {"deadline": 50, "estimated_runtime": 12})
+    assert cli("run", "qops", "-w", known, "-q").err == ""
+    both = without_walltime("both.json", {"deadline": 50}, {"deadline": 15}, walltime=20)
+    told = warned(cli("run", "qops", "-w", both, "-q"))
+    assert told.startswith("1 of 2 users' deadlines are of jobs without walltime and")
+    assert "; 1 of 2 users' deadlines are earlier than submission + estimate" in told
+    # Artificial deadlines promise nothing to a user.
+    made = without_walltime("made.json", {"deadline": 50, "has_user_deadline": False})
+    assert cli("run", "qops", "-w", made, "-q").err == ""
+
+
 def test_estimates_that_are_replaced(cli: Cli) -> None:
     exact = ("--estimates", "exact")
     result = cli("workload", "deadlines", workload("a.json", 15, 20), "exact.json", *exact)

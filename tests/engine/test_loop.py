@@ -127,6 +127,10 @@ class Wrong(Told):
             manager.start(job, HostSet.parse("7-9"))
         elif self.call == "bits":
             manager.start(job, HostBits.of(0b1011, 4))
+        elif self.call == "no such":
+            manager.start(job, HostSet.parse("3-4"))
+        elif self.call == "none":
+            manager.start(job, HostSet())
         else:
             manager.start(self.waiting[1])
 
@@ -137,9 +141,14 @@ class Wrong(Told):
         ("twice", "job w0!0, which asks for 2 processors, cannot start at 1 s: it runs already"),
         ("reject", "cannot be rejected at 1 s: it runs already (2 hosts are free)"),
         ("kill", "cannot be killed at 1 s: it waits"),
-        ("hosts", "cannot start on hosts 7-9 at 1 s: it waits (4 hosts are free)"),
-        ("bits", "cannot start on hosts 0-1 3 at 1 s: it waits (4 hosts are free)"),
-        ("wide", "job w0!1, which asks for 5 processors, cannot start at 1 s: it waits (4 hosts"),
+        ("hosts", "cannot start on hosts 7-9 at 1 s: hosts expected: 2, given: 3"),
+        ("bits", "cannot start on hosts 0-1 3 at 1 s: hosts expected: 2, given: 3"),
+        ("no such", "cannot start on hosts 3-4 at 1 s: the last host is 3"),
+        ("none", "cannot start on no host at 1 s: hosts expected: 2, given: 0"),
+        (
+            "wide",
+            "job w0!1, which asks for 5 processors, cannot start at 1 s: only 4 hosts are free",
+        ),
     ],
 )
 def test_an_invalid_call_names_the_job_where_it_is_made(call: str, said: str) -> None:

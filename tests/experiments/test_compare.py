@@ -115,6 +115,19 @@ def test_jobs_without_user_deadline_have_response_times() -> None:
     assert metrics_of(row).slowdown >= 1
 
 
+def test_without_deadlines_slowdowns_are_judged() -> None:
+    deadlines = DeadlineChoices(share=0, artificial="none")
+    none = grid(
+        contestants("easy", "fcfs"), loads=(1.2,), seeds=(1, 2, 3), deadlines=deadlines, first=200
+    )
+    easy, fcfs = summaries(run_study(none))
+    assert none.metrics[:2] == ("bounded_slowdown_of_all", "wait")
+    assert easy.verdict == ""
+    assert fcfs.difference["bounded_slowdown_of_all"].mean > 0
+    assert fcfs.verdict == "higher"
+    assert fcfs.chance is not None
+
+
 def test_summaries(found: StudyRuns) -> None:
     told = summaries(found)
     assert [(each.point.load, each.scheduler) for each in told[:2]] == [

@@ -110,7 +110,7 @@ def test_models_of_estimates_are_part_of_the_key() -> None:
         ({"estimates": ["user"]}, "model is 'user'; did you mean 'users'?"),
         ({"estimates": ["exact", "exact"]}, "model of estimates exact is given twice"),
         ({"estimates": [{"model": "error", "seed": 2}]}, "seed of estimates is 2; the seeds of"),
-        ({"estimates": [{"modl": "error"}]}, "unknown field `modl`"),
+        ({"estimates": [{"modl": "error"}]}, "modl is not known; did you mean 'model'"),
         ({"estimates": []}, "no model of estimates to compare"),
         ({"deadlines_by": "easy"}, "deadlines_by is 'easy' (known: exact, users)"),
         ({"reference": "early"}, "reference is 'early' (known: scaled, unscaled)"),

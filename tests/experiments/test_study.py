@@ -20,6 +20,7 @@ from qops_batsim.errors import InputError
 from qops_batsim.experiments import study_runs as module
 from qops_batsim.experiments.deadline_runs import Contestant, DeadlineRuns, Scenario, contestants_of
 from qops_batsim.experiments.listed_cases import StudyLog, Window
+from qops_batsim.experiments.log_files import find_trace
 from qops_batsim.experiments.statistics import SHARE, mean_interval, paired_difference
 from qops_batsim.experiments.study import Study, read_study, study_of
 from qops_batsim.experiments.study_report import (
@@ -119,11 +120,11 @@ def test_one_value_stands_for_a_list_and_tables_for_texts() -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("name = [", "Invalid value.*a study \\(TOML\\) is expected"),
+        ("name = [", "not TOML .Invalid value.*a study \\(TOML\\) is expected"),
         ("nam = 1", "nam is not known; did you mean 'name'"),
-        ("name = 1", "name is 1: Expected `str`, got `int`"),
-        ("", "required field `name`"),
-        (TEXT.replace("1.4", '"a"'), "loads.1. is 'a': Expected `float`, got `str`"),
+        ("name = 1", "field name is 1; a text is expected"),
+        ("", "field name is missing; a study is expected"),
+        (TEXT.replace("1.4", '"a"'), "field loads.1. is 'a'; a number is expected"),
         (TEXT.replace("1.4", "0.4"), "load is 0.4; by duplication, a number from 1 to 100"),
         (TEXT.replace("1.4", "1.0"), "load 1 is given twice"),
         (TEXT.replace("seeds = 2", "seeds = 0"), "seeds is 0; a list of seeds, or their number"),
@@ -137,7 +138,10 @@ def test_one_value_stands_for_a_list_and_tables_for_texts() -> None:
             TEXT.replace("skip = 60", "skip = 59"),
             r"windows of log sdsc_sp2_1000: 0\+60 and 59\+60 share jobs",
         ),
-        (TEXT.replace("skip = 60", "skp = 60"), "unknown field `skp`"),
+        (
+            TEXT.replace("skip = 60", "skp = 60"),
+            "windows.1..skp is not known; did you",
+        ),
         (TEXT + "metrics = ['waits']", "metric is 'waits'"),
         (TEXT + "methods = 'magic'", "method is 'magic'"),
         (TEXT + "stringencies = 1.5", "stringency is 1.5"),
@@ -145,7 +149,12 @@ def test_one_value_stands_for_a_list_and_tables_for_texts() -> None:
         (TEXT + "loads = []", "Cannot overwrite a value"),
         (TEXT.replace("[1.0, 1.4]", "[]"), "no load to compare"),
         (f"need = {{mix = {{slack = 0.5}}}}\n{TEXT}", "factor 0, hours 0 and slack 0.5 add up to"),
-        (f"need = {{mx = 1}}\n{TEXT}", "unknown field `mx`"),
+        (f"need = {{mx = 1}}\n{TEXT}", "field need.mx is not known; did you mean 'mix'"),
+        (
+            f"need = {{at = ['9.00']}}\n{TEXT}",
+            r"need.at.0. is '9.00'; a time of day .HH:MM. such as .09:00. is expected",
+        ),
+        (f"need = {{mix = {{hour = 1}}}}\n{TEXT}", "need.mix.hour is not known; did you mean 'ho"),
     ],
 )
 def test_a_mistake_in_a_file_is_told(tmp_path: Path, text: str, message: str) -> None:
@@ -169,6 +178,23 @@ def test_a_log_that_is_nowhere_is_told_before_anything_is_run(tmp_path: Path) ->
         with pytest.raises(InputError, match="has 1000 usable jobs, too few for window .skip = "):
             run_study(beyond, tmp_path / "out")
     assert not (tmp_path / "out").exists()
+
+
+def test_where_a_log_was_looked_for_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "traces").mkdir()
+    (tmp_path / "traces" / "KTH-2.swf.gz").write_bytes(b"")
+    monkeypatch.setenv("QOPS_SHARED", str(tmp_path))
+    for name, near in (("KTH-2.1.swf.gz", "KTH-2.swf.gz"), ("sdsc_sp2_100", "sdsc_sp2_1000")):
+        with pytest.raises(InputError) as caught:
+            find_trace(name, tmp_path / "study")
+        places = f"in {tmp_path}/study, here, in {tmp_path}/traces ($QOPS_SHARED/traces), in "
+        assert str(caught.value).startswith(f"{name}: no such file {places}")
+        assert f"nor one of the shipped workloads; did you mean '{near}'?" in str(caught.value)
+    monkeypatch.delenv("QOPS_SHARED")
+    with pytest.raises(InputError, match=r"here, in \.\./shared/traces \(\$QOPS_SHARED is not set"):
+        find_trace("nothing.swf", Path())
 
 
 def test_a_job_that_no_scheduler_can_start_is_refused_before_anything_is_run(

@@ -88,9 +88,29 @@ def error_in_zone(content: str, routing: str = "Full") -> str:
             '<host id="a" speed="1f"><prop id="role" value="storage,master"/></host>',
             "<host id='a'>: property role is 'storage,master'; one role is expected",
         ),
+        *(
+            (
+                f'<host id="a" speed="1f"><prop id="role" value="{role}"/></host>',
+                f"<host id='a'>: property role is '{role}'; one role is expected",
+            )
+            # At each of them the real Batsim 4.2.1 ends with "Cannot create any role".
+            for role in ("master,master", "compute_node, compute_node", "master,", ",storage")
+        ),
+        *(
+            (
+                f'<host id="master_host" speed="1f"><prop id="role" value="{role}"/></host>',
+                f"property role is '{role}'; none is expected, as Batsim adds the role master to",
+            )
+            for role in ("storage", "master", "master,master")
+        ),
         (
-            '<host id="master_host" speed="1f"><prop id="role" value="storage"/></host>',
-            "property role is 'storage'; host 'master_host' is the master; one role is expected",
+            '<host id="a" speed="1f"><prop id="role" value=" master"/></host>',
+            "property role is ' master'; compute_node, master, storage or nothing is expected",
+        ),
+        (
+            '<host id="a" speed="1f"><prop id="role" value="master"/></host>'
+            '<host id="b" speed="1f"><prop id="role" value="master"/></host>',
+            "a.xml: hosts 'a' and 'b' are both master (the host named 'master_host' is",
         ),
         (
             '<host id="master_host" speed="1f"/>'

@@ -150,7 +150,7 @@ def test_too_wide_jobs_are_rejected() -> None:
         ({"queues": ["a", "a"]}, r'queues is \["a", "a"\]; names that are not empty'),
         ({"queues": [""]}, "names that are not empty"),
         ({"default_queue": ""}, "default_queue is ''"),
-        ({"blocked": "all"}, "blocked is 'all'.*accepted: queue, machine"),
+        ({"blocked": "all"}, "blocked is 'all'.*known: machine, queue"),
     ],
 )
 def test_options_out_of_range_are_named(options: dict[str, Any], message: str) -> None:

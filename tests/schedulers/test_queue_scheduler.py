@@ -49,7 +49,7 @@ class Centre:
 def test_a_job_wider_than_the_free_hosts_cannot_start() -> None:
     it = Centre()
     it.scheduler.start(it.job("A", 3))
-    with pytest.raises(SimulationError, match=r"job B, which asks for 2 .* \(1 hosts are free\)"):
+    with pytest.raises(SimulationError, match=r"job B, which asks for 2 .*: only 1 host is free"):
         it.scheduler.start(it.job("B", 2))
     assert HostSet(it.module.manager.free_mask()) == HostSet.parse("3")
 

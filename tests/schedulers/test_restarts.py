@@ -622,7 +622,7 @@ def test_the_same_over_zeromq(saves: bool) -> None:
 
 
 def test_the_contract_of_schedulers() -> None:
-    assert check_scheduler(lambda: killer(tolerance_factor=2)) == 20
+    assert check_scheduler(lambda: killer(tolerance_factor=2)) == 21
 
 
 # Promises

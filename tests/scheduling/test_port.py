@@ -83,7 +83,9 @@ def test_a_start_on_hosts_that_are_taken_names_the_job(engine: EngineOptions) ->
     name, profile = delay_profile(10)
     jobs = [Job("1", 0.0, 2, name), Job("2", 0.0, 2, name)]
     workload = Workload(jobs=jobs, profiles={name: profile}, processors=HOSTS)
-    with pytest.raises(SimulationError, match=r"job w0!2, .*cannot start on hosts 0-1 at 0 s"):
+    with pytest.raises(
+        SimulationError, match=r"job w0!2, .*on hosts 0-1 at 0 s: hosts that are not free: 2"
+    ):
         simulate(Greedy, workload, make_cluster(HOSTS), engine=engine)
 
 

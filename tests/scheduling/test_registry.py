@@ -107,7 +107,7 @@ def test_options_are_converted_and_checked() -> None:
     ("settings", "message"),
     [
         ({"k_facto": 3}, "has no option 'k_facto'; did you mean 'k_factor'"),
-        ({"k_factor": "many"}, "option k_factor is 'many'; a whole number is expected"),
+        ({"k_factor": "many"}, "option k_factor is 'many'; a whole number from 0 up is expected"),
         ({"k_factor": -1}, "option k_factor is -1"),
         ({"k_factor": 1 << 63}, "option k_factor is 9223372036854775808; a whole number up to"),
         ({"share": None}, "option share is null"),

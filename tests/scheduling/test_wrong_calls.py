@@ -37,7 +37,7 @@ CALLS: list[tuple[Any, str]] = [
     (lambda it, job: it.start(job, HostSet.parse("8-9")), "w0!1, .* cannot start on hosts 8-9"),
     (
         lambda it, job: it.start(job, HostSet.parse("0")),
-        "w0!1, which asks for 2 .* cannot start on hosts 0",
+        "w0!1, which asks for 2 .* cannot start on hosts 0 at 0 s: hosts expected: 2, given: 1",
     ),
     (lambda it, job: (it.start(job), it.start(job)), "w0!1, .* cannot start at 0 s: it runs alr"),
     (lambda it, job: it.start(UNKNOWN), "w0!99"),

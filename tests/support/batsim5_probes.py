@@ -399,9 +399,9 @@ PROBES: dict[str, Probe] = {
         "AllStaticJobsHaveBeenSubmittedEvent", lambda _: b'{"now": 1.0, "events": []}'
     ),
     "message: empty reply": _says("job w0!2", lambda _: b"", "message"),
-    "message: {}": _says("job w0!2", lambda _: b"{}", "missing required field `now`"),
+    "message: {}": _says("job w0!2", lambda _: b"{}", "field now is missing"),
     "message: no events field": _says(
-        "end w0!1", lambda _: b'{"now": 10.0}', "missing required field `events`"
+        "end w0!1", lambda _: b'{"now": 10.0}', "field events is missing"
     ),
     "message: truncated JSON": _says(
         "job w0!2", lambda message: json.dumps(message).encode()[:-2], "message"

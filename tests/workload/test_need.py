@@ -292,7 +292,7 @@ def test_what_matters_is_recorded() -> None:
         ),
         ({"factors": (FactorClass(None, 0, 1),)}, "factors: median is 0; a number above 0"),
         ({"factors": (FactorClass(None, 1, 11),)}, "factors: spread is 11; a number from 0 to 10"),
-        ({"at": ()}, "at is []; one or more times of day as 09:00"),
+        ({"at": ()}, 'at is []; one or more times of day as "09:00"'),
         ({"days": ()}, "days is []; one or more as mon"),
         ({"days": ("monday",)}, "days is 'monday'; did you mean"),
         ({"slack": 0.0}, "slack is 0; a number above 0"),
