@@ -277,14 +277,15 @@ class Advice:
 
 def _share_of(count: str) -> Measure:
     """Return a function that computes the percentage of the requested deadlines that a count of a
-    run (``promised``, ``later``, ``missed``, ``refused``) makes up.
+    run (``promised``, ``later``, ``failed``, ``refused``) makes up.
     """
     return lambda run: _percent(getattr(run.counts, count), run.counts.jobs)
 
 
-promised, later, missed, refused = map(_share_of, ("promised", "later", "missed", "refused"))
+promised, later, failed, refused = map(_share_of, ("promised", "later", "failed", "refused"))
 """Shares (%) of the deadlines asked for: those that were promised, those for which a later one was
-promised and taken, those that were missed by jobs that ran, and those that were refused."""
+promised and taken, those whose promise was broken or that were missed without one, and those that
+were refused."""
 
 
 def refused_work(run: AdviceRun) -> float | None:

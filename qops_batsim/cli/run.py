@@ -225,8 +225,7 @@ def _report(done: Run, as_json: bool, quiet: bool, picture: bool | None, strict:
             note(f"{violation.rule}: {violation.message}")
         note(f"NOT verified: {len(done.violations)} violations in {done.prefix}")
         raise typer.Exit(1)
-    if broken:
-        warn(f"{len(broken):,} promises are broken; `qops-batsim verify {done.prefix}` tells which")
+    _warn_of_broken_promises(done)
     paths = [*done.paths, *_draw(done, picture, quiet or as_json)]
     if quiet:
         return
@@ -246,6 +245,21 @@ def _report(done: Run, as_json: bool, quiet: bool, picture: bool | None, strict:
     if late is not None and (late.job is not None or late.renewed):
         note(lateness_text(late))
     note(f"wrote {', '.join(map(str, paths))}")
+
+
+def _warn_of_broken_promises(done: Run) -> None:
+    """Warn of broken promises: how many, and how many of them break a rule of ``verify``."""
+    promises, against = done.measured.promises, len(done.broken_promises)
+    broken = against if promises is None else promises.broken
+    if not broken:
+        return
+    which = f"`qops-batsim verify {done.prefix}` tells which"
+    if against < broken:
+        rest = f"{against:,} of them, which {which[:-12]} tells," if against else "none of them"
+        which = (
+            f"{rest} unless jobs that ran longer than planned, or to their walltimes, explain it"
+        )
+    warn(f"{'1 promise is' if broken == 1 else f'{broken:,} promises are'} broken; {which}")
 
 
 def _print_json(done: Run) -> None:

@@ -22,7 +22,12 @@ from qops_batsim.workload.deadlines import DeadlineChoices
 from qops_batsim.workload.estimates import EstimateChoices
 
 LOADS = (1.0, 1.3, 1.6)
-MIXED = ("unadmitted_deadline_jobs", "unadmitted_deadline_work", "response_time", "slowdown")
+MIXED = (
+    "unadmitted_deadline_jobs",
+    "unadmitted_deadline_work",
+    "response_time_of_others",
+    "slowdown_of_others",
+)
 """Metrics that are shown where only some jobs have a user's deadline."""
 
 

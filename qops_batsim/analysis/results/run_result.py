@@ -454,11 +454,14 @@ def workloads_with_deadlines(result: RunResult) -> tuple[dict[str, Workload], st
     """Return the workloads of a run, which hold its jobs' deadlines, and None; or no workloads, and
     why they cannot be had.
 
-    Nothing is read if ``_qos.csv`` has no requested deadline, or is missing. Workloads cannot be
+    Nothing is read if ``_qos.csv`` has no requested deadline and no promise, or is missing.
+    Workloads cannot be
     had if the files have moved or changed since the run, or if a program made them.
     """
     qos = result.decisions
-    if qos is None or np.isnan(qos.numbers("requested_deadline")).all():
+    if qos is None:
+        return {}, None
+    if not qos.has_promises and np.isnan(qos.numbers("requested_deadline")).all():
         return {}, None
     found, why_not = workloads_of_run(result)
     if not (found or why_not):
