@@ -62,6 +62,8 @@ class ToldJob(msgspec.Struct, frozen=True, kw_only=True):
     waited: float | None = None
     lateness: float | None = None
     """From the requested deadline to the end, below 0 if that is earlier; None without either."""
+    grace: float = 0.0
+    """Lateness (seconds) up to which a deadline counts as met."""
     calendar: Calendar | None = None
     """The date of second 0, if that is known."""
 
@@ -88,8 +90,10 @@ def explain_from_files(run: str | Path, name: str) -> PlainExplanation:
     job_id = find_job(name, rows, result.source)
     row, said = rows[job_id], result.decisions
     reason, asked, promised = "", math.nan, math.nan
-    if said is not None and job_id in said.ids:
-        place = list(said.ids).index(job_id)
+    # What a job that was run again asked for stands where it was first submitted.
+    told_of = None if said is None else original_id(job_id, said.ids)
+    if said is not None and told_of is not None:
+        place = list(said.ids).index(told_of)
         reason = str(list(said.columns.get("reason", [""] * len(said.ids)))[place])
         asked, promised = (
             said.numbers(f"{which}_deadline")[place] for which in ("requested", "admitted")
@@ -108,6 +112,7 @@ def explain_from_files(run: str | Path, name: str) -> PlainExplanation:
         submission=float(result.column("submission_time")[row]),
         state=result.text("final_state")[row],
         calendar=result.calendar,
+        grace=result.grace,
         reason=reason,
         requested_deadline=_known(asked),
         admitted_deadline=_known(promised),
@@ -290,6 +295,7 @@ def explain_job(
         waited=None if story.start is None else story.start - asked.submission,
         expected_end=story.expected_end,
         calendar=history.calendar,
+        grace=0.0 if history.info is None else history.info.grace,
     )
 
 

@@ -61,7 +61,7 @@ def run_of(
     *,
     jobs: int = 100,
     later: int = 0,
-    missed: int = 0,
+    failed: int = 0,
     resource: float = 0.0,
     qos: float = 0.0,
     penalty: float = 0.0,
@@ -75,7 +75,7 @@ def run_of(
             jobs=40,
             promised=promised - half,
             later=later,
-            failed=missed,
+            failed=failed,
             refused=40 - promised + half,
             refused_work=refused_work,
         ),
@@ -89,7 +89,7 @@ def run_of(
         charge=Charge(resource=resource, qos=qos),
         kills=0,
         wasted_work=0.0,
-        failed=missed,
+        failed=failed,
         penalty=penalty,
     )
     metrics: Any = SimpleNamespace(utilization_during_submissions=50.0)

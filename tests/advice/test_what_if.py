@@ -76,10 +76,10 @@ def test_more_processors_and_load_are_those_of_a_changed_trace(part: Workload) -
 @pytest.mark.parametrize(
     ("what_if", "processors", "jobs", "load"),
     [
-        (None, 4, 8, "1.667"),
-        (WhatIf(processors=8), 12, 8, "0.556"),
-        (WhatIf(load=2.0), 4, 16, "3.333"),
-        (WhatIf(load=2.0, processors=8), 12, 16, "1.111"),
+        (None, 4, 8, "1.214"),
+        (WhatIf(processors=8), 12, 8, "0.405"),
+        (WhatIf(load=2.0), 4, 16, "2.429"),
+        (WhatIf(load=2.0, processors=8), 12, 16, "0.810"),
     ],
 )
 def test_tables_show_the_machine_and_the_jobs_that_were_simulated(
