@@ -15,7 +15,8 @@ from typing import NamedTuple
 import msgspec
 import numpy as np
 
-from qops_batsim.analysis.results.run_result import read_run
+from qops_batsim.analysis.results.run_files import find_run
+from qops_batsim.analysis.results.run_result import read_files
 from qops_batsim.analysis.verify.rule import Violation
 from qops_batsim.analysis.verify.rules_qos import PROMISE_RULES
 from qops_batsim.analysis.verify.verifier import verify
@@ -286,7 +287,7 @@ def _check_case(
             add_outputs(files, first)
             publish_run(files, module, "", told)
         violations = verify(
-            read_run(prefix, hosts=hosts),
+            read_files(find_run(prefix), hosts=hosts, is_verified=True),
             workloads={"w0": case.workload},
             compute_sharing=first.options.compute_sharing,
         )

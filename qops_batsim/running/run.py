@@ -394,7 +394,7 @@ class _RunInProgress:
         with self.files, writing_what_ended(self.files, self.described):
             done = self._run_embedded() if batsim is None else self._run_batsim(batsim)
         with self.progress.phase("reading back"):
-            result = read_files(find_written(self.prefix, self.files.published))
+            result = read_files(find_written(self.prefix, self.files.published), is_verified=True)
         verification = Verification(result, workloads={"w0": self.jobs})
         rules = verification.rules
         with self.progress.phase("verifying", len(rules)) as tell:

@@ -427,7 +427,8 @@ def test_curves_that_never_meet_are_not_judged() -> None:
 def test_results_without_a_meaning_are_left_out_of_figures() -> None:
     results = made_up(lambda case: {})
     absent = {
-        case: msgspec.structs.replace(run, slowdown_of_others=None) for case, run in results.runs.items()
+        case: msgspec.structs.replace(run, slowdown_of_others=None)
+        for case, run in results.runs.items()
     }
     (figure,) = (
         each for each in figures(Results(TINY, RunTable(absent), RunTable({}))) if each.name == "25"

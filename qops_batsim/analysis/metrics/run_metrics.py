@@ -154,12 +154,6 @@ def compute_metrics(
             f"bounded slowdown threshold is {bounded_slowdown_threshold}; "
             "a number of seconds above 0 is expected"
         )
-    highest = int(result.allocations[2].max(initial=-1))
-    if highest >= result.hosts:
-        raise InputError(
-            f"{result.source}: a job ran on host {highest}, but the number of hosts is "
-            f"{result.hosts} ({result.hosts_source}); at least {highest + 1} is expected"
-        )
     last = result.last_runs
     ran = result.executed & last
     counts = np.bincount(result.table.states[last], minlength=len(FINAL_STATES))

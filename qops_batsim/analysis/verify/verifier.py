@@ -77,7 +77,7 @@ def verify(
     []
     """
     if not isinstance(result, RunResult):
-        result = load_run(result)
+        result = load_run(result, is_verified=True)
         workloads = workloads if workloads is not None else workloads_of_run(result)[0] or None
     verification = Verification(
         result,
