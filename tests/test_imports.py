@@ -24,6 +24,7 @@ BASE = {
     "parameters",
     "tables",
     "timing",
+    "arguments",
     "jobs",
     "lazy",
     "renamed",

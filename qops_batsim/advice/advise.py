@@ -34,6 +34,7 @@ from qops_batsim.advice.trace_runs import (
 )
 from qops_batsim.advice.wait_fit import UNKNOWN_FIT, ModelFit, model_fit
 from qops_batsim.advice.what_if import WhatIf
+from qops_batsim.arguments import CALLABLE, PATH, TEXT, WHOLE, one_of, takes
 from qops_batsim.economics.charges import BreakEven, Charge, break_even, total
 from qops_batsim.economics.prices import Prices
 from qops_batsim.errors import require
@@ -310,6 +311,16 @@ def _percent(part: float, whole: float) -> float | None:
     return 100 * part / whole if whole else None
 
 
+@takes(
+    trace=PATH | one_of(Conversion, words="a trace that was read"),
+    choices=one_of(AdviceChoices, words="AdviceChoices"),
+    processors=WHOLE.optional,
+    time_zone=TEXT.optional,
+    name=TEXT,
+    what_if=one_of(WhatIf, words="a WhatIf").optional,
+    workers=WHOLE | TEXT,
+    on_progress=CALLABLE.optional,
+)
 def advise(
     trace: str | Path | Conversion,
     choices: AdviceChoices = AdviceChoices(),  # noqa: B008 - it is frozen

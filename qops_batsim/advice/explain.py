@@ -13,6 +13,7 @@ import numpy as np
 from qops_batsim.advice.charge_report import JobPrice, PriceList, price_list
 from qops_batsim.advice.history import (
     ENDED,
+    RUN_OR_HISTORY,
     DecisionHistory,
     JobStory,
     KilledRun,
@@ -31,6 +32,7 @@ from qops_batsim.analysis.results.run_result import (
     read_files,
     workloads_of_run,
 )
+from qops_batsim.arguments import CODE, NUMBER, TEXT, one_of, takes
 from qops_batsim.dates import Calendar
 from qops_batsim.economics.tolerance import FactorTolerance
 from qops_batsim.scheduling.decision_events import Submitted
@@ -203,6 +205,13 @@ class Explanation(ToldJob, frozen=True, kw_only=True):
         return self.refusal is not None and self.refusal.kind is RefusalKind.CANCELLED
 
 
+@takes(
+    run=RUN_OR_HISTORY,
+    job=TEXT,
+    prices=one_of(PriceList, words="a price list").optional,
+    tolerance=NUMBER.optional,
+    code=CODE,
+)
 def explain(
     run: str | PathLike[str] | DecisionHistory,
     job: str,

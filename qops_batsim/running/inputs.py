@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from qops_batsim.arguments import PATH, Kind, one_of, several
 from qops_batsim.engine.engine_options import (
     EngineOptions,
     ExternalEvent,
@@ -34,6 +35,7 @@ from qops_batsim.shipped import (
 from qops_batsim.timing import GRACE, least_grace
 from qops_batsim.workload.batsim_json import read_workload
 from qops_batsim.workload.deadlines import early_deadlines_warning
+from qops_batsim.workload.odd_fields import odd_values
 from qops_batsim.workload.workload_model import Workload
 
 AnyWorkload = Workload | str | PathLike[str]
@@ -44,6 +46,16 @@ AnyPlatform = Platform | str | PathLike[str]
 
 AnyEvents = Sequence[ExternalEvent] | str | PathLike[str]
 """External events, or the path of their file."""
+
+
+WORKLOAD = PATH | one_of(Workload, words="a workload")
+PLATFORM = PATH | one_of(Platform, words="a platform")
+EVENTS = PATH | several(one_of(ExternalEvent, words="an external event"), "a list of events")
+SETTINGS = Kind(
+    lambda value: isinstance(value, Mapping) and all(isinstance(name, str) for name in value),
+    "a mapping from the names of options to values",
+)
+"""Inputs of a run in arguments of public functions."""
 
 
 def load_workload(given: AnyWorkload) -> Workload:
@@ -139,6 +151,8 @@ def input_warnings(
     module: SchedulerModule, workload: Workload, platform: Platform, engine: EngineOptions
 ) -> Iterator[str]:
     """Yield warnings about a scheduler, workload and platform that fit together badly."""
+    if workload.sha256 is None:  # Of a file this was told when it was read.
+        yield from odd_values(workload.columns)
     grace = getattr(module.options, "grace", None)
     if engine.message_delays and isinstance(grace, float) and grace != GRACE:
         round_trip = longest_round_trip(platform)

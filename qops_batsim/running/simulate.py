@@ -10,6 +10,7 @@ from typing import Any
 
 import msgspec
 
+from qops_batsim.arguments import CALLABLE, SWITCH, one_of, takes
 from qops_batsim.engine.engine_options import (
     AVAILABLE,
     UNAVAILABLE,
@@ -29,6 +30,10 @@ from qops_batsim.platform.platform_model import Platform
 from qops_batsim.renamed import note_successor
 from qops_batsim.running.in_loop import run_simulation
 from qops_batsim.running.inputs import (
+    EVENTS,
+    PLATFORM,
+    SETTINGS,
+    WORKLOAD,
     AnyEvents,
     AnyPlatform,
     AnyWorkload,
@@ -45,6 +50,15 @@ from qops_batsim.version import __version__
 from qops_batsim.workload.workload_model import Workload
 
 
+@takes(
+    workload=WORKLOAD,
+    platform=PLATFORM.optional,
+    settings=SETTINGS.optional,
+    events=EVENTS.optional,
+    engine=one_of(EngineOptions, words="EngineOptions").optional,
+    allow_smaller_machine=SWITCH,
+    on_progress=CALLABLE.optional,
+)
 def simulate(
     scheduler: AnyScheduler,
     workload: AnyWorkload,

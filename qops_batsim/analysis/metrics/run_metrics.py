@@ -21,12 +21,14 @@ from qops_batsim.analysis.metrics.outcomes import (
 )
 from qops_batsim.analysis.results.result_tables import Floats, is_continuation, original_id
 from qops_batsim.analysis.results.run_result import (
+    RUN,
     Run,
     RunResult,
     load_run,
     workloads_with_deadlines,
 )
 from qops_batsim.analysis.results.series import StepSeries, busy_hosts, queue_length, window
+from qops_batsim.arguments import NUMBER, WHOLE, takes
 from qops_batsim.errors import InputError
 from qops_batsim.jobs import (
     COMPLETED_FAILED,
@@ -96,6 +98,7 @@ class Metrics(msgspec.Struct, frozen=True, kw_only=True):
     jobs_cancelled: int | msgspec.UnsetType = msgspec.UNSET
 
 
+@takes(run=RUN, hosts=WHOLE.optional, bounded_slowdown_threshold=NUMBER)
 def metrics(
     run: Run,
     *,

@@ -9,7 +9,6 @@ needed; each may be gzip-compressed. What cannot be used is an
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -51,6 +50,7 @@ from qops_batsim.analysis.results.run_files import (
     RunInfo,
     find_run,
 )
+from qops_batsim.arguments import PATH, WHOLE, Kind, mapping, one_of, takes
 from qops_batsim.dates import Calendar
 from qops_batsim.errors import InputError
 from qops_batsim.jobs import COMPLETED_KILLED, FINAL_STATES, REJECTED, Job
@@ -308,6 +308,13 @@ _ASSUMED = "the largest allocated host id + 1"
 Run = Name | RunResult
 """A run, or its name."""
 
+RUN = Kind(
+    lambda value: PATH.fits(value) or isinstance(value, RunResult),
+    "the prefix of a run's files, or what run() or read_run() returned (simulate() writes no "
+    "files),",
+)
+"""What takes the place of a run in arguments of public functions."""
+
 
 def load_run(run: Run, *, hosts: int | None = None, is_verified: bool = False) -> RunResult:
     """Return ``run`` as it is if it has been read, else read the run with this name; parameters as
@@ -315,14 +322,10 @@ def load_run(run: Run, *, hosts: int | None = None, is_verified: bool = False) -
     """
     if isinstance(run, RunResult):
         return run
-    if not isinstance(run, (str, os.PathLike)):
-        raise InputError(
-            f"a {type(run).__name__} is not a run with files; the prefix of a run's files, or what "
-            "run() returns, is expected (simulate() writes no files)"
-        )
     return read_files(find_run(run), hosts=hosts, is_verified=is_verified)
 
 
+@takes(name=PATH, hosts=WHOLE.optional)
 def read_run(name: Name, *, hosts: int | None = None) -> RunResult:
     """Read a run from its files: ``_jobs.csv``, and those of the others that exist.
 
@@ -492,6 +495,12 @@ def workloads_with_deadlines(result: RunResult) -> tuple[dict[str, Workload], st
         gone = "came from a program" if of_program(result) else gone
         why_not = f"the workload with its deadlines {gone}"
     return found, why_not
+
+
+WORKLOADS = mapping(
+    one_of(Workload, words="a workload"), "a mapping from names (w0, w1, …) to workloads"
+)
+"""The workloads of a run in arguments of public functions."""
 
 
 def jobs_by_id(workloads: Mapping[str, Workload]) -> dict[str, Job]:
