@@ -26,7 +26,7 @@ class Kind(NamedTuple):
     fits: Callable[[Any], bool]
     words: str
 
-    def __or__(self, other: Kind) -> Kind:  # type: ignore[override]
+    def __or__(self, other: Kind) -> Kind:
         """Return the kind of values that are of this kind or of another."""
         both = self.words + (f", {other.words}" if " or " in other.words else f", or {other.words}")
         return Kind(lambda value: self.fits(value) or other.fits(value), both)
@@ -38,11 +38,11 @@ class Kind(NamedTuple):
 
 
 def _is_number(value: object) -> bool:
-    return isinstance(value, Real) and not isinstance(value, bool) and math.isfinite(value)
+    return not isinstance(value, bool) and isinstance(value, Real) and math.isfinite(value)
 
 
 def _is_whole(value: object) -> bool:
-    return isinstance(value, Integral) and not isinstance(value, bool)
+    return not isinstance(value, bool) and isinstance(value, Integral)
 
 
 PATH = Kind(lambda value: isinstance(value, str | PathLike), "a path")

@@ -20,7 +20,7 @@ from qops_batsim.analysis.results.run_result import read_files
 from qops_batsim.analysis.verify.rule import Violation
 from qops_batsim.analysis.verify.rules_qos import PROMISE_RULES
 from qops_batsim.analysis.verify.verifier import verify
-from qops_batsim.arguments import SWITCH, TEXT, takes
+from qops_batsim.arguments import CALLABLE, SWITCH, TEXT, takes
 from qops_batsim.core.scheduler import Scheduler
 from qops_batsim.engine.engine_options import AVAILABLE, UNAVAILABLE, ExternalEvent
 from qops_batsim.engine.loop import MESSAGES_PER_REPORT
@@ -173,7 +173,7 @@ class _Endless(BaseException):
     """A scheduler took over :data:`CASE_SECONDS`; no ``except Exception`` can catch this error."""
 
 
-@takes(compute_sharing=SWITCH.optional, on_broken_promise=TEXT)
+@takes(scheduler=TEXT | CALLABLE, compute_sharing=SWITCH.optional, on_broken_promise=TEXT)
 def check_scheduler(
     scheduler: str | type[Scheduler] | Callable[[], Scheduler | SchedulerModule],
     *,

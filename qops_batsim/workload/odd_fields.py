@@ -43,12 +43,12 @@ def odd_values(columns: JobColumns) -> Iterator[str]:
             place = int(rows.argmax())
             yield (
                 f"job {shown(columns.ids[place])}: field {field!r} is {values[place]:.15g}"
-                f"{_others(count)}; {what}"
+                f"; {what}{_others(count)}"
             )
 
 
 def _others(count: int) -> str:
-    return f" ({count - 1:,} more jobs are like this)" if count > 1 else ""
+    return f" (so in {count:,} jobs)" if count > 1 else ""
 
 
 def _odd_names(written: Sequence[Any]) -> Iterator[str]:
@@ -60,8 +60,8 @@ def _odd_names(written: Sequence[Any]) -> Iterator[str]:
     for (place, name, meant), jobs in found.items():
         inside = f"{place}: " if place else ""
         yield (
-            f"job {shown(jobs[0])}: {inside}field {shown(name)} means nothing{_others(len(jobs))}; "
-            f"did you mean {meant!r}?"
+            f"job {shown(jobs[0])}: {inside}field {shown(name)} means nothing; did you mean "
+            f"{meant!r}?{_others(len(jobs))}"
         )
 
 

@@ -276,7 +276,7 @@ def promise_metrics(
     ran = ~outcomes.refused
     (workload,) = outcomes.workloads
     counted: dict[str, Any] = {
-        "killed_at_walltime": _percent(np.sum(outcomes.at_walltime), ran.sum()),
+        "killed_at_walltime": _percent(float(np.sum(outcomes.at_walltime)), ran.sum()),
         "cut_short": _percent(outcomes.cut_short.sum(), ran.sum()),
         "useful_utilization": _useful(outcomes, hosts),
     }

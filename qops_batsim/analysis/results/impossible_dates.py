@@ -7,7 +7,7 @@ jobs are numbers without meaning. Only ``verify`` reads such files, to list all 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -20,9 +20,6 @@ from qops_batsim.analysis.results.result_tables import (
 )
 from qops_batsim.errors import InputError
 
-if TYPE_CHECKING:
-    from qops_batsim.analysis.results.run_result import RunResult
-
 SIX_DIGITS = 1e-5
 """Relative error of the difference of two numbers that were written with six digits, as early
 versions of Batsim do, for each of them."""
@@ -34,11 +31,32 @@ _TOLD = {
 }
 """Columns that are the difference of two others."""
 
+
+class Result(Protocol):
+    """Protocol for what is asked of a run: :class:`~.run_result.RunResult` is one."""
+
+    @property
+    def source(self) -> str: ...
+    @property
+    def hosts(self) -> int: ...
+    @property
+    def hosts_source(self) -> str: ...
+    @property
+    def hosts_are_assumed(self) -> bool: ...
+    @property
+    def info(self) -> Any: ...
+    @property
+    def executed(self) -> Booleans: ...
+    def id(self, row: int) -> str: ...
+    def column(self, name: str) -> Floats: ...
+    def columns(self, *names: str) -> tuple[Floats, ...]: ...
+
+
 Problem = tuple[Booleans, str, dict[str, Floats]]
 """Which rows are wrong, what is expected in words, and the columns that tell."""
 
 
-def refuse_impossible_dates(result: RunResult) -> None:
+def refuse_impossible_dates(result: Result) -> None:
     """Raise an InputError that names file, row, job, columns and values if dates of a job cannot
     be: it starts before 0 or its submission, ends before its start, its durations are not those
     between its dates, or it ran although it asks for more processors than there are. O(jobs).
@@ -48,8 +66,8 @@ def refuse_impossible_dates(result: RunResult) -> None:
             continue
         row = int(np.flatnonzero(rows)[0])
         told = " and ".join(f"{name} is {_text(each[row])}" for name, each in columns.items())
-        more = int(rows.sum()) - 1
-        others = f" ({more:,} more rows are like this)" if more else ""
+        count = int(rows.sum())
+        others = f" (so in {count:,} rows)" if count > 1 else ""
         raise InputError(
             f"{result.source}: row {row + 1} (job {result.id(row)!r}): {told}; {expected} is "
             f"expected{others}; `qops-batsim verify` lists all that is wrong"
@@ -60,7 +78,7 @@ def _text(value: float) -> str:
     return f"{value:.6f}".rstrip("0").rstrip(".")
 
 
-def _problems(result: RunResult) -> Iterator[Problem]:
+def _problems(result: Result) -> Iterator[Problem]:
     submitted, start, finish = result.columns("submission_time", "starting_time", "finish_time")
     ran = result.executed
     # A job that was rejected may have no dates.
@@ -99,7 +117,7 @@ def _problems(result: RunResult) -> Iterator[Problem]:
     yield from _too_wide(result, ran)
 
 
-def _too_wide(result: RunResult, ran: Booleans) -> Iterator[Problem]:
+def _too_wide(result: Result, ran: Booleans) -> Iterator[Problem]:
     if result.hosts_are_assumed or result.info is not None:
         return  # On our own runs fewer hosts may do what is divided among them.
     wanted = result.column("requested_number_of_resources")

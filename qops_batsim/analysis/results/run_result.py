@@ -384,8 +384,8 @@ def read_files(
     else:
         alone = RunResult(files.name, source, jobs, 1, _ASSUMED)
         known = (int(alone.allocations[2].max(initial=0)) + 1, _ASSUMED)
-    tables = schedule, machine_states, info, qos, is_verified
-    result = RunResult(files.name, source, jobs, *known, *tables)
+    result = RunResult(files.name, source, jobs, *known, schedule, machine_states, info, qos)
+    result = replace(result, is_verified=is_verified)
     if of_batsim5 or files.jobs.name == BATSIM5_JOBS:
         result = submitted_once(result)
     if not is_verified:
