@@ -28,8 +28,9 @@ class Kind(NamedTuple):
 
     def __or__(self, other: Kind) -> Kind:
         """Return the kind of values that are of this kind or of another."""
-        both = self.words + (f", {other.words}" if " or " in other.words else f", or {other.words}")
-        return Kind(lambda value: self.fits(value) or other.fits(value), both)
+        return Kind(
+            lambda value: self.fits(value) or other.fits(value), f"{self.words}, or {other.words}"
+        )
 
     @property
     def optional(self) -> Kind:

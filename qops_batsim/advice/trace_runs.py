@@ -433,8 +433,6 @@ def _promises(
 
 def _waits(outcomes: JobOutcomes, categories: Sequence[str]) -> dict[str, list[float]]:
     waits: dict[str, list[float]] = {}
-    for category, wait in zip(
-        categories, (outcomes.start - outcomes.submission).tolist(), strict=True
-    ):
+    for category, wait in zip(categories, outcomes.wait.tolist(), strict=True):
         waits.setdefault(category, []).append(wait)
     return waits

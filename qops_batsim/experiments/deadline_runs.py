@@ -370,7 +370,10 @@ def outcomes_of(
         {job_id.partition("!")[2]: noted for job_id, noted in module.qos_log.promises(each).items()}
         for each in ("admitted_deadline", "latest_start", "predicted_run_time")
     )
-    outcomes = outcomes_of_simulation(simulation.ended_jobs, workload, promised)
+    ended = simulation.ended_jobs
+    # Only where jobs share hosts are they stopped without a loss.
+    parts = ended.profiles.texts() if simulation.options.compute_sharing else None
+    outcomes = outcomes_of_simulation(ended, workload, promised, profiles=parts)
     if latest:
         dates = np.array([latest.get(job_id, math.nan) for job_id in outcomes.ids])
         outcomes = replace(outcomes, latest_start=dates)

@@ -199,7 +199,7 @@ def score_of(outcomes: JobOutcomes, hosts: int, prices: Prices, gave_way: Boolea
         reached_work=share(reached, "work"),
         reached_charge=share(reached, "charge"),
         met_jobs=share(found.met, "jobs"),
-        wait_of_others=mean((outcomes.start - outcomes.submission)[others]),
+        wait_of_others=mean(outcomes.wait[others]),
         bounded_slowdown_of_others=paid.bounded_slowdown_of_others,
         gini=gini,
         worst_decile=worst,

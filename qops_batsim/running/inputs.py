@@ -48,8 +48,13 @@ AnyEvents = Sequence[ExternalEvent] | str | PathLike[str]
 """External events, or the path of their file."""
 
 
-WORKLOAD = PATH | one_of(Workload, words="a workload")
-PLATFORM = PATH | one_of(Platform, words="a platform")
+_NAMED = "the path of a file or the name of a shipped one"
+WORKLOAD = Kind(
+    lambda value: isinstance(value, Workload) or PATH.fits(value), f"a Workload, {_NAMED}"
+)
+PLATFORM = Kind(
+    lambda value: isinstance(value, Platform) or PATH.fits(value), f"a Platform, {_NAMED}"
+)
 EVENTS = PATH | several(one_of(ExternalEvent, words="an external event"), "a list of events")
 SETTINGS = Kind(
     lambda value: isinstance(value, Mapping) and all(isinstance(name, str) for name in value),

@@ -107,7 +107,7 @@ def admission_metrics(outcomes: JobOutcomes, hosts: int) -> AdmissionMetrics:
         kills=int(outcomes.killed_runs.sum()),
         wasted_work=_percent(outcomes.wasted.sum(), work.sum()),
         met_deadlines=_percent(found.met.sum(), of_user.sum()),
-        wait=mean((outcomes.start - outcomes.submission)[ran]),
+        wait=mean(outcomes.wait[ran]),
         bounded_slowdown_of_all=mean(bounded),
         broken_promises=_percent(broken.sum(), promised.sum()),
     )

@@ -21,7 +21,9 @@ from qops_batsim.analysis.results.result_tables import (
     Decisions,
     Floats,
     Integers,
+    is_continuation,
     original_id,
+    rows_before,
     saved_times,
 )
 from qops_batsim.analysis.results.run_result import RunResult
@@ -64,7 +66,8 @@ class JobOutcomes:
     the usual charge (1 for a job in no queue); other schedulers have neither.
     ``given_back`` tells which promises of deadlines their users gave back: they cancelled the job.
     ``at_walltime`` tells which jobs were killed at their walltime: their last run ended in state
-    ``COMPLETED_WALLTIME_REACHED``.
+    ``COMPLETED_WALLTIME_REACHED``. ``began`` are the starts from which a job that was stopped and
+    went on without a loss, as under AROMA, has run; None where all starts are those.
     ``drift`` is what the delays of messages added up to while a job waited whose promise would be
     broken without (seconds; see :mod:`~qops_batsim.analysis.results.message_drift`).
     """
@@ -92,6 +95,7 @@ class JobOutcomes:
     drift: Floats | float = 0.0
     given_back: Booleans | bool = False
     at_walltime: Booleans | bool = False
+    began: Floats | None = None
 
     def is_late(self, actual: Floats, promised: Floats, grace: float) -> Booleans:
         """Return which ``actual`` dates are later than the ``promised`` ones by more than the grace
@@ -111,6 +115,13 @@ class JobOutcomes:
         killed runs.
         """
         return self.finish - self.start + self.saved
+
+    @property
+    def wait(self) -> Floats:
+        """Time that each job waited (seconds), until its last run, or until the first of those that
+        went on without a loss.
+        """
+        return (self.start if self.began is None else self.began) - self.submission
 
     @property
     def lost_work(self) -> float:
@@ -195,7 +206,11 @@ def _is_of_user(qos: QosRequest | None) -> bool:
 
 
 def outcomes_of_simulation(
-    ended: EndedColumns, workload: Workload, promised: Mapping[str, float] | None = None
+    ended: EndedColumns,
+    workload: Workload,
+    promised: Mapping[str, float] | None = None,
+    *,
+    profiles: Sequence[str] | None = None,
 ) -> JobOutcomes:
     """Return what became of each job of a workload in a simulation; O(n log n).
 
@@ -207,6 +222,8 @@ def outcomes_of_simulation(
         The workload that was simulated.
     promised
         The scheduler's deadlines (seconds) by job id within the workload.
+    profiles
+        Name of each run's profile, where jobs are stopped and go on without a loss.
 
     Returns
     -------
@@ -216,7 +233,8 @@ def outcomes_of_simulation(
     seconds = ended.finishes - ended.starts
     runs = _Runs(ended.ids, ended.states, ended.starts, ended.finishes, seconds)
     given = (promised or {}).items()
-    return _outcomes(workload.source, {"": workload}, runs, given, only_known=False)
+    found = _outcomes(workload.source, {"": workload}, runs, given, only_known=False)
+    return found if profiles is None else _with_parts(found, runs, profiles)
 
 
 def outcomes_of_run(result: RunResult, workloads: Mapping[str, Workload]) -> JobOutcomes:
@@ -242,13 +260,11 @@ def outcomes_with_deadlines(result: RunResult, workloads: Mapping[str, Workload]
         deadlines = result.decisions.numbers("admitted_deadline").tolist()
         pairs = zip(result.decisions.ids, deadlines, strict=True)
         promised = [(job_id, date) for job_id, date in pairs if not math.isnan(date)]
-    found = _outcomes(
-        result.source,
-        {f"{name}!": workload for name, workload in workloads.items()},
-        _Runs(result.ids, result.table.states, *columns),
-        promised,
-        only_known=True,
-    )
+    runs = _Runs(result.ids, result.table.states, *columns)
+    named = {f"{name}!": workload for name, workload in workloads.items()}
+    found = _outcomes(result.source, named, runs, promised, only_known=True)
+    if result.info is not None and result.info.compute_sharing:
+        found = _with_parts(found, runs, result.text("profile"))
     found = _with_drift(_with_latest_starts(found, result.decisions), result)
     if result.decisions is not None and "queue" in result.decisions.columns:
         found = _with_queues(found, result.decisions)
@@ -339,6 +355,33 @@ def _outcomes(
         lost=np.column_stack(lost),
         saved=saved,
     )
+
+
+def _with_parts(outcomes: JobOutcomes, runs: _Runs, profiles: Sequence[str]) -> JobOutcomes:
+    """Return the outcomes with all runs of a job that went on as one: where jobs share hosts they
+    are stopped without a loss, and their last profile is the rest (``work#15#1``).
+    """
+    before = rows_before(list(runs.ids))
+    rests = [row for row in before.keys() - set(before.values()) if is_continuation(profiles[row])]
+    if not rests:
+        return outcomes
+    places = {job_id: place for place, job_id in enumerate(outcomes.ids)}
+    began, saved = outcomes.start.copy(), np.zeros(len(places)) + outcomes.saved
+    charged, wasted = outcomes.charged_time.copy(), outcomes.wasted.copy()
+    for row in rests:
+        origin = original_id(runs.ids[row], places)
+        if origin is None:
+            continue
+        place, done, first = places[origin], 0.0, row
+        while first in before and is_continuation(profiles[first]):
+            first = before[first]
+            done += float(runs.seconds[first])
+        began[place] = runs.starts[first]
+        more = done - saved[place]
+        saved[place] = done
+        charged[place] += more
+        wasted[place] -= more * outcomes.processors[place]
+    return replace(outcomes, began=began, saved=saved, charged_time=charged, wasted=wasted)
 
 
 def _deadlines(columns: JobColumns) -> tuple[Floats, Booleans]:

@@ -109,6 +109,9 @@ SCHEDULERS: tuple[tuple[str, dict[str, Any]], ...] = (
     ("fqops", {"tolerance_factor": 3}),
     ("slack", {"on_overrun": "kill"}),
     ("fqops", {"kill_and_restart": True}),
+    ("aroma", {}),
+    ("slurm", {}),
+    ("priced-queues", {}),
     ("careless.py:Careless", {}),
     ("careless.py:Fickle", {}),
 )
