@@ -253,13 +253,13 @@ def _warn_of_broken_promises(done: Run) -> None:
     broken = against if promises is None else promises.broken
     if not broken:
         return
-    which = f"`qops-batsim verify {done.prefix}` tells which"
+    said = "1 promise is broken" if broken == 1 else f"{broken:,} promises are broken"
+    tells = f"`qops-batsim verify {done.prefix}` tells which"
     if against < broken:
-        rest = f"{against:,} of them, which {which[:-12]} tells," if against else "none of them"
-        which = (
-            f"{rest} unless jobs that ran longer than planned, or to their walltimes, explain it"
-        )
-    warn(f"{'1 promise is' if broken == 1 else f'{broken:,} promises are'} broken; {which}")
+        # The verifier knows what excuses a scheduler.
+        few = f"{against:,} of them" if against else "none"
+        tells = f"{few} against a rule of verify: jobs ran longer than planned, or to a walltime"
+    warn(f"{said}; {tells}")
 
 
 def _print_json(done: Run) -> None:
