@@ -146,6 +146,6 @@ def embedded_fates(workload: Workload, module: SchedulerModule) -> dict[str, Fat
         fate.promise = None if refused else module.qos_log.record(run).admitted_deadline
         fate.answer = "refused" if refused else "promised" if fate.promise is not None else ""
         ended = ends.get(run)
-        cut_off = ended is None or ended.state == COMPLETED_KILLED
-        fate.end = None if refused or cut_off else ended.finish
+        if ended is not None and not refused and ended.state != COMPLETED_KILLED:
+            fate.end = ended.finish
     return fates

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from qops_batsim.arguments import PATH, Kind, one_of, several
+from qops_batsim.core.scheduler import Scheduler
 from qops_batsim.engine.engine_options import (
     EngineOptions,
     ExternalEvent,
@@ -48,6 +49,10 @@ AnyEvents = Sequence[ExternalEvent] | str | PathLike[str]
 """External events, or the path of their file."""
 
 
+SCHEDULER = Kind(
+    lambda value: isinstance(value, str | type | Scheduler | SchedulerModule),
+    "a registered name, FILE.py:CLASS, a subclass of Scheduler or an object of one",
+)
 _NAMED = "the path of a file or the name of a shipped one"
 WORKLOAD = Kind(
     lambda value: isinstance(value, Workload) or PATH.fits(value), f"a Workload, {_NAMED}"

@@ -33,6 +33,7 @@ from qops_batsim.platform.platform_model import Platform
 from qops_batsim.running.inputs import (
     EVENTS,
     PLATFORM,
+    SCHEDULER,
     SETTINGS,
     WORKLOAD,
     AnyEvents,
@@ -193,6 +194,7 @@ class Run:
 
 
 @takes(
+    scheduler=SCHEDULER,
     workload=WORKLOAD.optional,
     platform=PLATFORM.optional,
     settings=SETTINGS.optional,

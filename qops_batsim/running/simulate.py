@@ -32,6 +32,7 @@ from qops_batsim.running.in_loop import run_simulation
 from qops_batsim.running.inputs import (
     EVENTS,
     PLATFORM,
+    SCHEDULER,
     SETTINGS,
     WORKLOAD,
     AnyEvents,
@@ -51,6 +52,7 @@ from qops_batsim.workload.workload_model import Workload
 
 
 @takes(
+    scheduler=SCHEDULER,
     workload=WORKLOAD,
     platform=PLATFORM.optional,
     settings=SETTINGS.optional,

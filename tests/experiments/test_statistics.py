@@ -226,6 +226,18 @@ def test_all_metrics_have_limits_and_shares_are_those_in_percent_of_a_whole() ->
     assert limits_of_difference("response_time_of_others") == UNLIMITED
 
 
+def test_an_income_is_at_most_all_charges() -> None:
+    """What is kept and what is broken are parts of one whole: nobody earns more than all of it."""
+    values = [99.0, 99.5, 61.0]
+    assert mean_interval(values).ends[1] > 103
+    found = mean_interval(values, limits_of("income"))
+    assert found.ends == (pytest.approx(mean_interval(values).ends[0]), 100.0)
+    assert limits_of("income_with_premium") == (-100.0, 200.0)
+    assert limits_of_difference("income") == (-200.0, 200.0)
+    # Verdicts are those of the whole interval.
+    assert found.above(90.0) == mean_interval(values).above(90.0)
+
+
 def test_groups_count_alike_and_one_group_is_its_values() -> None:
     assert nested_interval([[1.0, 2.0, 3.0]]) == mean_interval([1.0, 2.0, 3.0])
     assert nested_interval([[1.0, 3.0], [4.0], [6.0, 6.0]]) == mean_interval([2.0, 4.0, 6.0])
