@@ -5,11 +5,14 @@ what is wrong.
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+sys.path.insert(0, str(Path(__file__).parents[3] / "benchmarks" / "soak"))
 
 from qops_batsim import explain, gantt, metrics, read_run, verify
 from qops_batsim.errors import InputError
@@ -154,3 +157,15 @@ def test_what_batsim_writes_is_read(tmp_path: Path) -> None:
     run = write(tmp_path, row("1", -10.0, 0.0, 30.0), rejected, none)
     assert metrics(run)["waiting_time"]["max"] == 10.0
     assert re.search("RunResult", repr(read_run(run)))
+
+
+def test_what_is_drawn_is_refused_or_read(tmp_path: Path) -> None:
+    """Some inputs of the soak's generator: ``benchmarks/soak --only results`` makes more."""
+    import wrong_results
+    from harness import Tally
+
+    tally = Tally()
+    for seed in range(1, 3):
+        wrong_results.case(seed, tmp_path, tally)
+    assert tally.failures == []
+    assert tally.counts["impossible dates"] == 16
