@@ -206,11 +206,7 @@ def _is_of_user(qos: QosRequest | None) -> bool:
 
 
 def outcomes_of_simulation(
-    ended: EndedColumns,
-    workload: Workload,
-    promised: Mapping[str, float] | None = None,
-    *,
-    profiles: Sequence[str] | None = None,
+    ended: EndedColumns, workload: Workload, promised: Mapping[str, float] | None = None
 ) -> JobOutcomes:
     """Return what became of each job of a workload in a simulation; O(n log n).
 
@@ -222,8 +218,6 @@ def outcomes_of_simulation(
         The workload that was simulated.
     promised
         The scheduler's deadlines (seconds) by job id within the workload.
-    profiles
-        Name of each run's profile, where jobs are stopped and go on without a loss.
 
     Returns
     -------
@@ -233,8 +227,7 @@ def outcomes_of_simulation(
     seconds = ended.finishes - ended.starts
     runs = _Runs(ended.ids, ended.states, ended.starts, ended.finishes, seconds)
     given = (promised or {}).items()
-    found = _outcomes(workload.source, {"": workload}, runs, given, only_known=False)
-    return found if profiles is None else _with_parts(found, runs, profiles)
+    return _outcomes(workload.source, {"": workload}, runs, given, only_known=False)
 
 
 def outcomes_of_run(result: RunResult, workloads: Mapping[str, Workload]) -> JobOutcomes:
@@ -264,7 +257,7 @@ def outcomes_with_deadlines(result: RunResult, workloads: Mapping[str, Workload]
     named = {f"{name}!": workload for name, workload in workloads.items()}
     found = _outcomes(result.source, named, runs, promised, only_known=True)
     if result.info is not None and result.info.compute_sharing:
-        found = _with_parts(found, runs, result.text("profile"))
+        found = with_parts(found, runs.ids, runs.starts, runs.seconds, result.text("profile"))
     found = _with_drift(_with_latest_starts(found, result.decisions), result)
     if result.decisions is not None and "queue" in result.decisions.columns:
         found = _with_queues(found, result.decisions)
@@ -357,11 +350,19 @@ def _outcomes(
     )
 
 
-def _with_parts(outcomes: JobOutcomes, runs: _Runs, profiles: Sequence[str]) -> JobOutcomes:
+def with_parts(
+    outcomes: JobOutcomes,
+    ids: Sequence[str],
+    starts: Floats,
+    seconds: Floats,
+    profiles: Sequence[str],
+) -> JobOutcomes:
     """Return the outcomes with all runs of a job that went on as one: where jobs share hosts they
     are stopped without a loss, and their last profile is the rest (``work#15#1``).
+
+    The others are columns of the runs: job ids, starts and run times (seconds), profiles.
     """
-    before = rows_before(list(runs.ids))
+    before = rows_before(ids)
     rests = [row for row in before.keys() - set(before.values()) if is_continuation(profiles[row])]
     if not rests:
         return outcomes
@@ -369,14 +370,14 @@ def _with_parts(outcomes: JobOutcomes, runs: _Runs, profiles: Sequence[str]) -> 
     began, saved = outcomes.start.copy(), np.zeros(len(places)) + outcomes.saved
     charged, wasted = outcomes.charged_time.copy(), outcomes.wasted.copy()
     for row in rests:
-        origin = original_id(runs.ids[row], places)
+        origin = original_id(ids[row], places)
         if origin is None:
             continue
         place, done, first = places[origin], 0.0, row
         while first in before and is_continuation(profiles[first]):
             first = before[first]
-            done += float(runs.seconds[first])
-        began[place] = runs.starts[first]
+            done += float(seconds[first])
+        began[place] = starts[first]
         more = done - saved[place]
         saved[place] = done
         charged[place] += more
