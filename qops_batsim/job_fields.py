@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+import re
 import sys
+from collections.abc import Iterable
 from typing import Any, TypeGuard
 
 import msgspec
@@ -135,11 +137,48 @@ def is_whole_number(value: object) -> TypeGuard[int]:
 
 def is_qos_request(value: object) -> TypeGuard[dict[str, Any]]:
     """Return whether a JSON value is an object that has only fields of :class:`QosRequest`."""
-    return isinstance(value, dict) and bool(value) and _QOS_KEYS.issuperset(value)
+    return isinstance(value, dict) and bool(value) and QOS_FIELDS.issuperset(value)
 
 
 FIELDS = ("id", "subtime", "res", "profile", "walltime")
 """Fields of a job that Batsim knows."""
+
+_SHORT = 3
+"""Names of so many letters are misspelt only by a letter too many: there are many short words."""
+
+
+def misspelt(name: str, known: Iterable[str]) -> str | None:
+    """Return the known name that ``name`` is hardly meant to differ from, or None: it differs by
+    case, signs between words, one letter, or two letters that changed places.
+
+    >>> misspelt("wallime", FIELDS), misspelt("wall_time", FIELDS), misspelt("priority", FIELDS)
+    ('walltime', 'walltime', None)
+    """
+    known = tuple(known)
+    if name in known:
+        return None
+    plain = _plain(name)
+    return next((each for each in known if _is_near(plain, _plain(each))), None)
+
+
+def _plain(name: str) -> str:
+    return re.sub(r"[^a-z0-9]", "", name.lower())
+
+
+def _is_near(name: str, meant: str) -> bool:
+    """Return whether one letter was left out, added or changed, or two changed places."""
+    if name == meant or sorted(name) == sorted(meant):
+        return True
+    if len(meant) <= _SHORT:
+        return len(meant) == _SHORT == len(name) - 1 and _is_without_one(name, meant)
+    if len(name) == len(meant):
+        return sum(a != b for a, b in zip(name, meant, strict=True)) == 1
+    return _is_without_one(*sorted((name, meant), key=len, reverse=True))
+
+
+def _is_without_one(long: str, short: str) -> bool:
+    """Return whether ``short`` is ``long`` without one of its letters."""
+    return any(long[:place] + long[place + 1 :] == short for place in range(len(long)))
 
 
 def checked_id(fields: dict[str, Any], where: str) -> str:
@@ -172,7 +211,9 @@ def check_fields(fields: dict[str, Any], where: str) -> None:
 
 def _field_error(fields: dict[str, Any], where: str, name: str, accepted: str) -> InputError:
     if name not in fields:
-        return InputError(f"{where}: field {name!r} is missing; {accepted} is expected")
+        near = next((each for each in fields if misspelt(each, (name,))), None)
+        there = "" if near is None else f" (found {shown(near)}; did you mean {name!r}?)"
+        return InputError(f"{where}: field {name!r} is missing{there}; {accepted} is expected")
     return InputError(f"{where}: field {name!r} is {shown(fields[name])}; {accepted} is expected")
 
 
@@ -194,9 +235,10 @@ def read_qos(fields: dict[str, Any], where: str) -> QosRequest | None:
     if not isinstance(raw, dict):
         raise _field_error(fields, where, name, "an object")
     for key in raw:
-        if key not in _QOS_KEYS:
+        if key not in QOS_FIELDS:
             raise InputError(
-                f"{where}: field {name!r}: unknown field {shown(key)}{did_you_mean(key, _QOS_KEYS)}"
+                f"{where}: field {name!r}: unknown field {shown(key)}"
+                f"{did_you_mean(key, QOS_FIELDS)}"
             )
     try:
         qos = msgspec.convert(raw, QosRequest)
@@ -209,4 +251,5 @@ def read_qos(fields: dict[str, Any], where: str) -> QosRequest | None:
     return qos
 
 
-_QOS_KEYS = frozenset(field.encode_name for field in msgspec.structs.fields(QosRequest))
+QOS_FIELDS = frozenset(field.encode_name for field in msgspec.structs.fields(QosRequest))
+"""Names of the fields of a user's request in JSON."""

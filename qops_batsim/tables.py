@@ -530,7 +530,7 @@ def _read_short(path: Path, text: str, form: Form) -> Table:
             f"{form.what} is expected"
         )
     columns = _plain_columns(path, text, form)
-    numbers, choices, texts = form.kinds(header)
+    numbers, choices, texts = form.kinds([*columns])
 
     def refuse(column: str, wrong: Booleans, accepted: str) -> None:
         if not wrong.any():

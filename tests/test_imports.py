@@ -26,6 +26,7 @@ BASE = {
     "parameters",
     "tables",
     "timing",
+    "arguments",
     "jobs",
     "lazy",
     "shipped",

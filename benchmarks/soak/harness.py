@@ -42,6 +42,7 @@ class Part:
 PARTS = {
     "files": Part("mutated_files", 100.0),
     "logs": Part("known_logs", 100.0),
+    "results": Part("wrong_results", 100.0),
     "options": Part("random_options", 100.0),
     "peers": Part("hostile_peers"),
     "engines": Part("odd_engines"),

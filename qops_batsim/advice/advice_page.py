@@ -60,7 +60,13 @@ from qops_batsim.version import __version__
 WIDTH = 5.2
 """Inches of a picture, whose letters can be read on a phone then."""
 
-_KINDS = ("promised and kept", "promised later", "in time, not promised", "missed", "refused")
+_KINDS = (
+    "promised and kept",
+    "promised later",
+    "in time, not promised",
+    "broken or missed",
+    "refused",
+)
 _SHADES = (COLORS[2], "#7fcfb9", COLORS[5], COLORS[1], "#999999")
 
 
@@ -104,9 +110,9 @@ def _outcomes(advice: Advice, case: AdviceCase) -> list[float]:
     them (the kinds in ``_KINDS``, in that order).
     """
     counts = advice.counts(case)
-    kept = max(counts.promised - counts.later - counts.missed, 0) if counts.promised else 0
-    by_chance = counts.jobs - kept - counts.later - counts.missed - counts.refused
-    found = (kept, counts.later, by_chance, counts.missed, counts.refused)
+    kept = max(counts.promised - counts.later - counts.failed, 0) if counts.promised else 0
+    by_chance = counts.jobs - kept - counts.later - counts.failed - counts.refused
+    found = (kept, counts.later, by_chance, counts.failed, counts.refused)
     return [100 * each / counts.jobs for each in found]
 
 

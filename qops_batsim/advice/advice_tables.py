@@ -14,8 +14,8 @@ from qops_batsim.advice.advise import (
     HOUR,
     Advice,
     AdviceChoices,
+    failed,
     later,
-    missed,
     promised,
     refused,
     refused_work,
@@ -201,7 +201,7 @@ def overview_table(parts: Mapping[str, Advice]) -> PageTable:
                 "fits": verdict,
                 "promised": advice.mean(choices.chosen, promised),
                 "refused": advice.mean(choices.chosen, refused_work),
-                "missed": advice.mean(choices.easy(), missed),
+                "missed": advice.mean(choices.easy(), failed),
                 "offer": CANNOT_SAY if not fit.fits else told if kind != "none" else "none tried",
             }
         )
@@ -211,10 +211,10 @@ def overview_table(parts: Mapping[str, Advice]) -> PageTable:
 MEASURES = {
     "promised (%)": promised,
     "later than asked (%)": later,
-    "missed (%)": missed,
+    "broken or missed (%)": failed,
     "refused (%)": refused,
     "refused core-hours (%)": refused_work,
-    "utilization (%)": utilization,
+    "utilization while jobs are submitted (%)": utilization,
 }
 WORDS = {
     "own": "no start that is early enough was found",
@@ -302,7 +302,7 @@ def categories_table(advice: Advice) -> PageTable:
     groups = advice.groups(advice.choices.chosen)
     easy = advice.groups(advice.choices.easy())
     rows = [
-        {"category": name, **_asked(group), "missed": easy[name].missed}
+        {"category": name, **_asked(group), "missed": easy[name].failed}
         for name in Categories().labels()
         if (group := groups.get(name)) is not None
     ]

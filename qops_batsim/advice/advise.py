@@ -34,6 +34,7 @@ from qops_batsim.advice.trace_runs import (
 )
 from qops_batsim.advice.wait_fit import UNKNOWN_FIT, ModelFit, model_fit
 from qops_batsim.advice.what_if import WhatIf
+from qops_batsim.arguments import CALLABLE, PATH, TEXT, WHOLE, one_of, takes
 from qops_batsim.economics.charges import BreakEven, Charge, break_even, total
 from qops_batsim.economics.prices import Prices
 from qops_batsim.errors import require, require_instance, require_list, require_numbers
@@ -281,14 +282,15 @@ class Advice:
 
 def _share_of(count: str) -> Measure:
     """Return a function that computes the percentage of the requested deadlines that a count of a
-    run (``promised``, ``later``, ``missed``, ``refused``) makes up.
+    run (``promised``, ``later``, ``failed``, ``refused``) makes up.
     """
     return lambda run: _percent(getattr(run.counts, count), run.counts.jobs)
 
 
-promised, later, missed, refused = map(_share_of, ("promised", "later", "missed", "refused"))
+promised, later, failed, refused = map(_share_of, ("promised", "later", "failed", "refused"))
 """Shares (%) of the deadlines asked for: those that were promised, those for which a later one was
-promised and taken, those that were missed by jobs that ran, and those that were refused."""
+promised and taken, those whose promise was broken or that were missed without one, and those that
+were refused."""
 
 
 def refused_work(run: AdviceRun) -> float | None:
@@ -313,6 +315,16 @@ def _percent(part: float, whole: float) -> float | None:
     return 100 * part / whole if whole else None
 
 
+@takes(
+    trace=PATH | one_of(Conversion, words="a trace that was read"),
+    choices=one_of(AdviceChoices, words="AdviceChoices"),
+    processors=WHOLE.optional,
+    time_zone=TEXT.optional,
+    name=TEXT,
+    what_if=one_of(WhatIf, words="a WhatIf").optional,
+    workers=WHOLE | TEXT,
+    on_progress=CALLABLE.optional,
+)
 def advise(
     trace: str | Path | Conversion,
     choices: AdviceChoices = AdviceChoices(),  # noqa: B008 - it is frozen

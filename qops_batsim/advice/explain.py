@@ -13,6 +13,7 @@ import numpy as np
 from qops_batsim.advice.charge_report import JobPrice, PriceList, price_list
 from qops_batsim.advice.history import (
     ENDED,
+    RUN_OR_HISTORY,
     DecisionHistory,
     JobStory,
     KilledRun,
@@ -31,6 +32,7 @@ from qops_batsim.analysis.results.run_result import (
     read_files,
     workloads_of_run,
 )
+from qops_batsim.arguments import CODE, NUMBER, TEXT, one_of, takes
 from qops_batsim.dates import Calendar
 from qops_batsim.economics.tolerance import FactorTolerance
 from qops_batsim.scheduling.decision_events import Submitted
@@ -62,6 +64,8 @@ class ToldJob(msgspec.Struct, frozen=True, kw_only=True):
     waited: float | None = None
     lateness: float | None = None
     """From the requested deadline to the end, below 0 if that is earlier; None without either."""
+    grace: float = 0.0
+    """Lateness (seconds) up to which a deadline counts as met."""
     calendar: Calendar | None = None
     """The date of second 0, if that is known."""
 
@@ -88,8 +92,10 @@ def explain_from_files(run: str | Path, name: str) -> PlainExplanation:
     job_id = find_job(name, rows, result.source)
     row, said = rows[job_id], result.decisions
     reason, asked, promised = "", math.nan, math.nan
-    if said is not None and job_id in said.ids:
-        place = list(said.ids).index(job_id)
+    # What a job that was run again asked for stands where it was first submitted.
+    told_of = None if said is None else original_id(job_id, said.ids)
+    if said is not None and told_of is not None:
+        place = list(said.ids).index(told_of)
         reason = str(list(said.columns.get("reason", [""] * len(said.ids)))[place])
         asked, promised = (
             said.numbers(f"{which}_deadline")[place] for which in ("requested", "admitted")
@@ -108,6 +114,7 @@ def explain_from_files(run: str | Path, name: str) -> PlainExplanation:
         submission=float(result.column("submission_time")[row]),
         state=result.text("final_state")[row],
         calendar=result.calendar,
+        grace=result.grace,
         reason=reason,
         requested_deadline=_known(asked),
         admitted_deadline=_known(promised),
@@ -198,6 +205,13 @@ class Explanation(ToldJob, frozen=True, kw_only=True):
         return self.refusal is not None and self.refusal.kind is RefusalKind.CANCELLED
 
 
+@takes(
+    run=RUN_OR_HISTORY,
+    job=TEXT,
+    prices=one_of(PriceList, words="a price list").optional,
+    tolerance=NUMBER.optional,
+    code=CODE,
+)
 def explain(
     run: str | PathLike[str] | DecisionHistory,
     job: str,
@@ -290,6 +304,7 @@ def explain_job(
         waited=None if story.start is None else story.start - asked.submission,
         expected_end=story.expected_end,
         calendar=history.calendar,
+        grace=0.0 if history.info is None else history.info.grace,
     )
 
 

@@ -18,6 +18,7 @@ import msgspec
 
 from qops_batsim.analysis.results.run_files import RunFiles, RunInfo, find_run
 from qops_batsim.analysis.results.run_result import read_files
+from qops_batsim.arguments import PATH, one_of
 from qops_batsim.core.scheduler import Scheduler
 from qops_batsim.dates import Calendar
 from qops_batsim.errors import InputError, did_you_mean, shown
@@ -346,6 +347,10 @@ class DecisionHistory:
                     "unchanged decision log is expected"
                 ) from None
         return state
+
+
+RUN_OR_HISTORY = PATH | one_of(DecisionHistory, words="a history that was read")
+"""What takes the place of a run with decisions in arguments of public functions."""
 
 
 def _answers(event: log.Event, job_id: str) -> bool:

@@ -7,8 +7,16 @@ from os import PathLike
 import msgspec
 
 from qops_batsim.advice.charge_report import JobPrice, PriceList, price_list
-from qops_batsim.advice.history import RUNNING, WAITING, DecisionHistory, or_infinite, read_history
+from qops_batsim.advice.history import (
+    RUN_OR_HISTORY,
+    RUNNING,
+    WAITING,
+    DecisionHistory,
+    or_infinite,
+    read_history,
+)
 from qops_batsim.advice.plan_asker import ANY_OFFER, PlanAnswer, PlanAsker
+from qops_batsim.arguments import CODE, NUMBER, SWITCH, WHOLE, one_of, takes
 from qops_batsim.dates import Calendar
 from qops_batsim.errors import InputError
 from qops_batsim.limits import MAX_SECONDS
@@ -126,6 +134,16 @@ class Quotation(msgspec.Struct, frozen=True, kw_only=True):
     """The date of second 0, if that is known."""
 
 
+@takes(
+    run=RUN_OR_HISTORY,
+    time=NUMBER,
+    processors=WHOLE,
+    run_time=NUMBER,
+    deadline=NUMBER.optional,
+    prices=one_of(PriceList, words="a price list").optional,
+    before=SWITCH,
+    code=CODE,
+)
 def quote(
     run: str | PathLike[str] | DecisionHistory,
     time: float,

@@ -498,7 +498,7 @@ def headline(advice: Advice) -> list[str]:
     """Return the first paragraphs for a manager: what can be promised, its cost, and the advice."""
     choices = advice.choices
     chosen, easy = advice.counts(choices.chosen), advice.counts(choices.easy())
-    kept = chosen.promised - chosen.missed
+    kept = chosen.promised - chosen.failed
     name, asked = manager_name(choices.scheduler), factor_text(choices.stringency)
     told = (
         f"Each of {chosen.jobs:,} jobs asks to end within {asked} (its response: the time from "
@@ -507,8 +507,8 @@ def headline(advice: Advice) -> list[str]:
         f"With {name} the centre could have promised that to {chosen.promised:,} of them "
         f"({100 * chosen.promised / chosen.jobs:.0f} %), and would have kept "
         f"{'every promise' if kept == chosen.promised else f'{kept:,} promises'}. EASY promises "
-        f"nothing and would have missed {easy.missed:,} of the deadlines "
-        f"({100 * easy.missed / easy.jobs:.0f} %)."
+        f"nothing and would have missed {easy.failed:,} of the deadlines "
+        f"({100 * easy.failed / easy.jobs:.0f} %)."
     )
     if not advice.fit.fits:
         return [told, _cost(advice)]

@@ -19,7 +19,7 @@ from qops_batsim.analysis.metrics.charge_totals import (
     charge_report,
     reference_of_workload,
 )
-from qops_batsim.analysis.metrics.outcomes import JobOutcomes
+from qops_batsim.analysis.metrics.outcomes import JobOutcomes, fates
 from qops_batsim.economics.charges import Categories, SlowdownTable, category_slowdowns
 from qops_batsim.economics.prices import Prices
 from qops_batsim.errors import InputError
@@ -161,7 +161,7 @@ class AdviceCase(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class GroupCount(msgspec.Struct, kw_only=True):
-    """Counts for one group of jobs: how many deadlines were requested, promised, missed and
+    """Counts for one group of jobs: how many deadlines were requested, promised, failed and
     refused.
     """
 
@@ -169,7 +169,8 @@ class GroupCount(msgspec.Struct, kw_only=True):
     promised: int = 0
     later: int = 0
     """Of the promised ones, those promised a later end than asked for, which users took."""
-    missed: int = 0
+    failed: int = 0
+    """Promises that were broken and, where nothing was promised, deadlines that were missed."""
     refused: int = 0
     refused_work: float = 0.0
     """Processor-seconds."""
@@ -361,9 +362,7 @@ def _groups(
 ) -> dict[str, GroupCount]:
     groups: dict[str, GroupCount] = {}
     work = outcomes.processors * outcomes.run_time
-    target = np.where(np.isnan(outcomes.promised), outcomes.deadline, outcomes.promised)
-    missed = outcomes.finish > target + PLAN_TOLERANCE
-    promised = np.isfinite(outcomes.promised)
+    found = fates(outcomes)
     later = outcomes.promised > outcomes.deadline + PLAN_TOLERANCE
     for row in np.flatnonzero(outcomes.of_user).tolist():
         group = groups.setdefault(categories[row], GroupCount(reasons={}))
@@ -374,9 +373,9 @@ def _groups(
             kind = reason_of(refusal_of(module, outcomes.ids[row]))
             group.reasons[kind] = group.reasons.get(kind, 0) + 1
             continue
-        group.promised += bool(promised[row])
+        group.promised += bool(found.promised[row])
         group.later += bool(later[row])
-        group.missed += bool(missed[row])
+        group.failed += bool(found.failed[row])
     return groups
 
 
@@ -435,8 +434,6 @@ def _promises(
 
 def _waits(outcomes: JobOutcomes, categories: Sequence[str]) -> dict[str, list[float]]:
     waits: dict[str, list[float]] = {}
-    for category, wait in zip(
-        categories, (outcomes.start - outcomes.submission).tolist(), strict=True
-    ):
+    for category, wait in zip(categories, outcomes.wait.tolist(), strict=True):
         waits.setdefault(category, []).append(wait)
     return waits

@@ -102,28 +102,28 @@ def _print(found: ChargeComparison) -> None:
     if prices.currency:
         rate = f"{prices.rate:g} {prices.unit} a core-hour"
     totals = [each.report.total for each in found.runs]
-    missed, kills = any(each.missed for each in totals), any(each.kills for each in totals)
+    failed, kills = any(each.failed for each in totals), any(each.kills for each in totals)
     unused = prices.unused_promise > 0
     for each in found.runs:
         report = each.report
-        rows = [_cells(row, missed, kills, unused) for row in (*report.categories, report.total)]
+        rows = [_cells(row, failed, kills, unused) for row in (*report.categories, report.total)]
         print_table(f"Charges of {each.run}", [*rows[0]], [[*row.values()] for row in rows])
         if report.queues:
             title = f"Charges of {each.run} by queue"
-            rows = [_cells(row, missed, kills, unused, kind="queue") for row in report.queues]
+            rows = [_cells(row, failed, kills, unused, kind="queue") for row in report.queues]
             print_table(title, [*rows[0]], [[*row.values()] for row in rows])
     extra = f" + {prices.unused_promise:g} of it for unused promises" if unused else ""
     for each in found.runs:
         say(
             f"profit of {each.run}: {each.report.profit:,.2f} ({rate}{extra} + {per_qos:g} * "
-            + (f"(QoS charge - {prices.penalty:g} * penalty))" if missed else "QoS charge)")
+            + (f"(QoS charge - {prices.penalty:g} * penalty))" if failed else "QoS charge)")
         )
     if found.break_even is not None:
         say(_crossing_text(found.break_even, [each.run for each in found.runs]))
 
 
 def _cells(
-    row: CategoryCharges, missed: bool, kills: bool, unused: bool, kind: str = "category"
+    row: CategoryCharges, failed: bool, kills: bool, unused: bool, kind: str = "category"
 ) -> dict[str, str]:
     cells = {kind: row.category}
     if kind == "category":
@@ -134,8 +134,8 @@ def _cells(
         "resource charge (proc-s)": f"{row.charge.resource:,.0f}",
         "QoS charge": f"{row.charge.qos:,.2f}",
     }
-    if missed:
-        cells |= {"missed": f"{row.missed:,}", "penalty": f"{row.penalty:,.2f}"}
+    if failed:
+        cells |= {"broken or missed": f"{row.failed:,}", "penalty": f"{row.penalty:,.2f}"}
     if kills:
         cells |= {"kills": f"{row.kills:,}", "wasted proc-h": f"{row.wasted_work / _HOUR:,.1f}"}
     if unused:

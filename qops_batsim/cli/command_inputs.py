@@ -46,16 +46,22 @@ def run_name(name: str, code: AllowedCode = ()) -> str:
     return str(prefix)
 
 
-def read_runs(runs: Sequence[str], hosts: int | None) -> list[RunResult]:
+def read_runs(
+    runs: Sequence[str], hosts: int | None, *, is_verified: bool = False
+) -> list[RunResult]:
     """Read runs by name, and print which number of hosts is assumed where none is recorded.
 
-    Runs of the same name are renamed to their paths.
+    Runs of the same name are renamed to their paths. Dates that cannot be are an InputError, unless
+    the runs are to be verified.
     """
     from dataclasses import replace
 
-    from qops_batsim.analysis.results.run_result import read_run
+    from qops_batsim.analysis.results.run_files import find_run
+    from qops_batsim.analysis.results.run_result import read_files
 
-    results = [read_run(run_name(run), hosts=hosts) for run in runs]
+    results = [
+        read_files(find_run(run_name(run)), hosts=hosts, is_verified=is_verified) for run in runs
+    ]
     names = Counter(result.name for result in results)
     for index, (run, result) in enumerate(zip(runs, results, strict=True)):
         if result.hosts_are_assumed:

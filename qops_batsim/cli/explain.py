@@ -118,7 +118,7 @@ def _rows(found: Explanation) -> Iterator[tuple[str, str]]:
         yield "blocked by", _commitment_text(found.blamed, found.calendar)
     # Of a job that was refused, the title and the reason tell enough.
     if found.requested_deadline is not None and found.outcome != "refused":
-        yield "deadline", fate_text(found.lateness)
+        yield "deadline", fate_text(found.lateness, grace=found.grace)
     if found.offered_deadline is not None:
         taken = "taken" if found.admitted_deadline is not None else "not taken"
         yield "offered deadline", f"{_date_and_age(found.offered_deadline, found)}, {taken}"
@@ -234,7 +234,7 @@ def _plain_rows(found: PlainExplanation) -> Iterator[tuple[str, str]]:
         yield "reason", found.reason
     if found.requested_deadline is not None:
         killed, refused = found.state == COMPLETED_KILLED, found.start is None
-        fate = fate_text(found.lateness, refused=refused, killed=killed)
+        fate = fate_text(found.lateness, grace=found.grace, refused=refused, killed=killed)
         yield "deadline", f"{_date_and_age(found.requested_deadline, found)}: {fate}"
     if found.admitted_deadline is not None:
         yield "promised deadline", _date_and_age(found.admitted_deadline, found)

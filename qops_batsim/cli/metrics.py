@@ -93,6 +93,7 @@ def print_metrics(values: Metrics) -> None:
         parts.append(f"{values.runs_killed:,} {runs} killed whose job ran later")
     facts = {
         "jobs": f"{values.jobs_submitted:,} submitted: {', '.join(parts) or 'none ended'}",
+        **_promises_fact(values),
         "machine": f"{values.hosts:,} hosts, utilization (%) "
         f"{number_text(values.utilization, 100)}, loss of capacity (%) "
         f"{number_text(values.loss_of_capacity, 100)}",
@@ -103,6 +104,15 @@ def print_metrics(values: Metrics) -> None:
     }
     for label, text in facts.items():
         say(f"{label:<13} {text}", 14)
+
+
+def _promises_fact(values: Metrics) -> dict[str, str]:
+    """Return how many promises were given and broken; nothing where there are none."""
+    found = values.promises
+    if found is None:
+        return {}
+    share = number_text(100 * found.broken / found.given)
+    return {"promises": f"{found.given:,} given, {found.broken:,} broken ({share} %)"}
 
 
 def _summaries(values: Metrics) -> dict[tuple[str, str], dict[str, str]]:
@@ -165,7 +175,10 @@ def _print_deadlines(found: DeadlineMetrics) -> None:
 def _print_side_by_side(names: list[str], computed: list[Metrics]) -> None:
     restarts = any(values.runs_killed for values in computed)
     asked = any(values.deadlines is not None for values in computed)
-    columns = [_rows(values, restarts=restarts, deadlines=asked) for values in computed]
+    promises = any(values.promises is not None for values in computed)
+    columns = [
+        _rows(values, restarts=restarts, deadlines=asked, promises=promises) for values in computed
+    ]
     rows = [[label, *(column[label] for column in columns)] for label in columns[0]]
     print_table("", ["", *names], rows)
 
@@ -184,7 +197,7 @@ def _deadline_rows(values: Metrics) -> dict[str, str]:
     return rows | {"utilization (%)": number_text(values.utilization, 100)}
 
 
-def _rows(values: Metrics, *, restarts: bool, deadlines: bool) -> dict[str, str]:
+def _rows(values: Metrics, *, restarts: bool, deadlines: bool, promises: bool) -> dict[str, str]:
     """Return a column of the table that compares runs: label to text."""
     counts = {"hosts": values.hosts, "jobs submitted": values.jobs_submitted}
     counts |= {
@@ -192,6 +205,10 @@ def _rows(values: Metrics, *, restarts: bool, deadlines: bool) -> dict[str, str]
     }
     if restarts:
         counts["runs killed, job run later"] = values.runs_killed
+    promised = values.promises
+    if promises:
+        counts["promises given"] = 0 if promised is None else promised.given
+        counts["promises broken"] = 0 if promised is None else promised.broken
     rows = _deadline_rows(values) if deadlines else {}
     rows |= {label: f"{count:,}" for label, count in counts.items()}
     for (name, unit), each in _summaries(values).items():

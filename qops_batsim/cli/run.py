@@ -229,8 +229,7 @@ def _report(
             note(f"{violation.rule}: {violation.message}")
         note(f"NOT verified: {len(done.violations)} violations in {done.prefix}")
         raise typer.Exit(1)
-    if broken:
-        warn(f"{len(broken):,} promises are broken; `qops-batsim verify {done.prefix}` tells which")
+    _warn_of_broken_promises(done)
     _tell_differences(done, again)
     paths = [*done.paths, *_draw(done, picture, quiet or as_json)]
     if quiet:
@@ -272,6 +271,21 @@ def _tell_differences(done: Run, again: str | None) -> None:
     if found.are_there:
         note(f"NOT the same: {done.prefix} is not the run that {again} describes")
         raise typer.Exit(1)
+
+
+def _warn_of_broken_promises(done: Run) -> None:
+    """Warn of broken promises: how many, and how many of them break a rule of ``verify``."""
+    promises, against = done.measured.promises, len(done.broken_promises)
+    broken = against if promises is None else promises.broken
+    if not broken:
+        return
+    said = "1 promise is broken" if broken == 1 else f"{broken:,} promises are broken"
+    tells = f"`qops-batsim verify {done.prefix}` tells which"
+    if against < broken:
+        # The verifier knows what excuses a scheduler.
+        few = f"{against:,} of them" if against else "none"
+        tells = f"{few} against a rule of verify: jobs ran longer than planned, or to a walltime"
+    warn(f"{said}; {tells}")
 
 
 def _print_json(done: Run) -> None:

@@ -39,16 +39,19 @@ def spare_text(spare: float) -> str:
     return f"{told} {'before' if spare > 0 else 'AFTER'}"
 
 
-def fate_text(lateness: float | None, *, refused: bool = False, killed: bool = False) -> str:
+def fate_text(
+    lateness: float | None, *, grace: float = 0.0, refused: bool = False, killed: bool = False
+) -> str:
     """Describe what became of a deadline: met, missed by how much, or not met and why.
 
-    ``lateness`` is end − deadline (seconds), None if the job has not ended.
+    ``lateness`` is end − deadline (seconds), None if the job has not ended; up to ``grace``
+    (seconds) is in time.
     """
     if refused or killed:
         return f"not met: the job {'was killed' if killed else 'did not run'}"
     if lateness is None:
         return "open: the job had not ended"
-    if lateness > PLAN_TOLERANCE:
+    if lateness > max(grace, PLAN_TOLERANCE):
         return f"missed by {spare_text(-lateness).removesuffix(' AFTER')}"
     return f"met, {spare_text(-lateness)} it" if lateness < -PLAN_TOLERANCE else "met, just in time"
 

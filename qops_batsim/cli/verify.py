@@ -54,7 +54,7 @@ def verify(
     from qops_batsim.analysis.verify.verifier import Verification
 
     with progress_bar(None, "reading"):
-        (result,) = read_runs([run], hosts)
+        (result,) = read_runs([run], hosts, is_verified=True)
         workloads, doubt = workloads_of_run(result, workload)
     if doubt is not None:
         warn(doubt if workloads else f"{doubt}: --workload FILE names what it was made of")

@@ -37,9 +37,19 @@ from qops_batsim.workload.estimates import EstimateChoices
 
 MOST_SEEDS = 10_000
 LOADS = (1.0, 1.3, 1.6)
-MIXED = ("unadmitted_deadline_jobs", "unadmitted_deadline_work", "response_time", "slowdown")
+MIXED = (
+    "unadmitted_deadline_jobs",
+    "unadmitted_deadline_work",
+    "response_time_of_others",
+    "slowdown_of_others",
+)
 """Metrics that are shown where only some jobs have a user's deadline."""
-WITHOUT_DEADLINES = ("bounded_slowdown_of_all", "wait", "response_time", "slowdown")
+WITHOUT_DEADLINES = (
+    "bounded_slowdown_of_all",
+    "wait",
+    "response_time_of_others",
+    "slowdown_of_others",
+)
 """Metrics that are shown where no job has one; the first is judged."""
 
 

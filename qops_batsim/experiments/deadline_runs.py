@@ -18,7 +18,12 @@ from qops_batsim.analysis.metrics.admission import (
     promise_metrics,
 )
 from qops_batsim.analysis.metrics.charge_totals import References, reference_of_workload
-from qops_batsim.analysis.metrics.outcomes import JobOutcomes, outcomes_of_simulation, with_drift
+from qops_batsim.analysis.metrics.outcomes import (
+    JobOutcomes,
+    outcomes_of_simulation,
+    with_drift,
+    with_parts,
+)
 from qops_batsim.analysis.results.allocations import Allocations, Stays, on_all_hosts
 from qops_batsim.analysis.results.message_drift import drift_behind
 from qops_batsim.analysis.results.result_tables import Floats, Integers
@@ -407,7 +412,11 @@ def outcomes_of(
         {job_id.partition("!")[2]: noted for job_id, noted in module.qos_log.promises(each).items()}
         for each in ("admitted_deadline", "latest_start", "predicted_run_time")
     )
-    outcomes = outcomes_of_simulation(simulation.ended_jobs, workload, promised)
+    ended = simulation.ended_jobs
+    outcomes = outcomes_of_simulation(ended, workload, promised)
+    if simulation.options.compute_sharing:
+        columns = ended.ids, ended.starts, ended.finishes - ended.starts, ended.profiles.texts()
+        outcomes = with_parts(outcomes, *columns)
     if latest:
         dates = np.array([latest.get(job_id, math.nan) for job_id in outcomes.ids])
         outcomes = replace(outcomes, latest_start=dates)

@@ -25,11 +25,11 @@ from qops_batsim.optimum.problem import OBJECTIVES
 
 BESIDE = {
     "promised jobs (%)": ("promised_jobs", 1.0),
-    "promises broken (%)": ("broken", 1.0),
+    "promises broken or replaced (%)": ("not_kept", 1.0),
     "deadlines met (%)": ("met_jobs", 1.0),
     "charges paid (%)": ("kept_charge", 1.0),
-    "wait of others (h)": ("wait", 1 / 3600),
-    "slowdown of others": ("bounded_slowdown", 1.0),
+    "wait of others (h)": ("wait_of_others", 1 / 3600),
+    "slowdown of others": ("bounded_slowdown_of_others", 1.0),
     "Gini of users": ("gini", 1.0),
     "worst decile of users (%)": ("worst_decile", 1.0),
     "work wasted (%)": ("wasted_work", 1.0),

@@ -17,7 +17,7 @@ import numpy as np
 from qops_batsim.analysis.metrics.admission import PromiseMetrics, promise_metrics
 from qops_batsim.analysis.metrics.charge_totals import References
 from qops_batsim.analysis.metrics.outcomes import JobOutcomes, fates
-from qops_batsim.analysis.results.result_tables import Booleans, Floats
+from qops_batsim.analysis.results.result_tables import Booleans, Floats, mean
 from qops_batsim.economics.charges import SlowdownTable, category_slowdowns
 from qops_batsim.experiments.deadline_runs import (
     DeadlineCase,
@@ -61,7 +61,8 @@ class Score(Shares, frozen=True, kw_only=True):
     promises nothing reaches those that it meets. The kept charge is what users pay for the
     promises.
 
-    The *wait* (seconds) and the bounded slowdown are means over the jobs without user's deadline.
+    The *wait* (seconds) and the bounded slowdown *of others* are means over the jobs without user's
+    deadline that ran.
     Over users with three deadlines or more, the *Gini* coefficient is that of the share of
     deadlines met, the *worst decile* the mean share (%) of the tenth of the users that have the
     least; None where the log tells no users.
@@ -76,16 +77,16 @@ class Score(Shares, frozen=True, kw_only=True):
     reached_work: float
     reached_charge: float
     met_jobs: float
-    wait: float | None
-    bounded_slowdown: float | None
+    wait_of_others: float | None
+    bounded_slowdown_of_others: float | None
     gini: float | None
     worst_decile: float | None
     wasted_work: float | None
     cpu_per_job: float
 
     @property
-    def broken(self) -> float | None:
-        """Broken promises (%); None without promises."""
+    def not_kept(self) -> float | None:
+        """Promises that were broken, or gave way to others (%); None without promises."""
         return 100 * (1 - self.kept_jobs / self.promised_jobs) if self.promised_jobs else None
 
     def beside(self, bound: ScoreBound | None) -> Score:
@@ -197,8 +198,8 @@ def score_of(outcomes: JobOutcomes, hosts: int, prices: Prices, gave_way: Boolea
         reached_work=share(reached, "work"),
         reached_charge=share(reached, "charge"),
         met_jobs=share(found.met, "jobs"),
-        wait=float((outcomes.start - outcomes.submission)[others].mean()) if others.any() else None,
-        bounded_slowdown=paid.bounded_slowdown,
+        wait_of_others=mean(outcomes.wait[others]),
+        bounded_slowdown_of_others=paid.bounded_slowdown_of_others,
         gini=gini,
         worst_decile=worst,
         wasted_work=paid.wasted_work,

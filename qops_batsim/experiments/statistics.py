@@ -13,8 +13,8 @@ docs/verdicts.md). *Student* (W. S. Gosset), "The probable error of a mean", Bio
 two is the base. The ratio of two means, where values are weighed by their sizes, has an interval
 of its own (:func:`ratio_of_means`).
 
-*Limits.* A share lies between 0 and 100 %, a difference of two between -100 and 100 points, a
-time or a count is not below 0, a slowdown not below 1: intervals are cut there
+*Limits.* A share lies between 0 and 100 %, a difference of two, as an income is, between -100 and
+100 points, a time or a count is not below 0, a slowdown not below 1: intervals are cut there
 (:func:`limits_of`). What is cut off cannot be the true mean, so that the interval holds it as often
 as before. Verdicts are those of the whole interval.
 
@@ -146,9 +146,10 @@ SHARES = frozenset(
     {
         "accepted_share",
         "accepted_work",
+        "broken_charge",
         "broken_promises",
-        "broken",
         "charge",
+        "cut_short",
         "deadline_rejects_percent",
         "expected_risk",
         "in_time",
@@ -159,6 +160,8 @@ SHARES = frozenset(
         "met_deadlines",
         "met_jobs",
         "missed_deadlines",
+        "not_kept",
+        "premium",
         "promised_jobs",
         "reached_charge",
         "reached_jobs",
@@ -179,14 +182,18 @@ SHARES = frozenset(
 Lost work is none: a job may lose more than it has.
 """
 
-SIGNED = frozenset({"income", "income_with_premium"})
-"""Names of the metrics that may be below 0."""
+SIGNED: dict[str, Limits] = {"income": (-100.0, 100.0), "income_with_premium": (-100.0, 200.0)}
+"""Limits of the metrics that may be below 0.
+
+The income is the share of the charges that was kept less the share that was broken, which together
+are at most all; the premiums are at most both.
+"""
 
 
 def limits_of(metric: str) -> Limits:
     """Return the possible range of a metric's mean, by its name."""
     if metric in SIGNED:
-        return UNLIMITED
+        return SIGNED[metric]
     if metric == "gini":
         return GINI
     if "slowdown" in metric:
@@ -196,6 +203,9 @@ def limits_of(metric: str) -> Limits:
 
 def limits_of_difference(metric: str) -> Limits:
     """Return the possible range of a metric's mean difference, by its name."""
+    if metric in SIGNED:
+        least, most = SIGNED[metric]
+        return least - most, most - least
     return SHARE_DIFFERENCE if metric in SHARES else UNLIMITED
 
 

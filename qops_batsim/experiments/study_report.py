@@ -53,9 +53,9 @@ _HEADINGS = {
     "met_deadlines": "deadlines met (%)",
     "missed_deadlines": "deadlines missed (%)",
     "utilization_during_submissions": "utilization while jobs are submitted (%)",
-    "response_time": "response time of others (s)",
-    "slowdown": "slowdown of others",
-    "bounded_slowdown": "bounded slowdown of others",
+    "response_time_of_others": "response time of others (s)",
+    "slowdown_of_others": "slowdown of others",
+    "bounded_slowdown_of_others": "bounded slowdown of others",
     "wait": "wait (s)",
     "bounded_slowdown_of_all": "bounded slowdown",
     "kills": "kills",
@@ -382,7 +382,10 @@ PICTURES = {
         "Deadline jobs, and their work, that were not admitted",
         ("unadmitted_deadline_jobs", "unadmitted_deadline_work"),
     ),
-    "response": ("Response time and slowdown of the other jobs", ("response_time", "slowdown")),
+    "response": (
+        "Response time and slowdown of the other jobs",
+        ("response_time_of_others", "slowdown_of_others"),
+    ),
 }
 """Captions and metrics of the pictures over load, by name."""
 

@@ -60,7 +60,8 @@ if TYPE_CHECKING:
     import pandas as pd
 
 DESCRIPTION = "study.json"
-MADE_OF, SCORED = "deadline runs", "scored runs"
+MADE_OF, SCORED = "deadline runs, metrics of 2", "scored runs, metrics of 2"
+"""What kept runs are made of; the number grows when a metric gets another meaning."""
 
 
 class Description(msgspec.Struct, frozen=True, kw_only=True):

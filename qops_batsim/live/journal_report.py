@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from qops_batsim.jobs import QOS_REJECTED
+from qops_batsim.jobs import COMPLETED_KILLED, QOS_REJECTED
 from qops_batsim.live.book import WORKLOAD, Book
 from qops_batsim.live.fates import Fate, Tally, decided_fates, tally
 from qops_batsim.live.journal import About, Entry, Journal
@@ -146,5 +146,6 @@ def embedded_fates(workload: Workload, module: SchedulerModule) -> dict[str, Fat
         fate.promise = None if refused else module.qos_log.record(run).admitted_deadline
         fate.answer = "refused" if refused else "promised" if fate.promise is not None else ""
         ended = ends.get(run)
-        fate.end = None if refused or ended is None else ended.finish
+        if ended is not None and not refused and ended.state != COMPLETED_KILLED:
+            fate.end = ended.finish
     return fates

@@ -15,6 +15,7 @@ import msgspec
 from defusedxml import EntitiesForbidden, ExternalReferenceForbidden
 from defusedxml.ElementTree import DefusedXMLParser, ParseError
 
+from qops_batsim.arguments import PATH, TEXT, WHOLE, takes
 from qops_batsim.errors import InputError, did_you_mean, shown
 from qops_batsim.files import read_stored
 from qops_batsim.limits import MAX_HOSTS, MAX_PLATFORM_BYTES
@@ -352,6 +353,7 @@ _INNER = frozenset(("zone", "cluster", "zoneRoute"))
 _LEAF = frozenset(("host", "router", "host_link", "route"))
 
 
+@takes(path=PATH, master_host=TEXT, max_bytes=WHOLE)
 def read_platform(
     path: str | Path, *, master_host: str = "master_host", max_bytes: int = MAX_PLATFORM_BYTES
 ) -> Platform:

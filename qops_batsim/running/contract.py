@@ -16,10 +16,12 @@ from typing import NamedTuple
 import msgspec
 import numpy as np
 
-from qops_batsim.analysis.results.run_result import read_run
+from qops_batsim.analysis.results.run_files import find_run
+from qops_batsim.analysis.results.run_result import read_files
 from qops_batsim.analysis.verify.rule import Violation
 from qops_batsim.analysis.verify.rules_qos import PROMISE_RULES
 from qops_batsim.analysis.verify.verifier import verify
+from qops_batsim.arguments import CALLABLE, SWITCH, TEXT, takes
 from qops_batsim.core.scheduler import Scheduler
 from qops_batsim.engine.engine_options import AVAILABLE, UNAVAILABLE, ExternalEvent
 from qops_batsim.engine.loop import MESSAGES_PER_REPORT
@@ -182,6 +184,7 @@ class _Endless(BaseException):
     """A scheduler took over :data:`CASE_SECONDS`; no ``except Exception`` can catch this error."""
 
 
+@takes(scheduler=TEXT | CALLABLE, compute_sharing=SWITCH.optional, on_broken_promise=TEXT)
 def check_scheduler(
     scheduler: str | type[Scheduler] | Callable[[], Scheduler | SchedulerModule],
     *,
@@ -307,7 +310,7 @@ def _check_case(
             add_outputs(files, first)
             publish_run(files, module, "", told)
         violations = verify(
-            read_run(prefix, hosts=hosts),
+            read_files(find_run(prefix), hosts=hosts, is_verified=True),
             workloads={"w0": case.workload},
             compute_sharing=first.options.compute_sharing,
         )

@@ -10,6 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from qops_batsim.arguments import PATH, Kind, one_of, several
+from qops_batsim.core.scheduler import Scheduler
 from qops_batsim.engine.engine_options import (
     EngineOptions,
     ExternalEvent,
@@ -34,6 +36,7 @@ from qops_batsim.shipped import (
 from qops_batsim.timing import GRACE, least_grace
 from qops_batsim.workload.batsim_json import read_workload
 from qops_batsim.workload.deadlines import early_deadlines_warning
+from qops_batsim.workload.odd_fields import odd_values
 from qops_batsim.workload.workload_model import Workload
 
 AnyWorkload = Workload | str | PathLike[str]
@@ -44,6 +47,25 @@ AnyPlatform = Platform | str | PathLike[str]
 
 AnyEvents = Sequence[ExternalEvent] | str | PathLike[str]
 """External events, or the path of their file."""
+
+
+SCHEDULER = Kind(
+    lambda value: isinstance(value, str | type | Scheduler | SchedulerModule),
+    "a registered name, FILE.py:CLASS, a subclass of Scheduler or an object of one",
+)
+_NAMED = "the path of a file or the name of a shipped one"
+WORKLOAD = Kind(
+    lambda value: isinstance(value, Workload) or PATH.fits(value), f"a Workload, {_NAMED}"
+)
+PLATFORM = Kind(
+    lambda value: isinstance(value, Platform) or PATH.fits(value), f"a Platform, {_NAMED}"
+)
+EVENTS = PATH | several(one_of(ExternalEvent, words="an external event"), "a list of events")
+SETTINGS = Kind(
+    lambda value: isinstance(value, Mapping) and all(isinstance(name, str) for name in value),
+    "a mapping from the names of options to values",
+)
+"""Inputs of a run in arguments of public functions."""
 
 
 def load_workload(given: AnyWorkload) -> Workload:
@@ -142,6 +164,8 @@ def input_warnings(
     module: SchedulerModule, workload: Workload, platform: Platform, engine: EngineOptions
 ) -> Iterator[str]:
     """Yield warnings about a scheduler, workload and platform that fit together badly."""
+    if workload.sha256 is None:  # Of a file this was told when it was read.
+        yield from odd_values(workload.columns)
     grace = getattr(module.options, "grace", None)
     if engine.message_delays and isinstance(grace, float) and grace != GRACE:
         round_trip = longest_round_trip(platform)

@@ -21,6 +21,7 @@ from qops_batsim.analysis.results.run_result import RunResult, read_files
 from qops_batsim.analysis.verify.rule import Violation
 from qops_batsim.analysis.verify.rules_qos import PROMISE_RULES, Lateness
 from qops_batsim.analysis.verify.verifier import Verification
+from qops_batsim.arguments import CODE, PATH, SWITCH, TEXT, WHOLE, mapping, one_of, takes
 from qops_batsim.code_record import not_covered_text
 from qops_batsim.engine.engine_options import outages_of
 from qops_batsim.engine.simulation import Simulation
@@ -31,6 +32,11 @@ from qops_batsim.garbage import without_garbage_collection
 from qops_batsim.limits import MAX_DESCRIPTION_BYTES
 from qops_batsim.platform.platform_model import Platform
 from qops_batsim.running.inputs import (
+    EVENTS,
+    PLATFORM,
+    SCHEDULER,
+    SETTINGS,
+    WORKLOAD,
     AnyEvents,
     AnyPlatform,
     AnyWorkload,
@@ -197,6 +203,23 @@ class Run:
         return f"<p>{html.escape(repr(self)[1:-1])}</p><table>{rows}</table>"
 
 
+@takes(
+    scheduler=SCHEDULER,
+    workload=WORKLOAD.optional,
+    platform=PLATFORM.optional,
+    settings=SETTINGS.optional,
+    out=PATH.optional,
+    engine=TEXT,
+    hosts=WHOLE.optional,
+    smaller_machine=SWITCH,
+    compute_sharing=SWITCH.optional,
+    events=EVENTS.optional,
+    message_delays=SWITCH,
+    users=(PATH | one_of(Users, words="users")).optional,
+    batsim=one_of(BatsimCall, words="a BatsimCall").optional,
+    progress=one_of(ProgressListener, words="a ProgressListener").optional,
+    sha256=mapping(TEXT, "a mapping from names to digests").optional,
+)
 def run(
     scheduler: AnyScheduler,
     workload: AnyWorkload | None = None,
@@ -411,7 +434,7 @@ class _RunInProgress:
         with self.files, writing_what_ended(self.files, self.described):
             done = self._run_embedded() if batsim is None else self._run_batsim(batsim)
         with self.progress.phase("reading back"):
-            result = read_files(find_written(self.prefix, self.files.published))
+            result = read_files(find_written(self.prefix, self.files.published), is_verified=True)
         verification = Verification(result, workloads={"w0": self.jobs})
         rules = verification.rules
         with self.progress.phase("verifying", len(rules)) as tell:
@@ -505,6 +528,13 @@ class _RunDescription(msgspec.Struct, frozen=True, kw_only=True):
 _descriptions = msgspec.json.Decoder(_RunDescription)
 
 
+@takes(
+    description=PATH,
+    out=PATH.optional,
+    batsim=one_of(BatsimCall, words="a BatsimCall").optional,
+    progress=one_of(ProgressListener, words="a ProgressListener").optional,
+    code=CODE,
+)
 def run_again(
     description: str | Path,
     *,

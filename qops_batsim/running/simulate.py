@@ -10,6 +10,7 @@ from typing import Any
 
 import msgspec
 
+from qops_batsim.arguments import CALLABLE, SWITCH, one_of, takes
 from qops_batsim.engine.engine_options import (
     AVAILABLE,
     UNAVAILABLE,
@@ -28,6 +29,11 @@ from qops_batsim.platform.network import longest_round_trip
 from qops_batsim.platform.platform_model import Platform
 from qops_batsim.running.in_loop import run_simulation
 from qops_batsim.running.inputs import (
+    EVENTS,
+    PLATFORM,
+    SCHEDULER,
+    SETTINGS,
+    WORKLOAD,
     AnyEvents,
     AnyPlatform,
     AnyWorkload,
@@ -44,6 +50,16 @@ from qops_batsim.version import __version__
 from qops_batsim.workload.workload_model import Workload
 
 
+@takes(
+    scheduler=SCHEDULER,
+    workload=WORKLOAD,
+    platform=PLATFORM.optional,
+    settings=SETTINGS.optional,
+    events=EVENTS.optional,
+    engine=one_of(EngineOptions, words="EngineOptions").optional,
+    allow_smaller_machine=SWITCH,
+    on_progress=CALLABLE.optional,
+)
 def simulate(
     scheduler: AnyScheduler,
     workload: AnyWorkload,

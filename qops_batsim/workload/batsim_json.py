@@ -20,6 +20,7 @@ from typing import Any, NoReturn
 
 import msgspec
 
+from qops_batsim.arguments import PATH, takes
 from qops_batsim.errors import InputError, shown
 from qops_batsim.files import Stored, read_stored, text_of, write_text
 from qops_batsim.garbage import without_garbage_collection
@@ -42,6 +43,7 @@ from qops_batsim.limits import (
 from qops_batsim.shipped import find_input
 from qops_batsim.workload.batsim5 import as_batsim4
 from qops_batsim.workload.log_formats import WORKLOAD_FIELDS, log_format, refuse_others
+from qops_batsim.workload.odd_fields import warn_of_odd_jobs
 from qops_batsim.workload.other_json import refuse_object, refuse_other_json
 from qops_batsim.workload.workload_model import (
     JobColumns,
@@ -100,6 +102,7 @@ _LOG = re.compile(r"\.swf(\.gz)?$")
 _SECONDS = f"a number of seconds above 0, up to {MAX_SECONDS:g},"
 
 
+@takes(path=PATH)
 def read_workload(path: str | Path) -> Workload:
     """Read a Batsim workload: JSON with ``nb_res``, ``jobs`` and ``profiles``, plain or gzip.
 
@@ -221,10 +224,11 @@ def _decode(content: bytes, source: str) -> Workload:
     }
     del jobs
     asked = _requested_values(values.get("qos", ()))
+    own: list[Any] = []
     try:
         with _nesting_is_limited(source):
             if _may_have_repeats(written, _count_names(values, asked)):
-                _load_json(written.decode(), source, "jobs")
+                own = _load_json(written.decode(), source, "jobs")
             if _may_have_repeats(bodies, _NAMES_OF_DELAY * len(profiles)):
                 _load_json(bodies.decode(), source, "profiles")
     except UnicodeDecodeError as error:
@@ -239,8 +243,9 @@ def _decode(content: bytes, source: str) -> Workload:
         _refuse(content, source, "the jobs cannot be used")
     # The identifiers lie scattered among all that was decoded. Without them it goes as a whole.
     joined = "\n".join(columns.ids)
+    warn_of_odd_jobs(columns, own, source)
     columns = columns._replace(ids=[])
-    values = {}
+    values, own = {}, []
     columns = columns._replace(ids=joined.split("\n") if joined else [])
     table = JobTable(columns, WrittenJobs(written, columns.ids))
     provenance, calendar = split_provenance(provenance, source)

@@ -203,7 +203,7 @@ def _account(
         open_jobs=log.open_jobs,
         texts={name: texts.at(records["job_number"] - 1) for name, texts in log.texts.items()},
         cancelled=_cancelled(log, begin, last, workload.provenance["processors_field"]),
-        offered_load=offered_load(records, workload.processors),
+        offered_load=workload.offered_load,
         **known,
     )
 
@@ -223,17 +223,6 @@ def _cancelled(log: Log, begin: float, last: float, field: str) -> CancelledJobs
     return CancelledJobs(
         found, {name: column.at(found["job_number"] - 1) for name, column in texts.items()}
     )
-
-
-def offered_load(records: Records, processors: int) -> float | None:
-    """Return the offered load of records, sorted by submission, on this many processors; None if
-    all have one submission date, or a run time is unknown.
-    """
-    run_times, submitted = records["run_time"], records["submit_time"]
-    if not len(records) or submitted[-1] <= submitted[0] or (run_times < 0).any():
-        return None
-    area = float(np.dot(run_times, records["requested_processors"].astype(np.float64)))
-    return area / (processors * float(submitted[-1] - submitted[0]))
 
 
 def _nothing(log: Log) -> InputError:

@@ -19,6 +19,7 @@ from typing import Any, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
+from qops_batsim.arguments import PATH, takes
 from qops_batsim.dates import Calendar
 from qops_batsim.errors import InputError, shown
 from qops_batsim.files import Stored, read_stored
@@ -175,6 +176,7 @@ class SwfLog(Log):
         return f"the header has {said}" + ("" if given else " nor MaxNodes")
 
 
+@takes(path=PATH)
 def read_swf(path: str | Path) -> SwfLog:
     """Read a log in the Standard Workload Format, plain or gzip-compressed.
 

@@ -67,18 +67,21 @@ class Workload(msgspec.Struct):
 
     @property
     def offered_load(self) -> float | None:
-        """Offered load: run time × processors, summed over jobs, over machine size × submission
-        period.
+        """Offered load of the jobs on a machine of the workload's size (:func:`offered_load`)."""
+        columns = self.columns
+        return offered_load(self.work, columns.submission_times, self.processors)
 
-        None where the period is 0, or a job has another profile than a delay. O(jobs).
+    @property
+    def work(self) -> np.ndarray:
+        """Work of each ``delay`` job (processor-seconds): processors × run time, or walltime if
+        that is shorter; NaN for others. O(jobs).
         """
         import numpy as np
 
-        dates, delays = self.columns.submission_times, self.delays
-        period = float(np.ptp(dates)) if len(dates) else 0.0
-        if period == 0 or np.isnan(delays).any():
-            return None
-        return float(np.dot(delays, self.columns.processors)) / (self.processors * period)
+        found: np.ndarray = self.columns.processors * np.minimum(
+            self.delays, self.columns.walltimes
+        )
+        return found
 
     def check(self) -> None:
         """Raise an InputError if a job made in memory has a value that a workload file may not
@@ -101,6 +104,17 @@ class Workload(msgspec.Struct):
             dates = self.columns.submission_times
             facts.append(f"submitted from {dates.min():,.15g} s to {dates.max():,.15g} s")
         return [*facts, self.source]
+
+
+def offered_load(work: np.ndarray, submissions: np.ndarray, processors: int) -> float | None:
+    """Return the offered load of jobs: their work (processor-seconds) / (processors of the machine
+    × time from first to last submission).
+
+    None where that time is 0, or the work of a job is not known (NaN).
+    """
+    period = float(submissions.max() - submissions.min()) if len(submissions) else 0.0
+    total = float(work.sum())
+    return total / (processors * period) if period > 0 and math.isfinite(total) else None
 
 
 def read_jobs(written: Sequence[Any], profiles: Mapping[str, Any], source: str) -> list[Job]:

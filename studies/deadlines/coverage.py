@@ -85,7 +85,7 @@ def metrics_of(runs: Runs) -> dict[str, Values]:
 
     response, slowdown = (
         {name: of(name, metric, FEW) for name in ("qops", "msb", "easy")}
-        for metric in ("response_time", "slowdown")
+        for metric in ("response_time_of_others", "slowdown_of_others")
     )
     used = "utilization_during_submissions"
     return {

@@ -69,8 +69,8 @@ METRICS = {
     "deadline jobs": ("unadmitted_deadline_jobs", "deadline jobs"),
     "deadline work": ("unadmitted_deadline_work", "work of deadline jobs"),
     "utilization": (USED, "utilization"),
-    "response_time": ("response_time", "response time"),
-    "slowdown": ("slowdown", "slowdown"),
+    "response_time": ("response_time_of_others", "response time"),
+    "slowdown": ("slowdown_of_others", "slowdown"),
 }
 """Metrics, and their words in sentences, by the names that ``claims.toml`` has for them."""
 
@@ -116,7 +116,7 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     def field(self) -> str:
         """Name of the metric in measures, of jobs of a length if one is told."""
         field, _ = METRICS[self.metric]
-        return f"{self.length}_{field}" if self.length else field
+        return f"{self.length}_{field.removesuffix('_of_others')}" if self.length else field
 
 
 def _comparisons() -> dict[str, Comparison]:
@@ -453,7 +453,9 @@ def _with_load(judge: Judge) -> Iterator[Claim]:
     steps = ((last, before), (min(judge.loads, key=lambda load: abs(load - second)), first))
     mixed = Scenario(log="CTC", share=0.2)
     rises = [
-        differences(*(judge.values(mixed, "easy", "response_time", load) for load in each))
+        differences(
+            *(judge.values(mixed, "easy", METRICS["response_time"][0], load) for load in each)
+        )
         for each in steps
     ]
     text = "EASY's response times grow faster the higher the load: the last step less the first (s)"

@@ -138,8 +138,10 @@ UNADMITTED_DEADLINE = (
 )
 UTILIZATION = Quantity(USED, "Utilization (%)")
 OTHERS = (
-    Quantity("response_time", "Mean response time of non-deadline jobs (hours)", 1 / 3600),
-    Quantity("slowdown", "Mean slowdown of non-deadline jobs"),
+    Quantity(
+        "response_time_of_others", "Mean response time of non-deadline jobs (hours)", 1 / 3600
+    ),
+    Quantity("slowdown_of_others", "Mean slowdown of non-deadline jobs"),
 )
 
 _TITLES = {

@@ -186,8 +186,8 @@ METRICS = (
     "unadmitted_deadline_jobs",
     "unadmitted_deadline_work",
     USED,
-    "response_time",
-    "slowdown",
+    "response_time_of_others",
+    "slowdown_of_others",
 )
 
 

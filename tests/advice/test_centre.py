@@ -123,7 +123,7 @@ def test_numbers_are_those_that_pandas_finds(centre: dict[str, Advice], tmp_path
         deadline = jobs.submitted + span
         missed = easy.finish_time > deadline + 1e-3
         counts = advice.counts(advice.choices.easy())
-        assert counts.missed == missed.sum()
+        assert counts.failed == missed.sum()
         for each in advice.fit.classes:
             low, high = {"1": (1, 1), "2 to 8": (2, 8), "9 to 32": (9, 32)}.get(
                 each.group, (33 if each.group != "all" else 1, 10**9)

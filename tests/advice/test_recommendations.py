@@ -61,7 +61,7 @@ def run_of(
     *,
     jobs: int = 100,
     later: int = 0,
-    missed: int = 0,
+    failed: int = 0,
     resource: float = 0.0,
     qos: float = 0.0,
     penalty: float = 0.0,
@@ -75,7 +75,7 @@ def run_of(
             jobs=40,
             promised=promised - half,
             later=later,
-            missed=missed,
+            failed=failed,
             refused=40 - promised + half,
             refused_work=refused_work,
         ),
@@ -89,7 +89,7 @@ def run_of(
         charge=Charge(resource=resource, qos=qos),
         kills=0,
         wasted_work=0.0,
-        missed=missed,
+        failed=failed,
         penalty=penalty,
     )
     metrics: Any = SimpleNamespace(utilization_during_submissions=50.0)
@@ -294,7 +294,7 @@ def test_the_price_of_promises_is_what_the_promised_ones_earn_back() -> None:
         if case.scheduler == "easy":
             resource, qos, missed = (50, 30, 5) if first else (40, 20, 7)
             return run_of(
-                0, 0, missed=missed, resource=resource * hour, qos=qos, penalty=10.0 + missed
+                0, 0, failed=missed, resource=resource * hour, qos=qos, penalty=10.0 + missed
             )
         resource, qos = (38, 80) if first else (32, 50)
         return run_of(60 if first else 40, 100, resource=resource * hour, qos=qos)

@@ -79,7 +79,7 @@ COUNTED = {
     "run": "129 promises are broken",
     "compare": "Promises broken in a run: BestEffort up to",
     "study": "Promises broken in a run: BestEffort up to",
-    "benchmark": "promises broken (%)",
+    "benchmark": "promises broken or replaced (%)",
     "schedulers": "promises broken: 2; job 'w0!1': finishes at 20.000000 s",
 }
 FAILED = {

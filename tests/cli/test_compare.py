@@ -80,7 +80,7 @@ def test_where_only_some_jobs_have_deadlines_those_are_told(cli, tmp_path: Path)
     assert "unadmitted deadline jobs (%)" in result.out
     document = json.loads((tmp_path / "report.json").read_text())
     assert document["study"]["deadline_shares"] == [0.5]
-    assert document["summaries"][0]["metrics"]["response_time"]["mean"] > 0
+    assert document["summaries"][0]["metrics"]["response_time_of_others"]["mean"] > 0
     assert (tmp_path / "response.png").exists()
     assert (tmp_path / "unadmitted_deadline.png").exists()
     assert page.read_text().count("data:image/svg+xml") == 6

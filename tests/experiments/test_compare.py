@@ -111,8 +111,8 @@ def test_jobs_without_user_deadline_have_response_times() -> None:
     (row,) = run_study(few).outcomes
     assert few.metrics[0] == "unadmitted_deadline_jobs"
     assert metrics_of(row).deadline_jobs == 48
-    assert metrics_of(row).response_time > 0
-    assert metrics_of(row).slowdown >= 1
+    assert metrics_of(row).response_time_of_others > 0
+    assert metrics_of(row).slowdown_of_others >= 1
 
 
 def test_without_deadlines_slowdowns_are_judged() -> None:
@@ -151,7 +151,7 @@ def test_summaries(found: StudyRuns) -> None:
     assert difference.mean == pytest.approx((sum(values("qops")) - sum(values("msb"))) / 2)
     # The baseline does not differ from itself, and every job has a user's deadline.
     assert msb.difference["unadmitted_jobs"] is None
-    assert qops.metrics["response_time"] is None
+    assert qops.metrics["response_time_of_others"] is None
 
 
 def test_a_broken_promise_ends_the_comparison(monkeypatch: pytest.MonkeyPatch) -> None:

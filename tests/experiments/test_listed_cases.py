@@ -214,7 +214,7 @@ def test_the_score_of_a_schedule_drawn_by_hand() -> None:
     assert score.reached_jobs == pytest.approx(100 * 2 / 6)  # a, b
     assert score.met_jobs == pytest.approx(100 * 3 / 6)  # a, b, f
     assert score.reached_work == pytest.approx(100 * (4 + 8) / 28)
-    assert score.wait == 15.0
+    assert score.wait_of_others == 15.0
     assert score.gini == pytest.approx(0.5)  # user 1 has 3 of 3, user 2 none of 3
     assert score.worst_decile == 0.0
     assert 0 < score.reached_charge < score.kept_charge < 100

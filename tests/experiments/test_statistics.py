@@ -213,10 +213,9 @@ def test_intervals_of_shares_stay_shares(values: list[float]) -> None:
 
 def test_all_metrics_have_limits_and_shares_are_those_in_percent_of_a_whole() -> None:
     for name in (*METRICS, *PROMISE_METRICS):
-        least = 0.0 if name not in SIGNED else -math.inf
-        least = 1.0 if "slowdown" in name else least
+        least = 1.0 if "slowdown" in name else 0.0
         most = 100.0 if name in SHARES else math.inf
-        assert limits_of(name) == (least, most)
+        assert limits_of(name) == SIGNED.get(name, (least, most))
         shown = heading_of(name).endswith("(%)")
         assert shown or name not in SHARES
         # A part of something else than its whole can be more than that.
@@ -224,7 +223,19 @@ def test_all_metrics_have_limits_and_shares_are_those_in_percent_of_a_whole() ->
         more |= name in {"kept_charge", "broken_charge", "premium", *SIGNED}
         assert shown == (name in SHARES or more), name
     assert limits_of_difference("utilization") == SHARE_DIFFERENCE
-    assert limits_of_difference("response_time") == UNLIMITED
+    assert limits_of_difference("response_time_of_others") == UNLIMITED
+
+
+def test_an_income_is_at_most_all_charges() -> None:
+    """What is kept and what is broken are parts of one whole: nobody earns more than all of it."""
+    values = [99.0, 99.5, 61.0]
+    assert mean_interval(values).ends[1] > 103
+    found = mean_interval(values, limits_of("income"))
+    assert found.ends == (pytest.approx(mean_interval(values).ends[0]), 100.0)
+    assert limits_of("income_with_premium") == (-100.0, 200.0)
+    assert limits_of_difference("income") == (-200.0, 200.0)
+    # Verdicts are those of the whole interval.
+    assert found.above(90.0) == mean_interval(values).above(90.0)
 
 
 def test_groups_count_alike_and_one_group_is_its_values() -> None:

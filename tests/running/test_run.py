@@ -101,9 +101,9 @@ def test_simulate_takes_them_as_well() -> None:
     [
         (("easy", "tiny_9"), "tiny_9: no such file, nor one of the shipped workloads"),
         (("easy", "tiny_8", "kth"), "kth: no such file, nor one of the shipped platforms"),
-        (("easy", 7), "workload of type int; a Workload, the path of a file"),
-        (("easy", "tiny_8", 7), "platform of type int; a Platform, the path"),
-        ((7, "tiny_8"), "scheduler is 7; a registered name, FILE.py:CLASS, a sub"),
+        (("easy", 7), r"workload is 7 \(int\); a Workload, the path of a file"),
+        (("easy", "tiny_8", 7), r"platform is 7 \(int\); a Platform, the path"),
+        ((7, "tiny_8"), r"scheduler is 7 \(int\); a registered name, FILE.py:CLASS, a sub"),
         ((Fcfs(), "tiny_8", None, {"a": 1}), "options are given for a Fcfs object"),
         ((Fcfs, "tiny_8", None, {"a": 1}), "scheduler 'fcfs' has no option 'a'"),
     ],

@@ -336,7 +336,7 @@ def test_a_job_goes_on_from_its_last_checkpoint(tmp_path: Path) -> None:
     assert "13.000000,4.000000,17.000000" in told
     jobs.write_text(told.replace("13.000000,4.000000,17.000000", "13.000000,5.000000,18.000000"))
     workloads = {"w0": workload_of(1, SAVED)}
-    said = [each.message for each in verify(read_run(tmp_path / "run"), workloads=workloads)]
+    said = [each.message for each in verify(tmp_path / "run", workloads=workloads)]
     assert "job 'w0!A#2' runs 11.000000 s, but its profile 10.000000 s" in said
 
 

@@ -200,8 +200,8 @@ def made_up(value: Callable[[DeadlineCase], dict[str, float]], study: Study = JU
             "unadmitted_deadline_jobs": 10.0,
             "unadmitted_deadline_work": 10.0,
             "utilization_during_submissions": 50.0 + 10 * case.scenario.load,
-            "response_time": 1000.0 * case.scenario.load**2,
-            "slowdown": 10.0,
+            "response_time_of_others": 1000.0 * case.scenario.load**2,
+            "slowdown_of_others": 10.0,
             **value(case),
         }
         nothing = dict.fromkeys(MixedMetrics.__struct_fields__)
@@ -405,11 +405,11 @@ def test_curves_are_compared_at_equal_utilization() -> None:
         # QoPS reaches a tenth less utilization with the same response times.
         used = (40 if case.scheduler == "qops" else 50) * case.scenario.load
         response_time = 100 * case.scenario.load
-        return {"utilization_during_submissions": used, "response_time": response_time}
+        return {"utilization_during_submissions": used, "response_time_of_others": response_time}
 
     judge = Judge(made_up(value))
     found = judge.at_equal_utilization(
-        Scenario(log="CTC", share=0.2), "qops", "easy", "response_time"
+        Scenario(log="CTC", share=0.2), "qops", "easy", "response_time_of_others"
     )
     assert found == pytest.approx([math.log(1.25)] * 10)
 
@@ -427,7 +427,8 @@ def test_curves_that_never_meet_are_not_judged() -> None:
 def test_results_without_a_meaning_are_left_out_of_figures() -> None:
     results = made_up(lambda case: {})
     absent = {
-        case: msgspec.structs.replace(run, slowdown=None) for case, run in results.runs.items()
+        case: msgspec.structs.replace(run, slowdown_of_others=None)
+        for case, run in results.runs.items()
     }
     (figure,) = (
         each for each in figures(Results(TINY, RunTable(absent), RunTable({}))) if each.name == "25"

@@ -20,13 +20,13 @@ import msgspec
 import numpy as np
 
 from qops_batsim.analysis.metrics.charge_totals import References, charge_jobs
-from qops_batsim.analysis.metrics.outcomes import JobOutcomes
+from qops_batsim.analysis.metrics.outcomes import JobOutcomes, fates, promises
 from qops_batsim.analysis.metrics.run_metrics import BOUNDED_SLOWDOWN_THRESHOLD, bounded_slowdown
 from qops_batsim.analysis.results.result_tables import Booleans, Floats, mean
 from qops_batsim.economics.charges import SlowdownTable
 from qops_batsim.errors import InputError, shown
 from qops_batsim.timing import PLAN_TOLERANCE
-from qops_batsim.workload.delay_jobs import run_times
+from qops_batsim.workload.workload_model import offered_load
 
 
 class AdmissionMetrics(msgspec.Struct, frozen=True, kw_only=True):
@@ -35,22 +35,21 @@ class AdmissionMetrics(msgspec.Struct, frozen=True, kw_only=True):
 
     The *offered load* is Σ q p of all jobs / (hosts × time from first to last submission).
     *Unadmitted* jobs and work (processor-seconds) are in % of all jobs and of Σ q p, or of those of
-    the deadline jobs only. *Missed deadlines* are jobs that ended after the deadline of their user,
-    in % of the deadline jobs; refused jobs are not among them.
+    the deadline jobs only. *Missed* and *met deadlines* are in % of the deadline jobs, as
+    :class:`~qops_batsim.analysis.metrics.outcomes.Fates` defines them; refused jobs are neither.
 
     The *utilization* is the share of the hosts' time that ran jobs, lost runs included, in %, from
     the first submission to the last completion (the window of ``qops-batsim metrics``), or to the
     last submission: without the time in which the machine only drains.
 
-    Response time, slowdown and bounded slowdown are means over the jobs without user deadline that
-    ran: completion - submission (seconds), that divided by the run time (jobs with run time 0 left
-    out), and max(1, response time / max(run time, 10 s)). The wait, start - submission (seconds),
-    and ``bounded_slowdown_of_all`` are means over all jobs that ran. *Met deadlines* are deadline
-    jobs that ended by the deadline of their user, neither refused nor late, in %.
+    Response time, slowdown and bounded slowdown *of others* are means over the jobs without user
+    deadline that ran: completion - submission (seconds), that divided by the run time (jobs with
+    run time 0 left out), and max(1, response time / max(run time, 10 s)). The wait, start -
+    submission (seconds), and ``bounded_slowdown_of_all`` are means over all jobs that ran.
 
-    *Kills* are runs that were killed for another job, and repeated; the *wasted work* are their
-    processor-seconds that were not saved, in % of Σ q p. *Broken promises* are in % of those given:
-    see :func:`promises`.
+    *Kills* are the runs that the scheduler killed; the *wasted work* are their processor-seconds
+    that were not saved, in % of Σ q p. *Broken promises* are in % of those given
+    (:func:`~qops_batsim.analysis.metrics.outcomes.promises`).
     """
 
     jobs: int
@@ -63,22 +62,15 @@ class AdmissionMetrics(msgspec.Struct, frozen=True, kw_only=True):
     missed_deadlines: float | None
     utilization: float | None
     utilization_during_submissions: float | None
-    response_time: float | None
-    slowdown: float | None
-    bounded_slowdown: float | None
+    response_time_of_others: float | None
+    slowdown_of_others: float | None
+    bounded_slowdown_of_others: float | None
     kills: int
     wasted_work: float | None
-    # Runs that earlier versions have kept lack the rest.
-    met_deadlines: float | None = None
-    wait: float | None = None
-    bounded_slowdown_of_all: float | None = None
-    broken_promises: float | None = None
-
-    def __post_init__(self) -> None:
-        """Set ``met_deadlines`` (%) to 100 minus the refused and the missed deadlines."""
-        refused, missed = self.unadmitted_deadline_jobs, self.missed_deadlines
-        met = None if refused is None or missed is None else 100.0 - refused - missed
-        msgspec.structs.force_setattr(self, "met_deadlines", met)
+    met_deadlines: float | None
+    wait: float | None
+    bounded_slowdown_of_all: float | None
+    broken_promises: float | None
 
 
 def admission_metrics(outcomes: JobOutcomes, hosts: int) -> AdmissionMetrics:
@@ -88,7 +80,7 @@ def admission_metrics(outcomes: JobOutcomes, hosts: int) -> AdmissionMetrics:
     ran = ~outcomes.refused
     work = outcomes.processors * outcomes.run_time
     of_user = outcomes.of_user
-    late = ran & of_user & outcomes.is_late(outcomes.finish, outcomes.deadline, 0.0)
+    found = fates(outcomes)
     promised, broken = promises(outcomes)
     begin = float(outcomes.submission.min())
     last_submission = float(outcomes.submission.max())
@@ -98,52 +90,27 @@ def admission_metrics(outcomes: JobOutcomes, hosts: int) -> AdmissionMetrics:
     long_enough = run_time > 0
     stretches = response[long_enough] / run_time[long_enough]
     bounded = bounded_slowdown(of_all, lasted, BOUNDED_SLOWDOWN_THRESHOLD)
-    offered = hosts * (last_submission - begin)
     return AdmissionMetrics(
         jobs=len(outcomes.ids),
         deadline_jobs=int(of_user.sum()),
-        offered_load=float(work.sum()) / offered if offered > 0 else None,
+        offered_load=offered_load(work, outcomes.submission, hosts),
         unadmitted_jobs=100.0 * float(outcomes.refused.mean()),
         unadmitted_work=_percent(work[outcomes.refused].sum(), work.sum()),
-        unadmitted_deadline_jobs=_percent((outcomes.refused & of_user).sum(), of_user.sum()),
-        unadmitted_deadline_work=_percent(
-            work[outcomes.refused & of_user].sum(), work[of_user].sum()
-        ),
-        missed_deadlines=_percent(late.sum(), of_user.sum()),
+        unadmitted_deadline_jobs=_percent(found.refused.sum(), of_user.sum()),
+        unadmitted_deadline_work=_percent(work[found.refused].sum(), work[of_user].sum()),
+        missed_deadlines=_percent(found.missed.sum(), of_user.sum()),
         utilization=utilization_to_the_end(outcomes, hosts),
         utilization_during_submissions=_utilization(outcomes, hosts, begin, last_submission),
-        response_time=mean(response),
-        slowdown=mean(stretches),
-        bounded_slowdown=mean(bounded[others]),
-        kills=len(outcomes.lost),
-        wasted_work=_percent(outcomes.lost_work, work.sum()),
-        wait=mean((outcomes.start - outcomes.submission)[ran]),
+        response_time_of_others=mean(response),
+        slowdown_of_others=mean(stretches),
+        bounded_slowdown_of_others=mean(bounded[others]),
+        kills=int(outcomes.killed_runs.sum()),
+        wasted_work=_percent(outcomes.wasted.sum(), work.sum()),
+        met_deadlines=_percent(found.met.sum(), of_user.sum()),
+        wait=mean(outcomes.wait[ran]),
         bounded_slowdown_of_all=mean(bounded),
         broken_promises=_percent(broken.sum(), promised.sum()),
     )
-
-
-def promises(outcomes: JobOutcomes) -> tuple[Booleans, Booleans]:
-    """Return two masks: the jobs that were promised a deadline or a latest start, and those whose
-    promise was broken. O(jobs).
-
-    A promise is broken if the job ended after the promised deadline, was refused or killed (also at
-    its walltime, before its work was done), or started after the promised latest start.
-    """
-    promised = np.isfinite(outcomes.promised)
-    late = outcomes.is_late(outcomes.finish, outcomes.promised, 0.0)
-    broken = promised & (late | np.isnan(outcomes.charged_time) | _cut_short(outcomes))
-    if outcomes.latest_start is not None:
-        promised = promised | np.isfinite(outcomes.latest_start)
-        broken |= outcomes.is_late(outcomes.start, outcomes.latest_start, 0.0)
-    return promised, broken
-
-
-def _cut_short(outcomes: JobOutcomes) -> Booleans:
-    """Return which jobs were killed at their walltime before their work was done."""
-    needed = np.concatenate([run_times(each) for each in outcomes.workloads])
-    cut: Booleans = ~outcomes.refused & (needed > outcomes.run_time + PLAN_TOLERANCE)
-    return cut
 
 
 def broken_rule(
@@ -242,8 +209,9 @@ class PromiseMetrics(AdmissionMetrics, frozen=True, kw_only=True):
     None if nothing was promised.
 
     The *lateness* is that of the promises whose jobs were too late: seconds, and in % of the time
-    from submission to promise. *Killed* are jobs whose walltime ended them before their work was
-    done, in % of those that ran; the *useful utilization* leaves them and lost runs out.
+    from submission to promise. *Killed at walltime* are the jobs in that final state, *cut short*
+    those of them whose work was not done, both in % of the jobs that ran; the *useful utilization*
+    counts neither jobs whose work was not done nor lost runs.
 
     The *kept charge* is the QoS charge of the kept promises, the *broken charge* that of the broken
     ones, which a penalty is a multiple of; both in % of the charges of all deadlines asked for. The
@@ -259,6 +227,7 @@ class PromiseMetrics(AdmissionMetrics, frozen=True, kw_only=True):
     relative_lateness_median: float | None = None
     relative_lateness_p95: float | None = None
     killed_at_walltime: float | None = None
+    cut_short: float | None = None
     useful_utilization: float | None = None
     kept_charge: float | None = None
     broken_charge: float | None = None
@@ -306,28 +275,27 @@ def promise_metrics(
     """
     ran = ~outcomes.refused
     (workload,) = outcomes.workloads
-    killed = _cut_short(outcomes)
-    useful = replace(outcomes, refused=outcomes.refused | killed, lost=outcomes.lost[:0])
     counted: dict[str, Any] = {
-        "killed_at_walltime": _percent(killed.sum(), ran.sum()),
-        "useful_utilization": _useful(outcomes, useful, hosts),
+        "killed_at_walltime": _percent(float(np.sum(outcomes.at_walltime)), ran.sum()),
+        "cut_short": _percent(outcomes.cut_short.sum(), ran.sum()),
+        "useful_utilization": _useful(outcomes, hosts),
     }
-    promised = outcomes.of_user & ran & np.isfinite(outcomes.promised)
-    if promised.any():
-        late = promised & outcomes.is_late(outcomes.finish, outcomes.promised, 0.0)
-        broken = late | (promised & killed)
-        counted |= _lateness(outcomes, late & ~killed, outcomes.finish, outcomes.promised)
-        charges = _charges(outcomes, killed, references, table)
+    found = fates(outcomes)
+    if found.promised.any():
+        late = found.promised & outcomes.is_late(outcomes.finish, outcomes.promised, 0.0)
+        late &= outcomes.work_done
+        counted |= _lateness(outcomes, late, outcomes.finish, outcomes.promised)
+        charges = _charges(outcomes, references, table)
         whole = _asked(outcomes, references, table)
         estimates = workload.columns.estimates.tolist()
         processors = outcomes.processors.tolist()
         classes = list(map(table.categories.label, estimates, processors))
-        risks = expected_risks(outcomes, promised, broken, classes)
+        risks = expected_risks(outcomes, found.promised, found.broken, classes)
         counted |= {
-            "kept_charge": _percent(charges[promised & ~broken].sum(), whole),
-            "broken_charge": _percent(charges[broken].sum(), whole),
-            "expected_risk": 100.0 * float(risks[promised].mean()),
-            "premium": _percent((risks * charges)[promised].sum(), whole),
+            "kept_charge": _percent(charges[found.kept].sum(), whole),
+            "broken_charge": _percent(charges[found.broken].sum(), whole),
+            "expected_risk": 100.0 * float(risks[found.promised].mean()),
+            "premium": _percent((risks * charges)[found.promised].sum(), whole),
         }
     elif outcomes.latest_start is not None:
         late = outcomes.is_late(outcomes.start, outcomes.latest_start, 0.0)
@@ -337,15 +305,14 @@ def promise_metrics(
     return PromiseMetrics(**known, **counted)
 
 
-def _useful(outcomes: JobOutcomes, useful: JobOutcomes, hosts: int) -> float | None:
-    """Return the utilization (%) by completed jobs only: lost runs do not count, nor do killed
-    jobs, which ``useful`` marks as refused.
+def _useful(outcomes: JobOutcomes, hosts: int) -> float | None:
+    """Return the utilization (%) by jobs whose work was done: neither lost runs count nor jobs
+    that were killed.
     """
     used = utilization_to_the_end(outcomes, hosts)
-    ran, counts = ~outcomes.refused, ~useful.refused
-    seconds = np.where(ran, outcomes.lasted * outcomes.processors, 0.0)
+    seconds = np.where(outcomes.refused, 0.0, outcomes.lasted * outcomes.processors)
     everything = float(seconds.sum()) + outcomes.lost_work
-    return used and used * float(seconds[counts].sum()) / everything
+    return used and used * float(seconds[outcomes.work_done].sum()) / everything
 
 
 def _lateness(
@@ -354,24 +321,22 @@ def _lateness(
     if not late.any():
         return {}
     seconds = (actual - promised)[late]
-    relative = 100.0 * seconds / (promised - outcomes.submission)[late]
+    told = (promised - outcomes.submission)[late]
+    relative = 100.0 * seconds[told > 0] / told[told > 0]
     found = {}
     for name, values in (("lateness", seconds), ("relative_lateness", relative)):
+        if not len(values):
+            continue  # Of what is promised at once every lateness is without measure.
         found[f"{name}_median"], found[f"{name}_p95"] = np.percentile(values, [50, 95]).tolist()
     return found
 
 
-def _charges(
-    outcomes: JobOutcomes,
-    killed: Booleans,
-    references: References,
-    table: SlowdownTable,
-) -> Floats:
+def _charges(outcomes: JobOutcomes, references: References, table: SlowdownTable) -> Floats:
     """Return each job's QoS charge: what its kept promise brings, or what its broken promise would
     have brought.
     """
-    unserved = replace(outcomes, charged_time=np.where(killed, np.nan, outcomes.charged_time))
-    charged = charge_jobs(unserved, references, table)
+    unserved = np.where(outcomes.work_done, outcomes.charged_time, np.nan)
+    charged = charge_jobs(replace(outcomes, charged_time=unserved), references, table)
     return np.array(
         [
             each.penalty if each.penalty is not None else each.charge.qos if each.charge else 0.0
@@ -389,6 +354,7 @@ def _asked(outcomes: JobOutcomes, references: References, table: SlowdownTable) 
         promised=np.where(outcomes.of_user, outcomes.deadline, np.nan),
         finish=outcomes.submission,
         charged_time=run_time,
+        at_walltime=False,
     )
     charged = charge_jobs(ideal, references, table)
     return sum(each.charge.qos for each in charged if each.charge is not None)

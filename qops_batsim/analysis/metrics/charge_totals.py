@@ -19,7 +19,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from qops_batsim.analysis.metrics.outcomes import JobOutcomes
+from qops_batsim.analysis.metrics.outcomes import JobOutcomes, fates
 from qops_batsim.analysis.results.result_tables import read_qos
 from qops_batsim.analysis.results.run_files import RunFiles
 from qops_batsim.analysis.results.run_result import RunResult
@@ -49,7 +49,8 @@ class JobCharge(msgspec.Struct, frozen=True, kw_only=True):
 
     ``work`` are the processor-seconds of the run that is charged, ``kills`` is the number of the
     job's runs that the scheduler killed, and ``wasted`` the processor-seconds lost in them. The
-    ``penalty`` is the QoS charge of the deadline that the job has missed, None if it missed none.
+    ``penalty`` is the QoS charge of the promise that was broken, or of the deadline that was missed
+    where none was promised, else None.
     The ``queue`` is that of a scheduler with priced queues, else ``""``, and its price a multiple
     of the usual charge. ``unused`` are the processor-seconds that a promised deadline set aside for
     the job and its user did not use: all of its estimate if the user gave the promise back
@@ -73,8 +74,9 @@ class CategoryCharges(msgspec.Struct, frozen=True, kw_only=True):
 
     ``slowdown`` is the mean in the reference run (None without jobs, and for the total). Jobs that
     ran to their end are charged; work is in processor-seconds, and that of the ``kills``, the runs
-    that the scheduler killed, is wasted. The ``penalty`` is what the missed deadlines would have
-    brought. ``unused_work`` was promised and not used.
+    that the scheduler killed, is wasted. ``failed`` are the promises that were broken
+    and, where nothing was promised, the deadlines that were missed; the ``penalty`` is what they
+    would have brought. ``unused_work`` was promised and not used.
     """
 
     category: str
@@ -85,13 +87,13 @@ class CategoryCharges(msgspec.Struct, frozen=True, kw_only=True):
     charge: Charge
     kills: int
     wasted_work: float
-    missed: int
+    failed: int
     penalty: float
     unused_work: float = 0.0
 
     def income(self, penalty: float, unused_promise: float = 0.0) -> Charge:
         """Return what the centre earns: the charges, minus ``penalty`` times the QoS charges of
-        missed deadlines, plus a share of the price of unused promised work.
+        failed deadlines, plus a share of the price of unused promised work.
 
         ``unused_promise`` is the share of its resource charge that unused promised work costs.
         """
@@ -149,8 +151,8 @@ def charge_jobs(
     """Return each job's resource and QoS charge, and the penalty for its deadline if that was
     missed; O(jobs).
 
-    Only a promise that was kept brings a QoS charge. A deadline that was promised or, without a
-    promise, only asked for, and is missed, has a penalty: the QoS charge for it.
+    Only a promise that was kept brings a QoS charge. A promise that was broken, and a deadline that
+    was missed where none was promised, have a penalty: the QoS charge for it.
 
     Parameters
     ----------
@@ -172,21 +174,19 @@ def charge_jobs(
     list of JobCharge
         In the order of the outcomes.
     """
-    of_user = outcomes.of_user & ~outcomes.refused
+    found = fates(outcomes, grace)
     target = np.where(np.isnan(outcomes.promised), outcomes.deadline, outcomes.promised)
-    late = outcomes.is_late(outcomes.finish, target, grace)
-    missed = of_user & (late | (np.isnan(outcomes.charged_time) & np.isfinite(target)))
-    kept = np.where(of_user & ~missed, outcomes.promised, np.nan)
+    kept = np.where(found.kept, outcomes.promised, np.nan)
     estimates = np.concatenate([each.columns.estimates for each in outcomes.workloads])
     used = np.where(outcomes.given_back, 0.0, outcomes.charged_time)
     unused = outcomes.processors * np.maximum(estimates - used, 0.0)
-    has_promise = (of_user | outcomes.given_back) & np.isfinite(outcomes.promised)
+    has_promise = found.promised | (outcomes.given_back & np.isfinite(outcomes.promised))
     columns = (
         outcomes.processors,
         outcomes.charged_time,
         outcomes.submission,
         kept,
-        np.where(missed, target, np.nan),
+        np.where(found.failed, target, np.nan),
         outcomes.killed_runs,
         outcomes.wasted,
         np.ones(len(kept)) if outcomes.prices is None else outcomes.prices,
@@ -353,7 +353,7 @@ def _sum_up(name: str, slowdown: float | None, jobs: Sequence[JobCharge]) -> Cat
         charge=total(each.charge for each in paying if each.charge is not None),
         kills=sum(each.kills for each in jobs),
         wasted_work=math.fsum(each.wasted for each in jobs),
-        missed=sum(each.penalty is not None for each in jobs),
+        failed=sum(each.penalty is not None for each in jobs),
         penalty=math.fsum(each.penalty or 0.0 for each in jobs),
         unused_work=math.fsum(each.unused for each in jobs),
     )

@@ -21,7 +21,9 @@ from qops_batsim.analysis.results.result_tables import (
     Decisions,
     Floats,
     Integers,
+    is_continuation,
     original_id,
+    rows_before,
     saved_times,
 )
 from qops_batsim.analysis.results.run_result import RunResult
@@ -63,6 +65,9 @@ class JobOutcomes:
     ``queues`` and ``prices`` are those of a scheduler with priced queues, each price a multiple of
     the usual charge (1 for a job in no queue); other schedulers have neither.
     ``given_back`` tells which promises of deadlines their users gave back: they cancelled the job.
+    ``at_walltime`` tells which jobs were killed at their walltime: their last run ended in state
+    ``COMPLETED_WALLTIME_REACHED``. ``began`` are the starts from which a job that was stopped and
+    went on without a loss, as under AROMA, has run; None where all starts are those.
     ``drift`` is what the delays of messages added up to while a job waited whose promise would be
     broken without (seconds; see :mod:`~qops_batsim.analysis.results.message_drift`).
     """
@@ -89,6 +94,8 @@ class JobOutcomes:
     prices: Floats | None = None
     drift: Floats | float = 0.0
     given_back: Booleans | bool = False
+    at_walltime: Booleans | bool = False
+    began: Floats | None = None
 
     def is_late(self, actual: Floats, promised: Floats, grace: float) -> Booleans:
         """Return which ``actual`` dates are later than the ``promised`` ones by more than the grace
@@ -110,10 +117,35 @@ class JobOutcomes:
         return self.finish - self.start + self.saved
 
     @property
+    def wait(self) -> Floats:
+        """Time that each job waited (seconds), until its last run, or until the first of those that
+        went on without a loss.
+        """
+        return (self.start if self.began is None else self.began) - self.submission
+
+    @property
     def lost_work(self) -> float:
         """Work of killed runs that no checkpoint saved (processor-seconds)."""
         begin, end, processors = self.lost.T
         return float(((end - begin) * processors).sum() - (self.saved * self.processors).sum())
+
+    @cached_property
+    def cut_short(self) -> Booleans:
+        """Which jobs were killed at their walltime before their work was done.
+
+        The work of a ``delay`` job that lasts as long as its walltime is done, although Batsim
+        calls it killed.
+        """
+        needed = np.concatenate([each.delays for each in self.workloads])
+        limits = np.concatenate([each.columns.walltimes for each in self.workloads])
+        cut: Booleans = self.at_walltime & ~(needed <= limits + PLAN_TOLERANCE)
+        return cut
+
+    @property
+    def work_done(self) -> Booleans:
+        """Which jobs ran until their work was done, or until they failed."""
+        done: Booleans = ~self.refused & ~np.isnan(self.charged_time) & ~self.cut_short
+        return done
 
     @cached_property
     def run_time(self) -> Floats:
@@ -221,16 +253,12 @@ def outcomes_with_deadlines(result: RunResult, workloads: Mapping[str, Workload]
         deadlines = result.decisions.numbers("admitted_deadline").tolist()
         pairs = zip(result.decisions.ids, deadlines, strict=True)
         promised = [(job_id, date) for job_id, date in pairs if not math.isnan(date)]
-    found = _with_drift(
-        _outcomes(
-            result.source,
-            {f"{name}!": workload for name, workload in workloads.items()},
-            _Runs(result.ids, result.table.states, *columns),
-            promised,
-            only_known=True,
-        ),
-        result,
-    )
+    runs = _Runs(result.ids, result.table.states, *columns)
+    named = {f"{name}!": workload for name, workload in workloads.items()}
+    found = _outcomes(result.source, named, runs, promised, only_known=True)
+    if result.info is not None and result.info.compute_sharing:
+        found = with_parts(found, runs.ids, runs.starts, runs.seconds, result.text("profile"))
+    found = _with_drift(_with_latest_starts(found, result.decisions), result)
     if result.decisions is not None and "queue" in result.decisions.columns:
         found = _with_queues(found, result.decisions)
     if result.info is not None and (judged := result.info.judged) is not None:
@@ -240,7 +268,11 @@ def outcomes_with_deadlines(result: RunResult, workloads: Mapping[str, Workload]
     if result.cancelled:
         # Of these no deadline was met or refused.
         cancelled = np.isin(found.ids, list(result.cancelled))
-        found = replace(found, given_back=cancelled & found.of_user)
+        given_back = cancelled & found.of_user
+        kept = np.where(cancelled & ~given_back, math.nan, found.promised)
+        found = replace(found, given_back=given_back, promised=kept)
+        if found.latest_start is not None:
+            found.latest_start[cancelled] = math.nan
         found.of_user[cancelled] = False
     return found
 
@@ -310,11 +342,47 @@ def _outcomes(
         promised=promises,
         of_user=of_user,
         refused=runs.states[last] == FINAL_STATES.index(REJECTED),
+        at_walltime=runs.states[last] == FINAL_STATES.index(COMPLETED_WALLTIME_REACHED),
         killed_runs=np.bincount(victims, minlength=len(ids)),
         wasted=np.bincount(victims, work, len(ids)) - saved * processors,
         lost=np.column_stack(lost),
         saved=saved,
     )
+
+
+def with_parts(
+    outcomes: JobOutcomes,
+    ids: Sequence[str],
+    starts: Floats,
+    seconds: Floats,
+    profiles: Sequence[str],
+) -> JobOutcomes:
+    """Return the outcomes with all runs of a job that went on as one: where jobs share hosts they
+    are stopped without a loss, and their last profile is the rest (``work#15#1``).
+
+    The others are columns of the runs: job ids, starts and run times (seconds), profiles.
+    """
+    before = rows_before(ids)
+    rests = [row for row in before.keys() - set(before.values()) if is_continuation(profiles[row])]
+    if not rests:
+        return outcomes
+    places = {job_id: place for place, job_id in enumerate(outcomes.ids)}
+    began, saved = outcomes.start.copy(), np.zeros(len(places)) + outcomes.saved
+    charged, wasted = outcomes.charged_time.copy(), outcomes.wasted.copy()
+    for row in rests:
+        origin = original_id(ids[row], places)
+        if origin is None:
+            continue
+        place, done, first = places[origin], 0.0, row
+        while first in before and is_continuation(profiles[first]):
+            first = before[first]
+            done += float(seconds[first])
+        began[place] = starts[first]
+        more = done - saved[place]
+        saved[place] = done
+        charged[place] += more
+        wasted[place] -= more * outcomes.processors[place]
+    return replace(outcomes, began=began, saved=saved, charged_time=charged, wasted=wasted)
 
 
 def _deadlines(columns: JobColumns) -> tuple[Floats, Booleans]:
@@ -337,12 +405,10 @@ class Tally(msgspec.Struct, frozen=True):
 
 class DeadlineMetrics(msgspec.Struct, frozen=True, kw_only=True):
     """How many of the deadlines that users set in one run were met, missed, refused or promised,
-    and how many promises were kept.
+    and how many promises were kept; :class:`Fates` defines each.
 
-    ``asked`` is the sum of ``refused``, ``met`` and ``missed``: the jobs that were rejected, that
-    ended by the deadline asked for, and that did not. The scheduler ``promised`` a deadline, the
-    one asked for or a later one, which was ``kept`` or ``broken``; ``renewed`` are the jobs that
-    were promised another one when hosts had left.
+    ``asked`` is the sum of ``refused``, ``met`` and ``missed``, ``promised`` that of ``kept`` and
+    ``broken``; ``renewed`` are the jobs that were promised another deadline when hosts had left.
     """
 
     asked: Tally
@@ -355,9 +421,24 @@ class DeadlineMetrics(msgspec.Struct, frozen=True, kw_only=True):
     renewed: int
 
 
+class PromiseCounts(msgspec.Struct, frozen=True, kw_only=True):
+    """How many jobs were promised something in one run, and how many of these promises were broken
+    (:func:`promises`).
+    """
+
+    given: int
+    broken: int
+
+
 class Fates(NamedTuple):
-    """Masks over the jobs: those whose user's deadline was refused, met, missed or promised, and
-    those whose promise was kept.
+    """What became of the deadlines that users set: masks over the jobs.
+
+    A deadline is *refused* if its job was rejected, *met* if the job ended by the deadline asked
+    for, whatever was promised, and else *missed*; one that the scheduler killed for good met
+    nothing. It was *promised* if the scheduler admitted the job with a deadline, this one or a
+    later one; the promise is *kept* unless it is broken (:func:`promises`). *Failed* are the
+    deadlines for which the centre is to blame: promises that were broken and, where nothing was
+    promised, deadlines that were missed.
     """
 
     refused: Booleans
@@ -365,22 +446,56 @@ class Fates(NamedTuple):
     missed: Booleans
     promised: Booleans
     kept: Booleans
+    failed: Booleans
+
+    @property
+    def broken(self) -> Booleans:
+        """Those whose promise was broken."""
+        return self.promised & ~self.kept
 
 
 def fates(outcomes: JobOutcomes, grace: float = 0.0) -> Fates:
     """Return, as masks over the jobs, what became of the deadlines that users set; lateness up to
     ``grace`` (seconds) does not count. O(jobs).
     """
-    ended = ~outcomes.refused & ~np.isnan(outcomes.charged_time)
-    met = outcomes.of_user & ended & ~outcomes.is_late(outcomes.finish, outcomes.deadline, grace)
-    promised = outcomes.of_user & ~outcomes.refused & np.isfinite(outcomes.promised)
+    of_user, refused = outcomes.of_user, outcomes.refused
+    ended = ~refused & ~np.isnan(outcomes.charged_time)
+    met = of_user & ended & ~outcomes.is_late(outcomes.finish, outcomes.deadline, grace)
+    missed = of_user & ~refused & ~met
+    promised, broken = (of_user & each for each in _deadline_promises(outcomes, grace))
     return Fates(
-        refused=outcomes.of_user & outcomes.refused,
+        refused=of_user & refused,
         met=met,
-        missed=outcomes.of_user & ~outcomes.refused & ~met,
+        missed=missed,
         promised=promised,
-        kept=promised & ended & ~outcomes.is_late(outcomes.finish, outcomes.promised, grace),
+        kept=promised & ~broken,
+        failed=broken | (missed & ~promised),
     )
+
+
+def promises(outcomes: JobOutcomes, grace: float = 0.0) -> tuple[Booleans, Booleans]:
+    """Return two masks: the jobs that were promised a deadline or a latest start, and those whose
+    promise was broken. O(jobs).
+
+    A promise is broken if the job ended after the promised deadline, was refused or killed (also at
+    its walltime, before its work was done), or started after the promised latest start. Lateness up
+    to ``grace`` (seconds), and by the ``drift`` of message delays, does not count, nor does a
+    promise that its user gave back. It is that of the last promise to a job that counts.
+    """
+    promised, broken = _deadline_promises(outcomes, grace)
+    if outcomes.latest_start is not None:
+        told = np.isfinite(outcomes.latest_start)
+        late = outcomes.is_late(outcomes.start, outcomes.latest_start, grace)
+        promised = promised | told
+        broken = broken | late | (told & outcomes.refused)
+    return promised, broken
+
+
+def _deadline_promises(outcomes: JobOutcomes, grace: float) -> tuple[Booleans, Booleans]:
+    """Return which jobs were promised a deadline, and which of these promises were broken."""
+    promised: Booleans = np.isfinite(outcomes.promised) & ~np.asarray(outcomes.given_back)
+    late = outcomes.is_late(outcomes.finish, outcomes.promised, grace)
+    return promised, promised & (late | ~outcomes.work_done)
 
 
 def deadline_metrics(
@@ -400,7 +515,7 @@ def deadline_metrics(
         asked=tally(outcomes.of_user),
         promised=tally(found.promised),
         kept=tally(found.kept),
-        broken=tally(found.promised & ~found.kept),
+        broken=tally(found.broken),
         met=tally(found.met),
         missed=tally(found.missed),
         refused=tally(found.refused),
@@ -408,21 +523,27 @@ def deadline_metrics(
     )
 
 
-def deadlines_of_run(
-    result: RunResult, workloads: Mapping[str, Workload]
-) -> DeadlineMetrics | None:
-    """Count the deadlines that users set in a run, by what became of them (met, missed, refused …);
-    None if no user set any.
+class RunDeadlines(NamedTuple):
+    """What became of users' deadlines in a run, and of all promises; None where there are none."""
+
+    deadlines: DeadlineMetrics | None = None
+    promises: PromiseCounts | None = None
+
+
+def deadlines_of_run(result: RunResult, workloads: Mapping[str, Workload]) -> RunDeadlines:
+    """Count the deadlines that users set in a run, by what became of them (met, missed, refused …),
+    and the promises to any job. O(n log n).
     """
-    if not any(map(has_user_deadlines, workloads.values())):
-        return None
-    renewed = (
-        0 if result.decisions is None else int((result.decisions.numbers("new_promises") > 0).sum())
-    )
-    grace = result.grace
-    return deadline_metrics(
-        outcomes_with_deadlines(result, workloads), grace=grace, renewed=renewed
-    )
+    told = result.decisions
+    asked = any(map(has_user_deadlines, workloads.values()))
+    if not (asked or (workloads and told is not None and told.has_promises)):
+        return RunDeadlines()
+    outcomes, deadlines = outcomes_with_deadlines(result, workloads), None
+    if asked:
+        renewed = 0 if told is None else int((told.numbers("new_promises") > 0).sum())
+        deadlines = deadline_metrics(outcomes, grace=result.grace, renewed=renewed)
+    given, broken = (int(each.sum()) for each in promises(outcomes, result.grace))
+    return RunDeadlines(deadlines, PromiseCounts(given=given, broken=broken) if given else None)
 
 
 def has_user_deadlines(workload: Workload) -> bool:
@@ -430,11 +551,23 @@ def has_user_deadlines(workload: Workload) -> bool:
     return any(map(_is_of_user, workload.columns.requests or ()))
 
 
+def _with_latest_starts(outcomes: JobOutcomes, decisions: Decisions | None) -> JobOutcomes:
+    """Return the outcomes with the latest starts that the scheduler promised, if any."""
+    if decisions is None or np.isnan(dates := decisions.numbers("latest_start")).all():
+        return outcomes
+    told = dict(zip(decisions.ids, dates.tolist(), strict=True))
+    latest = [told.get(job_id, math.nan) for job_id in outcomes.ids]
+    return replace(outcomes, latest_start=np.array(latest))
+
+
 def _with_drift(outcomes: JobOutcomes, result: RunResult) -> JobOutcomes:
     """Return the outcomes with the ``drift`` (summed message delays, seconds) of each job that
-    ended later than promised plus grace.
+    ended, or started, later than promised plus grace.
     """
-    late = np.flatnonzero(outcomes.is_late(outcomes.finish, outcomes.promised, result.grace))
+    is_late = outcomes.is_late(outcomes.finish, outcomes.promised, result.grace)
+    if outcomes.latest_start is not None:
+        is_late |= outcomes.is_late(outcomes.start, outcomes.latest_start, result.grace)
+    late = np.flatnonzero(is_late)
     if not (len(late) and result.grace) or (result.info and result.info.compute_sharing):
         return outcomes
     return with_drift(
@@ -482,7 +615,5 @@ def job_work(outcomes: JobOutcomes) -> Floats | None:
     """Return each job's work, processors × run time (processor-seconds), or None unless all jobs
     are of type ``delay``. O(jobs).
     """
-    work: Floats = outcomes.processors * np.concatenate(
-        [np.minimum(each.delays, each.columns.walltimes) for each in outcomes.workloads]
-    )
+    work: Floats = np.concatenate([each.work for each in outcomes.workloads])
     return None if np.isnan(work).any() else work

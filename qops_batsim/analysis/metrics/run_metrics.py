@@ -14,15 +14,21 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from qops_batsim.analysis.metrics.outcomes import DeadlineMetrics, deadlines_of_run
+from qops_batsim.analysis.metrics.outcomes import (
+    DeadlineMetrics,
+    PromiseCounts,
+    deadlines_of_run,
+)
 from qops_batsim.analysis.results.result_tables import Floats, is_continuation, original_id
 from qops_batsim.analysis.results.run_result import (
+    RUN,
     Run,
     RunResult,
     load_run,
     workloads_with_deadlines,
 )
 from qops_batsim.analysis.results.series import StepSeries, busy_hosts, queue_length, window
+from qops_batsim.arguments import NUMBER, WHOLE, takes
 from qops_batsim.errors import InputError
 from qops_batsim.jobs import (
     COMPLETED_FAILED,
@@ -61,7 +67,8 @@ class Metrics(msgspec.Struct, frozen=True, kw_only=True):
     of the hosts' time, from 0 to 1, that they ran a job and that they idled while jobs waited, and
     the numbers of waiting jobs (mean weighted by time).
 
-    ``deadlines`` tells what became of those that users asked for; None where none is known of.
+    ``deadlines`` tells what became of those that users asked for, ``promises`` how many promises
+    (of deadlines or latest starts, to any job) were given and broken; None where none is known of.
     Jobs that left the queue because their users cancelled them count as ``jobs_cancelled``, which
     is left out where there are none, and are neither rejected nor asked for a deadline.
     """
@@ -87,9 +94,11 @@ class Metrics(msgspec.Struct, frozen=True, kw_only=True):
     queue_length_mean: float | None
     queue_length_max: int | None
     deadlines: DeadlineMetrics | None = None
+    promises: PromiseCounts | None = None
     jobs_cancelled: int | msgspec.UnsetType = msgspec.UNSET
 
 
+@takes(run=RUN, hosts=WHOLE.optional, bounded_slowdown_threshold=NUMBER)
 def metrics(
     run: Run,
     *,
@@ -148,12 +157,6 @@ def compute_metrics(
             f"bounded slowdown threshold is {bounded_slowdown_threshold}; "
             "a number of seconds above 0 is expected"
         )
-    highest = int(result.allocations[2].max(initial=-1))
-    if highest >= result.hosts:
-        raise InputError(
-            f"{result.source}: a job ran on host {highest}, but the number of hosts is "
-            f"{result.hosts} ({result.hosts_source}); at least {highest + 1} is expected"
-        )
     last = result.last_runs
     ran = result.executed & last
     counts = np.bincount(result.table.states[last], minlength=len(FINAL_STATES))
@@ -161,6 +164,7 @@ def compute_metrics(
     waiting, turnaround, run_time, stretch = (each[ran] for each in _times(result))
     begin, end = window(result)
     some = end > begin
+    deadlines, promises = deadlines_of_run(result, workloads or {})
     busy, queue = busy_hosts(result), queue_length(result)
     return Metrics(
         hosts=result.hosts,
@@ -186,7 +190,8 @@ def compute_metrics(
         loss_of_capacity=loss_of_capacity(busy, queue, result.hosts, begin, end) if some else None,
         queue_length_mean=queue.integral(begin, end) / (end - begin) if some else None,
         queue_length_max=round(queue.maximum(begin, end)) if some else None,
-        deadlines=deadlines_of_run(result, workloads) if workloads else None,
+        deadlines=deadlines,
+        promises=promises,
         jobs_cancelled=len(result.cancelled) or msgspec.UNSET,
     )
 

@@ -30,12 +30,15 @@ from qops_batsim.analysis.plots.drawing import (
 )
 from qops_batsim.analysis.results.result_tables import Booleans, Floats, original_id
 from qops_batsim.analysis.results.run_result import (
+    RUN,
+    WORKLOADS,
     Run,
     RunResult,
     load_run,
     workloads_with_deadlines,
 )
 from qops_batsim.analysis.results.series import window
+from qops_batsim.arguments import NUMBER, PATH, TEXT, WHOLE, takes
 from qops_batsim.errors import InputError, did_you_mean
 from qops_batsim.jobs import (
     COMPLETED_FAILED,
@@ -165,6 +168,15 @@ _WIDTH, _HEIGHT = 12.0, 6.5  # inches
 _LEFT, _BOTTOM, _RIGHT, _TOP = 0.07, 0.14, 0.97, 0.89  # of the figure
 
 
+@takes(
+    run=RUN,
+    out=PATH.optional,
+    hosts=WHOLE.optional,
+    begin=NUMBER.optional,
+    end=NUMBER.optional,
+    color=TEXT,
+    workloads=WORKLOADS.optional,
+)
 def gantt(
     run: Run,
     out: str | Path | None = None,

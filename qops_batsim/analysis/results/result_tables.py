@@ -114,6 +114,12 @@ class Decisions(NamedTuple):
         found: Floats = self.columns.get(name, np.full(len(self.ids), np.nan))
         return found
 
+    @property
+    def has_promises(self) -> bool:
+        """Whether any job was promised a deadline or a latest start."""
+        dates = map(self.numbers, ("admitted_deadline", "latest_start"))
+        return any(not np.isnan(each).all() for each in dates)
+
 
 def _check_numbers(
     table: Table,

@@ -9,7 +9,6 @@ needed; each may be gzip-compressed. What cannot be used is an
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -26,6 +25,7 @@ from qops_batsim.analysis.results.allocations import (
     on_hosts,
     read_allocations,
 )
+from qops_batsim.analysis.results.impossible_dates import refuse_impossible_dates
 from qops_batsim.analysis.results.occupancy import Occupancy, occupancy
 from qops_batsim.analysis.results.result_tables import (
     AVERAGED,
@@ -50,6 +50,7 @@ from qops_batsim.analysis.results.run_files import (
     RunInfo,
     find_run,
 )
+from qops_batsim.arguments import PATH, WHOLE, Kind, mapping, one_of, takes
 from qops_batsim.dates import Calendar
 from qops_batsim.errors import InputError
 from qops_batsim.jobs import COMPLETED_KILLED, FINAL_STATES, REJECTED, Job
@@ -88,6 +89,8 @@ class RunResult:
     hosts_over_time: MachineStates | None = None
     info: RunInfo | None = None
     decisions: Decisions | None = None
+    is_verified: bool = False
+    """Whether the verifier tells what is wrong, so that nothing is refused before."""
 
     def __repr__(self) -> str:
         return f"<RunResult {self.name}: {len(self.executed):,} jobs on {self.hosts:,} hosts>"
@@ -241,14 +244,23 @@ class RunResult:
 
     @cached_property
     def allocations(self) -> Allocations:
-        """The hosts that each job ran on, as intervals."""
+        """The hosts that each job ran on, as intervals; InputError if the machine lacks one."""
         try:
-            return read_allocations(self.text("allocated_resources"))
+            found = read_allocations(self.text("allocated_resources"))
         except AllocationError as error:
             raise InputError(
                 f"{self.source}: row {error.row + 1} (job {self.id(error.row)!r}): "
                 f"allocated_resources: {error}"
             ) from None
+        beyond = np.flatnonzero(found[2] >= self.hosts)
+        if len(beyond) and not (self.is_verified or self.hosts_are_assumed):
+            row, highest = int(found[0][beyond[0]]), int(found[2].max())
+            raise InputError(
+                f"{self.source}: row {row + 1} (job {self.id(row)!r}) ran on host "
+                f"{int(found[2][beyond[0]])}, but the number of hosts is {self.hosts} "
+                f"({self.hosts_source}); at least {highest + 1} is expected"
+            )
+        return found
 
     @cached_property
     def allocation_sizes(self) -> Integers:
@@ -296,21 +308,24 @@ _ASSUMED = "the largest allocated host id + 1"
 Run = Name | RunResult
 """A run, or its name."""
 
+RUN = Kind(
+    lambda value: PATH.fits(value) or isinstance(value, RunResult),
+    "the prefix of a run's files, or what run() or read_run() returned (simulate() writes no "
+    "files),",
+)
+"""What takes the place of a run in arguments of public functions."""
 
-def load_run(run: Run, *, hosts: int | None = None) -> RunResult:
-    """Return ``run`` as it is if it has been read, else read the run with this name. ``hosts`` as
-    for :func:`read_run`.
+
+def load_run(run: Run, *, hosts: int | None = None, is_verified: bool = False) -> RunResult:
+    """Return ``run`` as it is if it has been read, else read the run with this name; parameters as
+    for :func:`read_files`.
     """
     if isinstance(run, RunResult):
         return run
-    if not isinstance(run, (str, os.PathLike)):
-        raise InputError(
-            f"a {type(run).__name__} is not a run with files; the prefix of a run's files, or what "
-            "run() returns, is expected (simulate() writes no files)"
-        )
-    return read_run(run, hosts=hosts)
+    return read_files(find_run(run), hosts=hosts, is_verified=is_verified)
 
 
+@takes(name=PATH, hosts=WHOLE.optional)
 def read_run(name: Name, *, hosts: int | None = None) -> RunResult:
     """Read a run from its files: ``_jobs.csv``, and those of the others that exist.
 
@@ -330,7 +345,7 @@ def read_run(name: Name, *, hosts: int | None = None) -> RunResult:
     Raises
     ------
     InputError
-        If a file is missing, damaged, or of another run.
+        If a file is missing, damaged, or of another run, or has dates that cannot be.
 
     Examples
     --------
@@ -342,8 +357,14 @@ def read_run(name: Name, *, hosts: int | None = None) -> RunResult:
     return read_files(find_run(name), hosts=hosts)
 
 
-def read_files(files: RunFiles, *, hosts: int | None = None) -> RunResult:
-    """Read a run from files that :func:`find_run` has found; ``hosts`` as for :func:`read_run`."""
+def read_files(
+    files: RunFiles, *, hosts: int | None = None, is_verified: bool = False
+) -> RunResult:
+    """Read a run from files that :func:`find_run` has found; ``hosts`` as for :func:`read_run`.
+
+    Dates that cannot be are an InputError, unless the run ``is_verified`` afterwards: the verifier
+    lists all that is wrong.
+    """
     of_batsim5 = files.schedule is not None and files.schedule.suffix == ".json"
     schedule = _read_if_any(read_totals if of_batsim5 else read_schedule, files.schedule)
     machine_states = _read_if_any(read_machine_states, files.machine_states)
@@ -364,7 +385,12 @@ def read_files(files: RunFiles, *, hosts: int | None = None) -> RunResult:
         alone = RunResult(files.name, source, jobs, 1, _ASSUMED)
         known = (int(alone.allocations[2].max(initial=0)) + 1, _ASSUMED)
     result = RunResult(files.name, source, jobs, *known, schedule, machine_states, info, qos)
-    return submitted_once(result) if of_batsim5 or files.jobs.name == BATSIM5_JOBS else result
+    result = replace(result, is_verified=is_verified)
+    if of_batsim5 or files.jobs.name == BATSIM5_JOBS:
+        result = submitted_once(result)
+    if not is_verified:
+        refuse_impossible_dates(result)
+    return result
 
 
 def submitted_once(result: RunResult) -> RunResult:
@@ -454,11 +480,14 @@ def workloads_with_deadlines(result: RunResult) -> tuple[dict[str, Workload], st
     """Return the workloads of a run, which hold its jobs' deadlines, and None; or no workloads, and
     why they cannot be had.
 
-    Nothing is read if ``_qos.csv`` has no requested deadline, or is missing. Workloads cannot be
+    Nothing is read if ``_qos.csv`` has no requested deadline and no promise, or is missing.
+    Workloads cannot be
     had if the files have moved or changed since the run, or if a program made them.
     """
     qos = result.decisions
-    if qos is None or np.isnan(qos.numbers("requested_deadline")).all():
+    if qos is None:
+        return {}, None
+    if not qos.has_promises and np.isnan(qos.numbers("requested_deadline")).all():
         return {}, None
     found, why_not = workloads_of_run(result)
     if not (found or why_not):
@@ -466,6 +495,12 @@ def workloads_with_deadlines(result: RunResult) -> tuple[dict[str, Workload], st
         gone = "came from a program" if of_program(result) else gone
         why_not = f"the workload with its deadlines {gone}"
     return found, why_not
+
+
+WORKLOADS = mapping(
+    one_of(Workload, words="a workload"), "a mapping from names (w0, w1, …) to workloads"
+)
+"""The workloads of a run in arguments of public functions."""
 
 
 def jobs_by_id(workloads: Mapping[str, Workload]) -> dict[str, Job]:

@@ -12,11 +12,19 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from functools import cached_property
 
-from qops_batsim.analysis.results.run_result import Run, RunResult, load_run, workloads_of_run
+from qops_batsim.analysis.results.run_result import (
+    RUN,
+    WORKLOADS,
+    Run,
+    RunResult,
+    load_run,
+    workloads_of_run,
+)
 from qops_batsim.analysis.verify import rules_files, rules_jobs, rules_qos
 from qops_batsim.analysis.verify.rule import Rule, Violation
 from qops_batsim.analysis.verify.rules_qos import Lateness, greatest_lateness
 from qops_batsim.analysis.verify.subject import Subject
+from qops_batsim.arguments import CALLABLE, SWITCH, takes
 from qops_batsim.workload.workload_model import Workload, check_by_name
 
 _MODULES = (rules_jobs, rules_files, rules_qos)
@@ -30,6 +38,13 @@ RULES: tuple[Rule, ...] = tuple(
 """Every rule, in the order in which they are checked: by module, then as they stand there."""
 
 
+@takes(
+    result=RUN,
+    workloads=WORKLOADS.optional,
+    compute_sharing=SWITCH.optional,
+    any_allocation_size=SWITCH,
+    on_rule=CALLABLE.optional,
+)
 def verify(
     result: Run,
     *,
@@ -77,7 +92,7 @@ def verify(
     []
     """
     if not isinstance(result, RunResult):
-        result = load_run(result)
+        result = load_run(result, is_verified=True)
         workloads = workloads if workloads is not None else workloads_of_run(result)[0] or None
     verification = Verification(
         result,

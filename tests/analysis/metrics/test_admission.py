@@ -87,9 +87,9 @@ def test_hand_computed_metrics() -> None:
     assert metrics.utilization == pytest.approx(100 * 45 / (4 * 50))
     assert metrics.utilization_during_submissions == pytest.approx(100 * 25 / (4 * 20))
     # c responds in 5 s, d in 30 s.
-    assert metrics.response_time == pytest.approx(17.5)
-    assert metrics.slowdown == pytest.approx((1 + 1.5) / 2)
-    assert metrics.bounded_slowdown == pytest.approx((1 + 1.5) / 2)
+    assert metrics.response_time_of_others == pytest.approx(17.5)
+    assert metrics.slowdown_of_others == pytest.approx((1 + 1.5) / 2)
+    assert metrics.bounded_slowdown_of_others == pytest.approx((1 + 1.5) / 2)
 
 
 def test_only_missed_deadlines_of_users_count() -> None:
@@ -110,8 +110,8 @@ def test_what_does_not_exist_is_none() -> None:
     metrics = admission_metrics(outcomes_of_simulation(done, only), 4)
     assert metrics.offered_load is None
     assert metrics.utilization_during_submissions is None
-    assert metrics.response_time is None
-    assert metrics.slowdown is None
+    assert metrics.response_time_of_others is None
+    assert metrics.slowdown_of_others is None
     done = ended_columns([ended("a", math.nan, math.nan, "REJECTED")])
     refused = outcomes_of_simulation(done, only)
     metrics = admission_metrics(refused, 4)

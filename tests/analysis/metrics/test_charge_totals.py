@@ -147,7 +147,7 @@ def test_a_missed_deadline_brings_nothing_and_costs_its_charge(write_run, worklo
     assert [each.penalty for each in (artificial, refused, other)] == [None, None, None]
     assert charge_jobs(asked, REFERENCE, TABLE, grace=10.0)[0].penalty is None
     report = charge_report([one, two], TABLE, priced(9.0, penalty=2.0))
-    assert (report.total.missed, report.total.penalty) == (2, 4 / 0.9 + 4 / 1.2)
+    assert (report.total.failed, report.total.penalty) == (2, 4 / 0.9 + 4 / 1.2)
     assert report.profit == pytest.approx(4200 - 9 * 2 * (4 / 0.9 + 4 / 1.2))
     with pytest.raises(InputError, match="penalty is -1; a number from 0 up is accepted"):
         charge_report([one], TABLE, Prices(penalty=-1.0))

@@ -48,6 +48,7 @@ def outcomes() -> JobOutcomes:
         killed_runs=nothing.astype(np.int64),
         wasted=nothing,
         lost=np.empty((0, 3)),
+        at_walltime=np.array([row[1] is not None for row in ROWS]),
     )
 
 

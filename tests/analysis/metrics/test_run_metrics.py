@@ -121,9 +121,15 @@ def test_a_job_without_run_time_has_no_slowdown(write_run, mixed_run):
 
 
 def test_too_few_hosts_are_refused(write_run, mixed_run):
-    result = read_run(write_run(mixed_run()), hosts=3)
+    jobs = mixed_run()
+    narrow = [job for job in jobs if job.requested <= 3]
+    result = read_run(write_run(narrow), hosts=3)
     with pytest.raises(InputError, match=r"ran on host 3, but the number of hosts is 3 \(given\)"):
         compute_metrics(result)
+    with pytest.raises(
+        InputError, match=r"resources is 4; at most the number of hosts, 3 \(given\)"
+    ):
+        read_run(write_run(jobs), hosts=3)
 
 
 @st.composite

@@ -108,11 +108,13 @@ def test_the_picture_tells_classes_and_tasks(write_run, tmp_path):
     assert "run: 2 jobs, up to 2 tasks at once on a host" in out.read_text()
 
 
-def test_only_the_hosts_asked_for_are_drawn(write_run, tmp_path):
+def test_hosts_that_the_machine_does_not_have_are_refused(write_run, tmp_path):
     out = tmp_path / "a.svg"
-    result = read_run(write_run(shared_run(write_run)), hosts=1)
-    occupation.draw(result, out, workloads=classes())
-    assert "dedicated: 1 task" in out.read_text()
+    jobs = [write_run.ran("1", 0, 1, 0, 5, [1])]
+    result = read_run(write_run(jobs), hosts=1)
+    with pytest.raises(InputError, match=r"ran on host 1, but the number of hosts is 1 \(given\)"):
+        occupation.draw(result, out, workloads=classes())
+    assert not out.exists()
 
 
 def test_what_cannot_be_drawn_is_refused(write_run, tmp_path, monkeypatch):

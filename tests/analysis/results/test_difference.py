@@ -54,7 +54,7 @@ def test_order_of_rows_and_spelling_of_hosts_do_not_matter(compare, write_run):
 @pytest.mark.parametrize(
     ("change", "expected", "count"),
     [
-        ({"submission": 0.5}, {"submission": (0.0, 0.5)}, "submissions"),
+        ({"submission": -0.5}, {"submission": (0.0, -0.5)}, "submissions"),
         ({"requested": 3}, {"processors": (2.0, 3.0)}, "requests"),
         ({"walltime": -1.0}, {"walltime": (100.0, None)}, "requests"),
         ({"state": "COMPLETED_FAILED"}, None, "states"),
@@ -97,7 +97,7 @@ def test_missing_and_further_jobs(compare, mixed_run):
 
 def test_rejected_against_executed_is_a_different_state_only(compare, mixed_run):
     executed = mixed_run()
-    executed[3] = dataclasses.replace(executed[3], start=30, run_time=5, hosts=[0, 1, 2, 3, 4])
+    executed[3] = dataclasses.replace(executed[3], start=30, run_time=5, hosts=[0, 1, 2, 3])
     compared = compare(mixed_run(), executed)
     assert (compared.jobs_different, compared.states, compared.allocations) == (1, 1, 0)
     assert compared.starts.jobs == compared.finishes.jobs == 0

@@ -285,7 +285,7 @@ def test_metrics_and_charges_bear_what_the_verifier_bears(
     result, workloads = chain(grace, round_trip, f"{101.8 - early},")
     found = [each.rule for each in verify(result, workloads=workloads)]
     assert found == ["admitted-deadline"] * broken
-    counted = deadlines_of_run(result, workloads)
+    counted = deadlines_of_run(result, workloads).deadlines
     assert counted is not None
     assert (counted.kept.jobs, counted.broken.jobs) == (1 - broken, broken)
     outcomes = outcomes_of_run(result, workloads)

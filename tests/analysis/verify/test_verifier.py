@@ -121,7 +121,7 @@ IN_ALL_FILES = [
 def test_one_wrong_job_breaks_one_rule(write_run, mixed_run, rule, mutate, message):
     jobs = mixed_run()
     mutate(jobs)
-    (violation,) = verify(read_run(write_run(jobs, hosts=4)))
+    (violation,) = verify(write_run(jobs, hosts=4))
     assert violation.rule == rule
     assert message in violation.message
 
@@ -132,7 +132,7 @@ def test_one_wrong_cell_breaks_one_rule(write_run, mixed_run, rule, mutate, mess
     jobs = mixed_run()
     mutate(jobs)
     write_run(jobs)  # the other files stay those of the valid run
-    (violation,) = verify(read_run(prefix), workloads=workload())
+    (violation,) = verify(prefix, workloads=workload())
     assert violation.rule == rule
     assert message in violation.message
 

@@ -1,0 +1,89 @@
+"""Fields of jobs that Batsim takes, but hardly as they were meant: told by warnings.
+
+Jobs may have fields of their own, so a misspelt ``walltime`` is none to Batsim, which runs the job
+without. A submission before 0 counts as 0, and a job of 0 processors can never run.
+"""
+
+from __future__ import annotations
+
+import json
+import warnings
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from qops_batsim.errors import shown
+from qops_batsim.job_fields import FIELDS, QOS_FIELDS, is_qos_request, misspelt
+
+if TYPE_CHECKING:
+    from qops_batsim.workload.workload_model import JobColumns
+
+OBJECTS = ("qos", "extra_data")
+"""Fields of a job that hold what its user asks for (Batsim 4 and 5)."""
+
+
+def warn_of_odd_jobs(columns: JobColumns, written: Sequence[Any], source: str) -> None:
+    """Warn of jobs that are hardly meant as they are.
+
+    ``written`` are the JSON objects of the jobs that may have fields of their own, ``source`` names
+    the file. O(jobs).
+    """
+    for text in (*odd_values(columns), *_odd_names(written)):
+        warnings.warn(f"{source}: {text}", RuntimeWarning, stacklevel=2)
+
+
+def odd_values(columns: JobColumns) -> Iterator[str]:
+    """Yield a sentence on each kind of values that Batsim takes otherwise, or cannot use."""
+    dates, processors = columns.submission_times, columns.processors
+    for rows, field, values, what in (
+        (dates < 0, "subtime", dates, "a submission before date 0 counts as one at 0"),
+        (processors == 0, "res", processors, "a job of no processor can never run"),
+    ):
+        count = int(rows.sum())
+        if count:
+            place = int(rows.argmax())
+            yield (
+                f"job {shown(columns.ids[place])}: field {field!r} is {values[place]:.15g}"
+                f"; {what}{_others(count)}"
+            )
+
+
+def _others(count: int) -> str:
+    return f" (so in {count:,} jobs)" if count > 1 else ""
+
+
+def _odd_names(written: Sequence[Any]) -> Iterator[str]:
+    """Yield a sentence on each field that has nearly the name of one that means something."""
+    found: dict[tuple[str, str, str], list[str]] = {}
+    for job in written:
+        for place, name, meant in _misspelt_in(job):
+            found.setdefault((place, name, meant), []).append(str(job.get("id")))
+    for (place, name, meant), jobs in found.items():
+        inside = f"{place}: " if place else ""
+        yield (
+            f"job {shown(jobs[0])}: {inside}field {shown(name)} means nothing; did you mean "
+            f"{meant!r}?{_others(len(jobs))}"
+        )
+
+
+def _misspelt_in(job: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
+    """Yield the object within the job, the field and what was meant for each misspelt field."""
+    for name, meant in _near(job, (*FIELDS, *OBJECTS)):
+        yield "", name, meant
+    if isinstance(told := job.get("qos"), dict):
+        return  # Whatever is unknown there is an error.
+    told = job.get("extra_data")
+    if isinstance(told, str) and told.startswith("{"):
+        try:
+            told = json.loads(told)
+        except (ValueError, RecursionError):
+            return
+    if isinstance(told, dict) and not is_qos_request(told):
+        for name, meant in _near(told, QOS_FIELDS):
+            yield "extra_data", name, meant
+
+
+def _near(names: Iterable[str], known: Iterable[str]) -> Iterator[tuple[str, str]]:
+    for name in names:
+        meant = misspelt(name, known)
+        if meant is not None and meant not in names:
+            yield name, meant
