@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 import qops_batsim
+from qops_batsim.advice.advise import AdviceChoices
 from qops_batsim.arguments import CODE, NUMBER, PATH, WHOLE, mapping, several, takes
 from qops_batsim.errors import InputError
 
@@ -117,3 +118,22 @@ def test_a_checked_function_looks_like_itself() -> None:
         checked()
     with pytest.raises(TypeError, match="has other arguments than third"):
         takes(third=WHOLE)(added)
+
+
+@pytest.mark.parametrize(
+    ("choices", "message"),
+    [
+        ({"loads": 1.2}, "loads is 1.2; a list of numbers is expected"),
+        ({"stringencies": ("0.2",)}, "stringencies hold '0.2'; numbers are expected"),
+        ({"others": "qops"}, "others is 'qops'; a list of Contestants is expected"),
+    ],
+)
+def test_lists_of_advice_are_lists(choices: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        qops_batsim.advise("tiny_8", AdviceChoices(**choices))
+
+
+def test_a_scheduler_to_check_is_one_of_what_is_told() -> None:
+    told = r"scheduler is \['easy'\] \(list\); a registered name, FILE.py:CLASS, a class, or a"
+    with pytest.raises(InputError, match=told):
+        qops_batsim.check_scheduler(["easy"])  # type: ignore[arg-type]

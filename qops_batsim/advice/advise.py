@@ -373,7 +373,6 @@ def advise(
     >>> len(found.runs) == len(found.windows) * len(found.choices.cases())
     True
     """
-    require_instance("choices", choices, AdviceChoices, "an AdviceChoices")
     choices.check()
     watched_scheduler(choices.scheduler.scheduler, choices.scheduler.settings, EarliestPromises())
     for each in choices.compared:

@@ -21,13 +21,13 @@ from qops_batsim.analysis.results.run_result import read_files
 from qops_batsim.analysis.verify.rule import Violation
 from qops_batsim.analysis.verify.rules_qos import PROMISE_RULES
 from qops_batsim.analysis.verify.verifier import verify
-from qops_batsim.arguments import CALLABLE, SWITCH, TEXT, takes
+from qops_batsim.arguments import SWITCH, TEXT, Kind, takes
 from qops_batsim.core.scheduler import Scheduler
 from qops_batsim.engine.engine_options import AVAILABLE, UNAVAILABLE, ExternalEvent
 from qops_batsim.engine.loop import MESSAGES_PER_REPORT
 from qops_batsim.engine.outputs import add_outputs, format_jobs
 from qops_batsim.engine.simulation import Simulation
-from qops_batsim.errors import InputError, InterfaceError, QopsError, typed_text
+from qops_batsim.errors import InterfaceError, QopsError
 from qops_batsim.file_set import run_files
 from qops_batsim.jobs import REJECTED, Job, QosRequest
 from qops_batsim.parameters import COUNT, is_strict
@@ -184,7 +184,13 @@ class _Endless(BaseException):
     """A scheduler took over :data:`CASE_SECONDS`; no ``except Exception`` can catch this error."""
 
 
-@takes(scheduler=TEXT | CALLABLE, compute_sharing=SWITCH.optional, on_broken_promise=TEXT)
+_SCHEDULER = Kind(
+    lambda value: isinstance(value, str) or callable(value),
+    "a registered name, FILE.py:CLASS, a class, or a function that returns a new scheduler",
+)
+
+
+@takes(scheduler=_SCHEDULER, compute_sharing=SWITCH.optional, on_broken_promise=TEXT)
 def check_scheduler(
     scheduler: str | type[Scheduler] | Callable[[], Scheduler | SchedulerModule],
     *,
@@ -238,11 +244,6 @@ def check_scheduler(
             raise InterfaceError(f"{type(made).__name__} is no subclass of Scheduler")
         return make_scheduler(made)
 
-    if not isinstance(scheduler, str) and not callable(scheduler):
-        raise InputError(
-            f"scheduler is {typed_text(scheduler)}; a registered name, FILE.py:CLASS, a class or a "
-            "function that returns a new scheduler is expected"
-        )
     strict = is_strict(on_broken_promise)
     try:
         make()

@@ -18,7 +18,7 @@ from qops_batsim.engine.engine_options import (
     events_in_order,
     read_events_file,
 )
-from qops_batsim.errors import InputError, require_instance, require_list
+from qops_batsim.errors import InputError
 from qops_batsim.platform.network import longest_round_trip, unlinked_hosts
 from qops_batsim.platform.platform_model import Platform
 from qops_batsim.platform.simgrid_read import read_platform
@@ -95,10 +95,7 @@ def load_events(given: AnyEvents | None) -> tuple[tuple[ExternalEvent, ...] | No
         return None, None
     if isinstance(given, (str, PathLike)):
         return read_events_file(given)
-    events = require_list("events", given, "external events, or the path of their file,")
-    for each in events:
-        require_instance("an event", each, ExternalEvent, "an ExternalEvent")
-    return events_in_order(events), None
+    return events_in_order(given), None
 
 
 def _checked(given: object, what: str) -> Path:

@@ -25,7 +25,7 @@ from qops_batsim.arguments import CODE, PATH, SWITCH, TEXT, WHOLE, mapping, one_
 from qops_batsim.code_record import not_covered_text
 from qops_batsim.engine.engine_options import outages_of
 from qops_batsim.engine.simulation import Simulation
-from qops_batsim.errors import InputError, did_you_mean, require_mapping
+from qops_batsim.errors import InputError, did_you_mean
 from qops_batsim.file_set import run_files
 from qops_batsim.files import decoded, read_bytes, read_stored
 from qops_batsim.garbage import without_garbage_collection
@@ -293,7 +293,6 @@ def run(
     if engine not in ENGINES:
         raise InputError(f"engine {engine!r} is unknown{did_you_mean(engine, ENGINES)}")
     sha256 = {} if sha256 is None else sha256
-    require_mapping("sha256", sha256, "digests by what has them, as {'workload': '…'},", str)
     module = make_scheduler(scheduler, settings)
     read = None
     if users is not None:

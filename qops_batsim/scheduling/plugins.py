@@ -25,8 +25,6 @@ from qops_batsim.errors import (
     InputError,
     InterfaceError,
     did_you_mean,
-    require_instance,
-    require_list,
 )
 from qops_batsim.files import read_stored
 from qops_batsim.scheduling.code_loading import LoadedCode, RunFile, load_code
@@ -102,7 +100,7 @@ def scheduler_of_data(scheduler: str, code: AllowedCode, *, sha256: str | None =
     sha256
         The digest that the file has to have, if it is known.
     """
-    named = [] if isinstance(code, bool) else _named_files(code)
+    named = [] if isinstance(code, bool) else [Path(each) for each in code]
     if not is_in_file(scheduler):
         return scheduler
     text, _, name = scheduler.rpartition(":")
@@ -123,14 +121,6 @@ def scheduler_of_data(scheduler: str, code: AllowedCode, *, sha256: str | None =
             "differ; restore the file as it was then, or run the simulation again"
         )
     return f"{path}:{name}" if text else str(path)
-
-
-def _named_files(code: object) -> list[Path]:
-    """Return the files of a list that a user gives; InputError if it is none."""
-    found = require_list("code", code, "Python files, or True for any,")
-    for each in found:
-        require_instance("a file of code", each, (str, PathLike), "a path")
-    return [Path(each) for each in found]
 
 
 def _loaded(path: Path) -> str | None:

@@ -17,7 +17,7 @@ from qops_batsim.code_record import CodeRecord
 from qops_batsim.core.options import SchedulerOptions
 from qops_batsim.core.scheduler import Scheduler
 from qops_batsim.data_problems import problem
-from qops_batsim.errors import InputError, InterfaceError, did_you_mean, require_mapping, shown
+from qops_batsim.errors import InputError, InterfaceError, did_you_mean, shown
 from qops_batsim.limits import MAX_WHOLE_NUMBER
 from qops_batsim.scheduling.code_loading import code_of_class
 from qops_batsim.scheduling.distributions import normal_name
@@ -182,8 +182,6 @@ def make_scheduler(
                 "already; give its class or its name together with options"
             )
         return _checked(scheduler) if isinstance(scheduler, Scheduler) else scheduler
-    if settings is not None:
-        require_mapping("settings", settings, "options by name, as {'k_factor': 3},")
     if isinstance(scheduler, str):
         kind, name = scheduler_class(scheduler), scheduler
     elif isinstance(scheduler, type) and issubclass(scheduler, Scheduler):

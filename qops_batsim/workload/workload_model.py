@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, overload
 import msgspec
 
 from qops_batsim.dates import Calendar
-from qops_batsim.errors import InputError, require, require_mapping, shown
+from qops_batsim.errors import InputError, require, shown
 from qops_batsim.jobs import Job, QosRequest
 from qops_batsim.limits import IN_NO_NAME, MAX_PROCESSORS, MAX_SECONDS, NO_NAME
 
@@ -183,12 +183,6 @@ def check_processors(processors: int) -> None:
     """Raise :class:`~qops_batsim.errors.InputError` unless this is a possible machine size."""
     accepted = f"a whole number from 1 to {MAX_PROCESSORS} is accepted"
     require(1 <= processors <= MAX_PROCESSORS, "processors", processors, accepted)
-
-
-def check_by_name(workloads: object) -> None:
-    """Raise an InputError unless these are workloads by name."""
-    accepted = "workloads by name, as {'w0': read_workload(...)},"
-    require_mapping("workloads", workloads, accepted, Workload)
 
 
 def check_seed(seed: int) -> None:

@@ -34,7 +34,10 @@ OPTIONS = ("-w", "sdsc_sp2_1000", "--loads", "1.3", "--seeds", "1", "--first", "
 @pytest.fixture(autouse=True)
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(sys, "path", [*sys.path, str(tmp_path)])
+    # Files of other tests have these names, too.
+    monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
+    for name in ("mine", "helper", "deep"):
+        monkeypatch.delitem(sys.modules, name, raising=False)
     write_files(tmp_path, DEEP)
     before = {*sys.modules}
     yield tmp_path

@@ -46,7 +46,7 @@ from qops_batsim.jobs import (
     COMPLETED_SUCCESSFULLY,
     COMPLETED_WALLTIME_REACHED,
 )
-from qops_batsim.workload.workload_model import Workload, check_by_name
+from qops_batsim.workload.workload_model import Workload
 
 
 def to_jobset(result: RunResult, keep: Booleans | None = None) -> Any:
@@ -227,8 +227,6 @@ def gantt(
     if color not in COLORS_BY:
         raise InputError(f"unknown colour {color!r}{did_you_mean(color, COLORS_BY)}")
     result = load_run(run, hosts=hosts)
-    if workloads is not None:
-        check_by_name(workloads)
     groups, refused = _groups(result, color, workloads)
     begin, end = _part(result, begin, end)
     shown, shared = _visible(result, begin, end), _share_hosts(result)

@@ -25,7 +25,7 @@ from qops_batsim.analysis.verify.rule import Rule, Violation
 from qops_batsim.analysis.verify.rules_qos import Lateness, greatest_lateness
 from qops_batsim.analysis.verify.subject import Subject
 from qops_batsim.arguments import CALLABLE, SWITCH, takes
-from qops_batsim.workload.workload_model import Workload, check_by_name
+from qops_batsim.workload.workload_model import Workload
 
 _MODULES = (rules_jobs, rules_files, rules_qos)
 
@@ -118,8 +118,6 @@ class Verification:
         compute_sharing: bool | None = None,
         any_allocation_size: bool = False,
     ) -> None:
-        if workloads is not None:
-            check_by_name(workloads)
         if compute_sharing is None:
             compute_sharing = bool(result.info is not None and result.info.compute_sharing)
         self._subject = Subject(result, dict(workloads or {}), compute_sharing, any_allocation_size)
