@@ -227,6 +227,7 @@ class DeadlineScheduler(PlanScheduler):
         The plan stays as it is. A subclass that has a search overrides this instead of
         :meth:`admit`; else that is tried and undone. O(waiting + steps).
         """
+        # To admit a job changes the plan: what it may change is kept.
         plan = self.plan
         waiting = list(plan.waiting)
         starts = [planned.start for planned in waiting]
@@ -285,7 +286,7 @@ class DeadlineScheduler(PlanScheduler):
         field = HOLDERS[self.options.promise_holder]
         holder = job.fields.get(field)
         if holder is None:
-            return None
+            return None  # Nobody's promises, which are not limited.
 
         plan = self.plan
         held = 0.0
@@ -341,6 +342,7 @@ class DeadlineScheduler(PlanScheduler):
                 f"{', '.join(missing + odd)}"
             )
 
+        # The draft and the order become what a search would have found.
         now = self.plan.nominal()
         draft = self.draft
         draft.copy_from(self.running)

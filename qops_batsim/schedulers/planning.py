@@ -113,6 +113,7 @@ class PlanScheduler(Scheduler):
         """Fit the plan to the hosts that are present."""
         plan = self.plan
         capacity = self.manager.capacity
+        # No host leaves or returns any more: what is wider than the machine now can never run.
         if capacity.is_final and not self.is_final:
             self.is_final = True
             if capacity.away:

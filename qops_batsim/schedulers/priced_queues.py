@@ -142,7 +142,7 @@ class PricedQueues(Easy):
                 self.served = 0
             self.served += 1
             if self.served > self.limit:
-                return 1.0
+                return 1.0  # It pays for the dearest queue, and waits in the next one.
         return float(queue)
 
     def queue_of(self, job: Job) -> int:

@@ -152,6 +152,7 @@ class Queue:
     def count_new(self) -> None:
         """Add the jobs appended since the last call to the summaries of their blocks. O(new)."""
         count = len(self.jobs)
+        # Twice the room that is needed, so that room is rarely made; all is counted anew then.
         if count > self.blocks * _BLOCK:
             self.blocks = 2 * (count // _BLOCK + 1)
             self.make_room()

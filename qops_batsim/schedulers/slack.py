@@ -484,10 +484,13 @@ class Search:
                 self.bounds.classify(job)
             job.rate = self.prices.rate_of(job, priority)
             job.key = self.key_of(job)
+
+            # A fixed job gains nothing: no position is before it.
             if rank >= fixed:
                 job.fits_from = self.now
                 job.fits_from = self.soonest(job, self.base, self.base_bounds)
                 job.gain = min(0.0, self.prices.of_move(job.fits_from - job.start, job))
+
         self.line = list(self.waiting)
         if AST < self.order < EXHAUSTIVE:
             sort_by_key(self.line, 0, len(self.line))
@@ -526,6 +529,7 @@ class Search:
             if self.start <= self.latest:
                 self.price = self.prices.of_wait(self.start - self.now, new.processors)
             else:
+                # Only a position before other jobs can be early enough.
                 self.start = self.price = _INFINITY
         elif self.compresses:
             price = self.compress(fixed)
@@ -546,6 +550,7 @@ class Search:
         best = self.best
         best.copy_from(self.plan.profile)
         starts = [job.start for job in self.waiting]
+
         price = 0.0
         for place in range(fixed, len(self.waiting)):
             job = self.waiting[place]
@@ -556,8 +561,9 @@ class Search:
                 self.moved += 1
                 price += self.prices.of_move(start - job.start, job)
             else:
-                start = job.start
+                start = job.start  # It is never delayed.
             best.reserve(start, end_of(start, job.duration), job.processors)
+
         self.starts = starts
         return price
 

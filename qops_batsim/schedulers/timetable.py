@@ -153,6 +153,7 @@ class Timetable(Plan):
             assert job.qos is not None
             promise = job.qos.start
             assert promise is not None
+            # Its hosts have left, and others came free too late.
             if job.lost > 0 and manager.now > promise + DEADLINE_TOLERANCE:
                 record = manager.record(job)
                 record.latest_start = manager.now

@@ -189,6 +189,7 @@ class Slurm(QueueScheduler):
         self.max_age = float(chosen.max_age)
         self.calc_period = float(chosen.calc_period)
         self.decay = 1 - 0.693 / float(chosen.half_life)  # Not 1 - ln 2 / half_life: so does Slurm.
+
         self.interval = float(chosen.bf_interval)
         self.resolution = float(chosen.bf_resolution)
         self.window = float(chosen.bf_window)
