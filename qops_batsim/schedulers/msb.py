@@ -150,8 +150,8 @@ class Msb(DeadlineScheduler):
         jobs behind it. O(waiting).
         """
         last = len(self.order) - 1
+        self.least[last] = 0.0
         rest = 0.0
-        self.least[last] = rest
         for index in range(last - 1, position - 1, -1):
             job = self.order[index + 1]
             rest += job.gain
