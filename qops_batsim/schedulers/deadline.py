@@ -151,7 +151,8 @@ class DeadlineScheduler(PlanScheduler):
         PlanScheduler.__init__(self, options)
         limit = getattr(self.options, "promise_limit", None)
         self.most_hours = _INFINITY if limit is None else float(limit)
-        self.has_search = type(self).try_admission is not DeadlineScheduler.try_admission
+        # Compiled, DeadlineScheduler.try_admission would be a new wrapper of the C function.
+        self.has_search = type(self).try_admission is not vars(DeadlineScheduler)["try_admission"]
 
     def empty_plan(self, machine_size: int) -> Plan:
         """Return an empty plan, in which no job may be moved past its promise."""

@@ -182,7 +182,8 @@ class Qops(DeadlineScheduler):
         DeadlineScheduler.__init__(self, options)
         chosen = self.options
         self.has_key = type(self).key is not Qops.key
-        self.has_points = type(self).insertion_points is not Qops.insertion_points
+        # Compiled, Qops.insertion_points would be a new wrapper of the C function each time.
+        self.has_points = type(self).insertion_points is not vars(Qops)["insertion_points"]
 
         self.by_laxity = chosen.order == "least_laxity"
         # The keys of a subclass take the place of this option.
