@@ -23,8 +23,7 @@ from qops_batsim.scheduling.availability import AvailabilityProfile
 from qops_batsim.scheduling.refusal import Refusal, RefusalKind, no_time
 from qops_batsim.timing import DEADLINE_TOLERANCE, end_of, on_grid
 
-_INFINITY, _DEADLINE_TOLERANCE = math.inf, DEADLINE_TOLERANCE
-_RUNNING, _OVER = RUNNING, OVER
+_INFINITY = math.inf
 
 HOLDERS = {"user": "user", "account": "group"}
 """Fields of a job that tell who holds its promise, by value of the option ``promise_holder``."""
@@ -76,7 +75,7 @@ def meets(start: float, duration: float, target: float) -> bool:
     """Return whether a job of this duration is expected to end by its target if it starts at
     ``start`` (all in seconds).
     """
-    return end_of(start, duration) <= target + _DEADLINE_TOLERANCE
+    return end_of(start, duration) <= target + DEADLINE_TOLERANCE
 
 
 def deadline_key(job: Job, by_laxity: bool) -> float:
@@ -122,13 +121,14 @@ class DeadlineScheduler(PlanScheduler):
     ...     '''Plan all jobs again in the order of their deadlines.'''
     ...
     ...     def admit(self, job):
-    ...         free, starts = self.availability(), {}
-    ...         for each in sorted([*self.plan.waiting, job], key=lambda each: each.target):
-    ...             start = free.earliest_fit(self.now, each.duration, each.processors)
-    ...             if start + each.duration > each.target:
-    ...                 return f"{each.id} would end after its deadline ({each.target:g} s)"
-    ...             free.reserve(start, each.duration, each.processors)
-    ...             starts[each] = start
+    ...         free = self.availability()
+    ...         starts = {}
+    ...         for next_job in sorted([*self.plan.waiting, job], key=lambda job: job.target):
+    ...             start = free.earliest_fit(self.now, next_job.duration, next_job.processors)
+    ...             if start + next_job.duration > next_job.target:
+    ...                 return f"{next_job.id} would end after its deadline ({next_job.target:g} s)"
+    ...             free.reserve(start, next_job.duration, next_job.processors)
+    ...             starts[next_job] = start
     ...         self.adopt_starts(starts)
     >>> from qops_batsim import simulate
     >>> from qops_batsim.scheduling.registry import make_scheduler
@@ -151,7 +151,8 @@ class DeadlineScheduler(PlanScheduler):
         PlanScheduler.__init__(self, options)
         limit = getattr(self.options, "promise_limit", None)
         self.most_hours = _INFINITY if limit is None else float(limit)
-        self.has_search = type(self).try_admission is not DeadlineScheduler.try_admission
+        # Compiled, DeadlineScheduler.try_admission would be a new wrapper of the C function.
+        self.has_search = type(self).try_admission is not vars(DeadlineScheduler)["try_admission"]
 
     def empty_plan(self, machine_size: int) -> Plan:
         """Return an empty plan, in which no job may be moved past its promise."""
@@ -161,7 +162,9 @@ class DeadlineScheduler(PlanScheduler):
         """Start with an empty plan."""
         PlanScheduler.begin(self, manager)
         size = manager.machine_size
-        self.running, self.base, self.draft = Profile(size), Profile(size), Profile(size)
+        self.running = Profile(size)
+        self.base = Profile(size)
+        self.draft = Profile(size)
         self.order: list[Job] = []
         self.has_profile = False
 
@@ -225,16 +228,24 @@ class DeadlineScheduler(PlanScheduler):
         The plan stays as it is. A subclass that has a search overrides this instead of
         :meth:`admit`; else that is tried and undone. O(waiting + steps).
         """
-        plan, kept = self.plan, Profile(self.plan.machine_size)
-        waiting, starts = list(plan.waiting), [each.start for each in plan.waiting]
-        given_from, given_until = plan.given_from, plan.given_until
-        kept.copy_from(plan.profile)
+        # To admit a job changes the plan: what it may change is kept.
+        plan = self.plan
+        waiting = list(plan.waiting)
+        starts = [planned.start for planned in waiting]
+        given_from = plan.given_from
+        given_until = plan.given_until
+        profile = Profile(plan.machine_size)
+        profile.copy_from(plan.profile)
+
         refusal = self.admit(job)
         job.trial = job.start
-        plan.waiting, plan.profile = waiting, kept
+
+        plan.waiting = waiting
         for place in range(len(waiting)):
             waiting[place].start = starts[place]
-        plan.given_from, plan.given_until = given_from, given_until
+        plan.given_from = given_from
+        plan.given_until = given_until
+        plan.profile = profile
         return refusal
 
     def admit_found(self, job: Job) -> object:
@@ -250,7 +261,7 @@ class DeadlineScheduler(PlanScheduler):
         """Return why a job would miss its deadline even if no other job waited, None if it would
         not.
         """
-        plan, left = self.plan, job.target - self.plan.nominal()
+        plan = self.plan
         if job.target < _INFINITY and job.processors > plan.present:
             size = plan.machine_size
             return Refusal(
@@ -259,7 +270,9 @@ class DeadlineScheduler(PlanScheduler):
                 machine_size=size,
                 hosts=size - plan.present,
             )
-        if job.duration > left + _DEADLINE_TOLERANCE:
+
+        left = job.target - plan.nominal()
+        if job.duration > left + DEADLINE_TOLERANCE:
             return no_time(job.duration, left, job.target)
         return None
 
@@ -272,19 +285,24 @@ class DeadlineScheduler(PlanScheduler):
         if self.most_hours == _INFINITY or not has_own_promise(job):
             return None
         field = HOLDERS[self.options.promise_holder]
-        holder, plan, held = job.fields.get(field), self.plan, 0.0
+        holder = job.fields.get(field)
         if holder is None:
-            return None
+            return None  # Nobody's promises, which are not limited.
+
+        plan = self.plan
+        held = 0.0
         claimed = [claim.job for claim in plan.claims]
-        for each in [*plan.waiting, *plan.running, *claimed]:
-            if each is None or each.phase == _OVER or each.fields.get(field) != holder:
+        for other in [*plan.waiting, *plan.running, *claimed]:
+            if other is None or other.phase == OVER or other.fields.get(field) != holder:
                 continue
-            if has_own_promise(each):
-                left = each.duration
-                if each.phase == _RUNNING:
-                    left = max(each.end - plan.nominal(), 0.0)
-                held += each.processors * left
-        work, most = job.processors * job.duration, self.most_hours * 3600.0 * plan.machine_size
+            if has_own_promise(other):
+                left = other.duration
+                if other.phase == RUNNING:
+                    left = max(other.end - plan.nominal(), 0.0)
+                held += other.processors * left
+
+        work = job.processors * job.duration
+        most = self.most_hours * 3600.0 * plan.machine_size
         if held + work <= most * (1.0 + ROUNDING):
             return None
         return Refusal(
@@ -324,12 +342,15 @@ class DeadlineScheduler(PlanScheduler):
                 "starts for not just the waiting jobs and the new one; missing or not expected: "
                 f"{', '.join(missing + odd)}"
             )
-        now, draft = self.plan.nominal(), self.draft
+
+        # The draft and the order become what a search would have found.
+        now = self.plan.nominal()
+        draft = self.draft
         draft.copy_from(self.running)
         self.order = list(starts)
         for job, given in starts.items():
-            told = f"{type(self).__name__} at {now:g} s: start of {job.id}"
-            require_type(told, given, (int, float), "a number of seconds")
+            where = f"{type(self).__name__} at {now:g} s: start of {job.id}"
+            require_type(where, given, (int, float), "a number of seconds")
             start = on_grid(float(given))
             if not start >= now or not meets(start, job.duration, job.target):
                 raise self.wrong(
@@ -381,5 +402,6 @@ class DeadlineScheduler(PlanScheduler):
         """
         if isinstance(key, (int, float)) and not math.isnan(key):
             return float(key)
-        told = f"{type(self).__name__}.key({job.id}) returned {python_text(key)}"
-        raise SimulationError(f"{told}; a number is expected")
+        raise SimulationError(
+            f"{type(self).__name__}.key({job.id}) returned {python_text(key)}; a number is expected"
+        )

@@ -21,7 +21,6 @@ ORDERS = ("fcfs", "sjf", "ljf", "saf", "f1", "f2", "f3", "f4", "lxf", "wfp3", "u
 
 INFINITY = math.inf
 FCFS, SJF, LJF, SAF, F1, F2, F3, F4, LXF, WFP3, UNICEF, OWN = range(12)
-_PLAN_TOLERANCE, _GRID_TOLERANCE, _MAX_SECONDS = PLAN_TOLERANCE, GRID_TOLERANCE, MAX_SECONDS
 
 LOGARITHMS = [1.0, 1.0, *(math.log2(processors) for processors in range(2, 1025))]
 """Base-2 logarithms of numbers of processors, at least 1, which take long to calculate."""
@@ -57,7 +56,8 @@ def key_in(order: int, wait: float, job: Job) -> float:
     Gene/P systems", IEEE Cluster 2009. D. Carastan-Santos, R. Y. de Camargo, "Obtaining dynamic
     scheduling policies with simulation and machine learning", SC 2017.
     """
-    duration, processors = job.duration, job.processors
+    duration = job.duration
+    processors = job.processors
     if order == SJF:
         return duration
     if order == LJF:
@@ -72,6 +72,7 @@ def key_in(order: int, wait: float, job: Job) -> float:
     if order == UNICEF:
         logarithm = LOGARITHMS[processors] if processors <= 1024 else math.log2(processors)
         return -wait / (logarithm * duration)
+
     since = math.log10(max(job.arrival, 1.0))
     if order == F1:
         return math.log10(duration) * processors + 870.0 * since
@@ -87,8 +88,9 @@ def key_in(order: int, wait: float, job: Job) -> float:
 SHORT_QUEUE = 4 * BLOCK
 """A queue of this many places is closed up whenever a job has left it, and has no summaries."""
 
-_WAITING, _BLOCK, _SHORT_QUEUE = WAITING, BLOCK, SHORT_QUEUE
-
+# What easy.pxd declares is a C variable, which neither annotations nor other modules see.
+_MAX_SECONDS = MAX_SECONDS
+_SHORT_QUEUE = SHORT_QUEUE
 
 OrderName = Literal["fcfs", "sjf", "ljf", "saf", "lxf", "wfp3", "unicef", "f1", "f2", "f3", "f4"]
 """Name of an order: see :func:`key_in`."""
@@ -150,9 +152,9 @@ class Easy(QueueScheduler):
     >>> class TwoAtOnce(Easy):
     ...     summary = "EASY, at most two jobs of a user at once"
     ...     def may_start(self, job):
-    ...         return sum(each.user == job.user for each in self.running) < 2
+    ...         return sum(other.user == job.user for other in self.running) < 2
     >>> from qops_batsim import simulate
-    >>> [len(simulate(each, "tiny_8").ended) for each in (ShortestFirst, TwoAtOnce)]
+    >>> [len(simulate(kind, "tiny_8").ended) for kind in (ShortestFirst, TwoAtOnce)]
     [8, 8]
     """
 
@@ -168,19 +170,22 @@ class Easy(QueueScheduler):
         self.has_key = type(self).key is not Easy.key
         self.has_order = type(self).order is not Easy.order
         if (self.has_key or self.has_order) and given.order != "fcfs":
-            what = "a method key" if self.has_key else "a method order"
+            method = "key" if self.has_key else "order"
             raise InputError(
-                f"option order is {shown(given.order)}, but {type(self).__name__} has {what} that "
-                "orders the jobs; only one of the two is accepted"
+                f"option order is {shown(given.order)}, but {type(self).__name__} has a method "
+                f"{method} that orders the jobs; only one of the two is accepted"
             )
-        behind, bound = given.backfill_order, given.starvation_bound
+
+        behind = given.backfill_order
+        bound = given.starvation_bound
         self.reserving = OWN if self.has_key else ORDERS.index(given.order)
-        self.predicts = given.run_times == "predicted"
-        # Keys of predictions are known only when a job has come.
-        changes = self.reserving in (LXF, WFP3, UNICEF)
-        changes = changes or (self.predicts and self.reserving not in (FCFS, OWN))
         self.backfilling = self.reserving if behind == "same" else ORDERS.index(behind)
         self.patience = INFINITY if bound is None else bound
+        self.predicts = given.run_times == "predicted"
+
+        # Some keys change while jobs wait; those of predictions are known only after the arrival.
+        changes = self.reserving in (LXF, WFP3, UNICEF)
+        changes = changes or (self.predicts and self.reserving not in (FCFS, OWN))
         self.is_sorted = self.reserving != FCFS and not changes
         self.chooses = changes or bound is not None or behind not in ("same", given.order)
 
@@ -219,8 +224,9 @@ class Easy(QueueScheduler):
         """
         if isinstance(key, SupportsFloat) and not math.isnan(float(key)):
             return float(key)
-        told = f"{type(self).__name__}.key({job.id}) returned {python_text(key)}"
-        raise SimulationError(f"{told}; a number is expected")
+        raise SimulationError(
+            f"{type(self).__name__}.key({job.id}) returned {python_text(key)}; a number is expected"
+        )
 
     def arrived(self, job: Job) -> None:
         """Add a new job to the queue. O(queue), O(1) if the queue is by arrival."""
@@ -256,6 +262,7 @@ class Easy(QueueScheduler):
             free += self.ending()
         if free == 0 or not self.queue.jobs:
             return
+
         queue = self.queue
         if self.has_order:
             queue = Queue()
@@ -264,6 +271,8 @@ class Easy(QueueScheduler):
             self.choose(queue.jobs, free)
         else:
             self.start_in_order(queue, free)
+
+        # The other pass closes up the queue that it was given, where that pays.
         if self.chooses or self.has_order:
             self.queue.close_up(0)
 
@@ -282,31 +291,46 @@ class Easy(QueueScheduler):
         needs more than the extra processors and the shortest one that may fit ends after the shadow
         time. O(blocks + started × (running + block)), as long as widths of a class are alike.
         """
-        jobs, manager, now = queue.jobs, self.manager, self.manager.now
-        extra, count, first, used, present = 0, 0, 0, len(jobs), self.present
-        latest, is_reserved, is_short = INFINITY, False, used <= _SHORT_QUEUE
+        manager = self.manager
+        now = manager.now
+        present = self.present
+        jobs = queue.jobs
+        used = len(jobs)
+        is_short = used <= _SHORT_QUEUE
         if not is_short:
             queue.count_new()
-        for block in range((used + _BLOCK - 1) // _BLOCK):
+
+        # Until a job has the reservation, any that fits may start.
+        is_reserved = False
+        latest = INFINITY
+        extra = 0
+
+        started = 0
+        first = 0
+        for block in range((used + BLOCK - 1) // BLOCK):
             if free == 0:
                 break
-            before, place = count, block * _BLOCK
+            place = block * BLOCK
             if not is_short:
                 if is_reserved:
                     if not queue.may_start(block, free, extra, now, latest):
                         continue
                 elif queue.narrowest[block] > max(free, present):
                     continue
-            behind = min(used, place + _BLOCK)
+
+            before = started
+            behind = min(used, place + BLOCK)
             while free > 0:
+                # Within a block, widths and durations side by side are faster than the jobs.
                 if is_reserved and not is_short and place < behind:
                     place = queue.next_fit(place, free, extra, now, latest)
                 if place >= behind:
                     break
                 job = jobs[place]
                 place += 1
-                if job.phase != _WAITING:
+                if job.phase != WAITING:
                     continue
+
                 needed = job.processors
                 if needed <= free:
                     end = now + job.duration
@@ -314,27 +338,33 @@ class Easy(QueueScheduler):
                         continue
                     if self.has_limits and not self.may_start(job):
                         continue
+
                     free -= needed
                     if end > latest:
                         extra -= needed
                     if needed > manager.free:
                         self.hold(job)
                         continue
+
                     self.start(job)
                     if not is_short:
                         queue.leave(place - 1)
-                    if count == 0:
+                    if started == 0:
                         first = place - 1
-                    count += 1
+                    started += 1
+
                 elif not is_reserved and needed <= present:
                     if self.has_limits and not self.may_start(job):
                         continue
                     is_reserved = True
-                    latest = self.shadow_of(needed, free) + max(manager.grace, _PLAN_TOLERANCE)
+                    latest = self.shadow_of(needed, free) + max(manager.grace, PLAN_TOLERANCE)
                     extra = self.extra
-            if count > before and not is_short:
+
+            if started > before and not is_short:
                 queue.count_block(block)
-        if count > 0 and is_short:
+
+        # A long queue is closed up when half of it has left: then that costs O(1) a job.
+        if started > 0 and is_short:
             queue.close_up(first)
         elif not is_short and used > 2 * queue.waiting:
             queue.close_up(0)
@@ -345,15 +375,22 @@ class Easy(QueueScheduler):
         """Start jobs one by one, each time the one with the least key among those that may start.
         O(started × queue).
         """
-        manager, now, present = self.manager, self.manager.now, self.present
-        extra, latest, is_reserved, has_keys = 0, INFINITY, False, self.is_sorted
+        manager = self.manager
+        now = manager.now
+        present = self.present
+        is_reserved = False
+        latest = INFINITY
+        extra = 0
+        has_keys = self.is_sorted
+
         while True:
             order = self.backfilling if is_reserved else self.reserving
-            best, place = INFINITY, -1
+            best = INFINITY
+            place = -1
             for index in range(len(queue)):
                 job = queue[index]
                 needed = job.processors
-                if job.phase != _WAITING or job.is_held:
+                if job.phase != WAITING or job.is_held:
                     continue
                 if is_reserved:
                     if needed > free or (needed > extra and now + job.duration > latest):
@@ -362,6 +399,7 @@ class Easy(QueueScheduler):
                     continue
                 if self.has_limits and not self.may_start(job):
                     continue
+
                 wait = now - job.arrival
                 if order == FCFS or wait >= self.patience:
                     key = -INFINITY
@@ -372,20 +410,24 @@ class Easy(QueueScheduler):
                     if not is_reserved:
                         job.key = key
                 if place < 0 or key < best:
-                    best, place = key, index
+                    best = key
+                    place = index
                 if key == -INFINITY:
                     break
             if place < 0:
                 break
             # With patience the first look ends at a job that has lost it: keys are incomplete then.
             has_keys = self.is_sorted or self.patience == INFINITY
+
             job = queue[place]
-            needed, end = job.processors, now + job.duration
+            needed = job.processors
+            end = now + job.duration
             if needed > free:
                 is_reserved = True
-                latest = self.shadow_of(needed, free) + max(manager.grace, _PLAN_TOLERANCE)
+                latest = self.shadow_of(needed, free) + max(manager.grace, PLAN_TOLERANCE)
                 extra = self.extra
                 continue
+
             free -= needed
             if end > latest:
                 extra -= needed
@@ -399,7 +441,8 @@ class Easy(QueueScheduler):
         """Count a chosen job as running in this pass, though its processors are not reported free
         yet.
         """
-        job.is_held, job.end = True, self.manager.now + job.duration
+        job.is_held = True
+        job.end = self.manager.now + job.duration
         self.insert_running(job)
         self.held.append(job)
 
@@ -417,9 +460,10 @@ class Easy(QueueScheduler):
         They should have ended, by less than the grace ago, or by the end of this microsecond, to
         which planned ends are rounded.
         """
-        manager, under_way = self.manager, 0
+        manager = self.manager
+        under_way = 0
         for job in self.running:
-            if job.end > manager.now + min(manager.grace, _GRID_TOLERANCE):
+            if job.end > manager.now + min(manager.grace, GRID_TOLERANCE):
                 break
             if job.end > manager.now - manager.grace:
                 under_way += job.returning
@@ -432,14 +476,20 @@ class Easy(QueueScheduler):
         about to end, and has already where the news may be under way: see :meth:`ending`.
         O(running).
         """
-        running, now, grace = self.running, self.manager.now, self.manager.grace
-        tolerance, shadow, available = max(grace, _PLAN_TOLERANCE), INFINITY, free
+        running = self.running
+        now = self.manager.now
+        grace = self.manager.grace
+        # Jobs that end at the shadow time, or as good as then, leave extra processors too.
+        tolerance = max(grace, PLAN_TOLERANCE)
+
+        shadow = INFINITY
+        available = free
         for place in range(len(running)):
             job = running[place]
             if job.end > shadow + tolerance:
                 break
-            if now - grace < job.end <= now + min(grace, _GRID_TOLERANCE):
-                continue
+            if now - grace < job.end <= now + min(grace, GRID_TOLERANCE):
+                continue  # Its processors are among the free ones.
             available += job.returning
             if shadow == INFINITY and available >= needed:
                 shadow = max(now, job.end)
@@ -475,34 +525,46 @@ class Easy(QueueScheduler):
         """
         if job is None:
             raise self.manager.refused(job, "be expected to end")
-        ahead, manager = Easy(), Lookahead(self.manager.machine_size)
+
+        manager = Lookahead(self.manager.machine_size)
+        ahead = Easy()
         ahead.begin(manager)
-        manager.now, manager.free = self.manager.now, self.manager.free
-        ahead.present, ahead.patience = self.present, self.patience
-        ahead.reserving, ahead.backfilling = self.reserving, self.backfilling
-        ahead.is_sorted, ahead.chooses = self.is_sorted, self.chooses
-        for each in self.running:
-            ahead.running.append(copy_of(each))
+        manager.now = self.manager.now
+        manager.free = self.manager.free
+        ahead.present = self.present
+        ahead.patience = self.patience
+        ahead.reserving = self.reserving
+        ahead.backfilling = self.backfilling
+        ahead.is_sorted = self.is_sorted
+        ahead.chooses = self.chooses
+        for other in self.running:
+            ahead.running.append(copy_of(other))
+
         waiting = list(self.order(manager.now)) if self.has_order else self.queue.listed()
-        found, is_new = job, True
-        for each in waiting:
-            is_new = is_new and each is not job
+        is_new = True
+        for other in waiting:
+            is_new = is_new and other is not job
         if is_new:
             if self.is_sorted:
                 self.set_key(job)
             waiting.append(job)
-        for each in waiting:
-            copy = copy_of(each)
-            if each is job:
-                found = copy
+
+        own_copy = job
+        for other in waiting:
+            copy = copy_of(other)
+            if other is job:
+                own_copy = copy
             ahead.queue.append(copy)
         ahead.queue.new = len(waiting) if ahead.is_sorted else 0
+
         while True:
             ahead.schedule()
-            if found.phase != _WAITING:
-                return found.end
+            if own_copy.phase != WAITING:
+                return own_copy.end
             if not ahead.running or ahead.running[0].end == INFINITY:
                 return INFINITY
+
+            # Nothing happens until a running job ends.
             manager.now = max(manager.now, ahead.running[0].end)
             while ahead.running and ahead.running[0].end <= manager.now:
                 manager.free += ahead.running[0].returning
@@ -528,12 +590,15 @@ class Easy(QueueScheduler):
 
     def correct(self, now: float) -> None:
         """Extend running jobs that have outlived their predictions. O(running²)."""
-        running, place = self.running, 0
+        running = self.running
+        place = 0
         while place < len(running):
             job = running[place]
             if job.end > now:
                 break
-            end, left = job.end, job.requested - job.duration
+
+            end = job.end
+            left = job.requested - job.duration
             while end <= now and left > 0.0:
                 step = min(INCREMENTS[min(job.corrections, len(INCREMENTS) - 1)], left)
                 job.corrections += 1
@@ -541,8 +606,10 @@ class Easy(QueueScheduler):
                 end += step
                 left -= step
             if end == job.end:
-                place += 1
+                place += 1  # It has outlived its estimate as well.
                 continue
+
+            # The next job to look at moves to this place.
             del running[place]
             job.end = end
             self.insert_running(job)
@@ -558,6 +625,10 @@ class Lookahead(ResourceManager):
 def copy_of(job: Job) -> Job:
     """Return a copy of a waiting or running job, for simulating a scheduler ahead."""
     copy = job.renamed(job.id)
-    copy.phase, copy.duration, copy.key = job.phase, job.duration, job.key
-    copy.start, copy.end, copy.returning = job.start, job.end, job.returning
+    copy.phase = job.phase
+    copy.duration = job.duration
+    copy.key = job.key
+    copy.start = job.start
+    copy.end = job.end
+    copy.returning = job.returning
     return copy

@@ -2,7 +2,7 @@ cimport cython
 from qops_batsim.core.job cimport Job
 from qops_batsim.schedulers.queue_scheduler cimport Queue, QueueScheduler
 
-cdef int _WAITING
+cdef int WAITING
 
 cdef class Fcfs(QueueScheduler):
     @cython.locals(queue=Queue, jobs=list, job=Job)

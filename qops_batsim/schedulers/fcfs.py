@@ -5,8 +5,6 @@ from __future__ import annotations
 from qops_batsim.core.job import WAITING
 from qops_batsim.schedulers.queue_scheduler import QueueScheduler
 
-_WAITING = WAITING
-
 
 class Fcfs(QueueScheduler):
     """Start jobs strictly in the order of submission; the first that does not fit blocks the rest.
@@ -33,17 +31,21 @@ class Fcfs(QueueScheduler):
 
     def schedule(self) -> None:
         """Start jobs from the head of the queue as long as they fit."""
-        queue, jobs = self.queue, self.queue.jobs
         if self.has_limits:
             self.start_allowed()
             return
+
+        queue = self.queue
+        jobs = queue.jobs
         while queue.first < len(jobs):
             job = jobs[queue.first]
-            if job.phase == _WAITING:
+            if job.phase == WAITING:
                 if job.processors > self.manager.free:
                     break
                 self.start(job)
             queue.first += 1
+
+        # That is done when half of them have left, so that it costs O(1) a job.
         if queue.first > 0 and 2 * queue.first >= len(jobs):
             del jobs[: queue.first]
             queue.first = 0

@@ -11,8 +11,12 @@ cdef double _INFINITY
 cdef class Mrt(DeadlineScheduler):
     cdef bint by_laxity
     cdef Py_ssize_t max_backtracks
+
+    # The last search: its steps back, and the job whose deadline blocked it last. Of unplaced jobs,
+    # fits_from to fits_until is a time that is early enough with headroom processors to spare.
     cdef readonly Py_ssize_t backtracks
     cdef readonly Job blamed
+
     cpdef begin(self, ResourceManager manager)
     cpdef try_admission(self, Job job)
     @cython.locals(order=list, tried=list, draft=Profile, job=Job, now=double, depth=Py_ssize_t, total=Py_ssize_t, place=Py_ssize_t)

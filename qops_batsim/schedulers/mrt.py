@@ -85,18 +85,27 @@ class Mrt(DeadlineScheduler):
 
         O((jobs + backtracks) × jobs × steps).
         """
-        now, draft = self.plan.nominal(), self.draft
-        self.blamed, self.backtracks = new, 0
-        self.order = order = [*self.plan.waiting, new]
+        self.blamed = new
+        self.backtracks = 0
+        now = self.plan.nominal()
+        draft = self.draft
         draft.copy_from(self.running)
+        order = [*self.plan.waiting, new]
+        self.order = order
+        total = len(order)
         for job in order:
             job.key = deadline_key(job, self.by_laxity)
-            job.fits_from, job.fits_until, job.headroom = now, _INFINITY, 0
-        sort_by_key(order, 0, len(order))
+            job.fits_from = now
+            job.fits_until = _INFINITY
+            job.headroom = 0
+        sort_by_key(order, 0, total)
         # As if a processor had just been taken for ever: a time is sought for each.
         if self.is_one_late(0, now, _INFINITY, 1):
             return False
-        depth, total, tried = 0, len(order), [0] * (len(order) + 1)
+
+        # The first jobs of the order are the partial schedule, `depth` of them.
+        depth = 0
+        tried = [0] * (total + 1)
         while depth < total:
             # Candidates stand in heuristic order from this place on; the first ones were tried.
             place = depth + tried[depth]
@@ -113,7 +122,8 @@ class Mrt(DeadlineScheduler):
                 depth -= 1
                 job = order[depth]
                 draft.release(job.trial, end_of(job.trial, job.duration), job.processors)
-                sort_by_key(order, depth, len(order))
+                sort_by_key(order, depth, total)
+
             self.backtracks += 1
             if self.backtracks > self.max_backtracks:
                 return False
@@ -125,19 +135,23 @@ class Mrt(DeadlineScheduler):
 
         If it is not, the job that would be late is ``blamed``.
         """
-        order, draft = self.order, self.draft
+        order = self.order
+        draft = self.draft
         job = order[place]
         start = draft.earliest_fit(self.plan.nominal(), job.duration, job.processors)
         if not meets(start, job.duration, job.target):
             self.blamed = job
             return False
+
         end = end_of(start, job.duration)
         draft.reserve(start, end, job.processors)
         lift(order, place, depth)
         if self.is_one_late(depth + 1, start, end, job.processors):
+            # Undo both: the candidates stand in heuristic order again.
             draft.release(start, end, job.processors)
             sort_by_key(order, depth, len(order))
             return False
+
         job.trial = start
         return True
 
@@ -165,12 +179,17 @@ class Mrt(DeadlineScheduler):
 
         The latest is looked at first: reservations to come will reach it last.
         """
-        draft, now = self.draft, self.plan.nominal()
-        duration, needed = job.duration, job.processors
+        duration = job.duration
+        needed = job.processors
         if job.target == _INFINITY:
+            # It is never late: no reservation reaches it.
             job.fits_from = job.fits_until = _INFINITY
             return True
-        start, spare = job.target - duration, -1
+
+        draft = self.draft
+        now = self.plan.nominal()
+        start = job.target - duration
+        spare = -1
         if now <= start and meets(start, duration, job.target):
             spare = draft.lowest_free(start, end_of(start, duration)) - needed
         if spare < 0:
@@ -178,5 +197,8 @@ class Mrt(DeadlineScheduler):
             if not meets(start, duration, job.target):
                 return False
             spare = draft.lowest_free(start, end_of(start, duration)) - needed
-        job.fits_from, job.fits_until, job.headroom = start, end_of(start, duration), spare
+
+        job.fits_from = start
+        job.fits_until = end_of(start, duration)
+        job.headroom = spare
         return True

@@ -6,13 +6,17 @@ from qops_batsim.core.scheduler cimport ResourceManager
 from qops_batsim.schedulers.deadline cimport DeadlineScheduler, deadline_key, lift, meets
 from qops_batsim.timing cimport end_of
 
-cdef double _INFINITY, _FOREVER, _LEAST_SLACK
+cdef double _INFINITY, FOREVER, LEAST_SLACK
 
 cdef class Msb(DeadlineScheduler):
-    cdef bint by_start, by_laxity, only_delays, is_fair
-    cdef Profile trial
-    cdef list least
-    cdef Py_ssize_t following
+    cdef bint by_start, by_laxity  # which key orders the jobs behind a position
+    cdef bint only_delays, is_fair  # what counts in a price
+
+    # The search
+    cdef Profile trial  # of the position being tried; the draft is that of the best one
+    cdef list least  # by place in the order: lower bound of the price of all jobs behind it
+    cdef Py_ssize_t following  # next position that can give another schedule
+
     cpdef begin(self, ResourceManager manager)
     cpdef try_admission(self, Job job)
     @cython.locals(rate=double, latest=double)
@@ -24,5 +28,5 @@ cdef class Msb(DeadlineScheduler):
     cdef bound_behind(self, Py_ssize_t position)
     @cython.locals(waiting=list, order=list, best=list, starts=list, base=Profile, job=Job, position=Py_ssize_t, place=Py_ssize_t, count=Py_ssize_t, cheapest=double, price=double)
     cdef bint search(self, Job new) except -1
-    @cython.locals(order=list, trial=Profile, job=Job, index=Py_ssize_t, price=double, now=double, start=double, since=double, rest=double)
+    @cython.locals(order=list, trial=Profile, job=Job, index=Py_ssize_t, price=double, now=double, start=double, since=double)
     cdef double price_position(self, Py_ssize_t position, Job new, double cheapest) except? -1

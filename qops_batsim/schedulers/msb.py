@@ -28,7 +28,7 @@ FOREVER = 1e12
 LEAST_SLACK = 1.0
 """Slack that counts at least (seconds)."""
 
-_INFINITY, _FOREVER, _LEAST_SLACK = math.inf, FOREVER, LEAST_SLACK
+_INFINITY = math.inf
 
 
 class MsbOptions(DeadlineOptions, frozen=True, kw_only=True):
@@ -116,8 +116,8 @@ class Msb(DeadlineScheduler):
         rate = float(job.processors)
         if self.is_fair and job.promise < _INFINITY:
             latest = job.promise - job.submission_time - job.duration
-            rate *= max(latest, _LEAST_SLACK)
-            rate /= max(job.promise - job.start - job.duration, _LEAST_SLACK)
+            rate *= max(latest, LEAST_SLACK)
+            rate /= max(job.promise - job.start - job.duration, LEAST_SLACK)
         return rate
 
     def price_of(self, delay: float, rate: float) -> float:
@@ -129,7 +129,7 @@ class Msb(DeadlineScheduler):
         """
         if delay != delay or (self.only_delays and delay < 0.0):
             return 0.0
-        return max(-_FOREVER, min(delay, _FOREVER)) * rate
+        return max(-FOREVER, min(delay, FOREVER)) * rate
 
     def bound_prices(self, new: Job) -> None:
         """Set each waiting job's price per second of delay, and a lower bound of the price of
@@ -150,7 +150,8 @@ class Msb(DeadlineScheduler):
         jobs behind it. O(waiting).
         """
         last = len(self.order) - 1
-        self.least[last] = rest = 0.0
+        self.least[last] = 0.0
+        rest = 0.0
         for index in range(last - 1, position - 1, -1):
             job = self.order[index + 1]
             rest += job.gain
@@ -164,21 +165,28 @@ class Msb(DeadlineScheduler):
 
         Positions that give the same schedule are tried once. O(waiting² × steps).
         """
-        waiting, base, position = self.plan.waiting, self.base, 0
-        count, cheapest = len(waiting), _INFINITY
+        waiting = self.plan.waiting
+        count = len(waiting)
+        base = self.base
         base.copy_from(self.running)
         self.bound_prices(new)
-        self.order = order = [new, *waiting]
-        self.least = [0.0] * (count + 1)
+
+        order = [new, *waiting]
+        self.order = order
         if not self.by_start:
             for job in order:
                 job.key = deadline_key(job, self.by_laxity)
             sort_by_key(order, 1, len(order))
+        self.least = [0.0] * (count + 1)
         self.bound_behind(0)
+
+        cheapest = _INFINITY
         best = order
         starts: list[float] = []
+        position = 0
         self.following = 0
         while self.following <= count:
+            # The jobs before the position, in the order of their starts, stay where they are.
             while position < self.following:
                 job = waiting[position]
                 place = position + 1
@@ -188,16 +196,22 @@ class Msb(DeadlineScheduler):
                 base.reserve(job.start, end_of(job.start, job.duration), job.processors)
                 job.trial = job.start
                 position += 1
+            # Unless by start, they stood anywhere in the order: what is behind each place changed.
             if not self.by_start:
                 self.bound_behind(position)
+
             self.trial.copy_from(base)
             price = self.price_position(position, new, cheapest)
             if price < cheapest:
                 cheapest = price
                 self.draft, self.trial = self.trial, self.draft
-                best, starts = list(order), [job.trial for job in order]
+                best = list(order)
+                starts = [job.trial for job in order]
+
         if cheapest == _INFINITY:
             return False
+
+        # Positions that were tried later have overwritten the starts of the best one.
         self.order = best
         for place in range(count + 1):
             job = best[place]
@@ -213,8 +227,12 @@ class Msb(DeadlineScheduler):
         stay in their order keep their starts with the new one in the plan, it may as well come
         after them. O(waiting × steps).
         """
-        price, order, trial, now = 0.0, self.order, self.trial, self.plan.nominal()
+        order = self.order
+        trial = self.trial
+        now = self.plan.nominal()
         self.following = position + 1
+
+        price = 0.0
         for index in range(position, len(order)):
             job = order[index]
             start = trial.earliest_fit(now, job.duration, job.processors)
@@ -223,6 +241,7 @@ class Msb(DeadlineScheduler):
                     # Behind more jobs that stay it would start no earlier.
                     self.following = len(order)
                 return _INFINITY
+
             job.trial = start
             if self.by_start and index == self.following and start == job.start:
                 self.following += 1

@@ -25,8 +25,6 @@ from qops_batsim.schedulers.queue_scheduler import QueueScheduler
 SDSC_QUEUES = ("express", "high", "normal", "low", "standby")
 """Batch queues of the SDSC SP2, the dearest first, as its log names them."""
 
-_WAITING = WAITING
-
 
 class NqsOptions(SchedulerOptions, frozen=True, kw_only=True):
     """Options of :class:`Nqs`."""
@@ -138,7 +136,7 @@ class Nqs(QueueScheduler):
 
     def waiting(self) -> list[Job]:
         """Return the waiting jobs of all queues, in the order of the queues' priorities."""
-        return [job for jobs in self.lines.values() for job in jobs if job.phase == _WAITING]
+        return [job for jobs in self.lines.values() for job in jobs if job.phase == WAITING]
 
     def place(self, job: Job) -> Place:
         """Return the key of the queue of a job, by its queue name and requested time."""
@@ -156,13 +154,16 @@ class Nqs(QueueScheduler):
         """Start jobs from the heads of the queues, by priority."""
         for (_, queue, _), jobs in self.lines.items():
             limit = self.options.run_limits.get(queue, math.inf)
+
             while jobs and self.counts[queue] < limit:
                 job = jobs[0]
-                if job.phase == _WAITING:
+                # A job that was cancelled only leaves its queue.
+                if job.phase == WAITING:
                     if job.processors > self.manager.free or not self.may_start(job):
                         if self.blocks_all:
                             return
                         break
+
                     self.counts[queue] += 1
                     self.queue_of[job.id] = queue
                     self.start(job)

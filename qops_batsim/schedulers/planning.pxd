@@ -6,17 +6,23 @@ from qops_batsim.core.scheduler cimport ResourceManager, Scheduler
 from qops_batsim.timing cimport end_of, up_to_grid
 
 cdef double _INFINITY
-cdef int _WAITING, _RUNNING
-cdef int _BY_ADMISSION
+cdef int WAITING, RUNNING, BY_ADMISSION
 
 cdef class PlanScheduler(Scheduler):
     cdef public bint by_host, learns
     cdef readonly Plan plan
-    cdef public double called_for
-    cdef public bint is_whole, is_final
-    cdef bint refits, may_be_too_wide
-    cdef readonly list asked_for
-    cdef list unfit
+    cdef public double called_for  # last date that a call was asked for; -1: none
+
+    # The machine
+    cdef public bint is_whole  # no host has ever been away, no job was started by others
+    cdef public bint is_final  # no host that is away will return
+    cdef bint refits  # at the next decision, as a job has left hosts of a maintenance window
+    cdef bint may_be_too_wide  # some waiting job may be wider than the machine will be again
+
+    # Jobs of a decision
+    cdef readonly list asked_for  # cancelled by their users, and not rejected yet
+    cdef list unfit  # new jobs that can never run
+
     cpdef begin(self, ResourceManager manager)
     cpdef submitted(self, Job job)
     cpdef ended(self, Job job)

@@ -19,8 +19,7 @@ from qops_batsim.scheduling.decision_events import Event
 from qops_batsim.scheduling.refusal import Refusal, RefusalKind, as_refusal, no_time, start_taken
 from qops_batsim.timing import end_of, up_to_grid
 
-_INFINITY, _BY_ADMISSION = math.inf, BY_ADMISSION
-_WAITING, _RUNNING = WAITING, RUNNING
+_INFINITY = math.inf
 
 
 class PlanScheduler(Scheduler):
@@ -64,13 +63,15 @@ class PlanScheduler(Scheduler):
     def begin(self, manager: ResourceManager) -> None:
         """Start with an empty plan."""
         Scheduler.begin(self, manager)
-        manager.drains, manager.plans = not self.by_host, True
+        manager.drains = not self.by_host
+        manager.plans = True
         self.plan = self.empty_plan(manager.machine_size)
         if self.logs:
             self.plan.log = DecisionLog(manager.machine_size)
+
         self.called_for = -1.0
-        self.is_whole, self.refits, self.may_be_too_wide = True, False, False
-        self.is_final = False
+        self.is_whole = True
+        self.is_final = self.refits = self.may_be_too_wide = False
         self.asked_for: list[Job] = []
 
     def empty_plan(self, machine_size: int) -> Plan:
@@ -89,6 +90,7 @@ class PlanScheduler(Scheduler):
             if self.by_host:
                 self.plan.free_hosts.add(job.bits)
         elif self.manager.capacity is not None and self.manager.capacity.windows:
+            # A window may have waited for this job to leave its hosts.
             hosts = HostSet(self.manager.hosts_of(job))
             for window in self.manager.capacity.windows:
                 self.refits = self.refits or bool(hosts & window.hosts)
@@ -109,13 +111,16 @@ class PlanScheduler(Scheduler):
 
     def hosts_changed(self, announced: int) -> None:
         """Fit the plan to the hosts that are present."""
-        plan, capacity = self.plan, self.manager.capacity
+        plan = self.plan
+        capacity = self.manager.capacity
+        # No host leaves or returns any more: what is wider than the machine now can never run.
         if capacity.is_final and not self.is_final:
             self.is_final = True
             if capacity.away:
                 self.may_be_too_wide = True
                 plan.note_size(capacity.present, True)
             return
+
         self.is_whole = False
         plan.announced(announced)
         plan.note_size(capacity.present, capacity.is_final)
@@ -123,29 +128,34 @@ class PlanScheduler(Scheduler):
 
     def refit(self) -> None:
         """Update which hosts are present, and which hosts running jobs have."""
-        self.refits, capacity, manager = False, self.manager.capacity, self.manager
+        self.refits = False
+        manager = self.manager
+        capacity = manager.capacity
         if capacity is None:
             return
+
         # Where hosts are numbers, nothing starts on those of a window: it has them already.
         closed = capacity.away if self.by_host else capacity.closed(drains=True)
         windows = [
             Window(
-                each.hosts.mask,
-                each.since,
-                each.until,
-                each.has_begun or capacity.is_drained(each),
+                window.hosts.mask,
+                window.since,
+                window.until,
+                window.has_begun or capacity.is_drained(window),
             )
-            for each in capacity.windows
+            for window in capacity.windows
         ]
-        running = [job for job in self.plan.running if job.phase == RUNNING]
-        hosts = {job: manager.hosts_of(job) for job in running}
+        hosts = {job: manager.hosts_of(job) for job in self.plan.running if job.phase == RUNNING}
         self.plan.refit(capacity.away.mask, closed.mask, windows, hosts)
 
     # Decisions
 
     def decide(self) -> None:
         """Update the plan, answer new jobs, start the jobs that are due."""
-        plan, manager = self.plan, self.manager
+        plan = self.plan
+        manager = self.manager
+
+        # What is known of hosts and jobs goes into the plan first.
         if not self.is_whole and maintenance_begins(manager):
             self.hosts_changed(0)
         if self.may_be_too_wide:
@@ -155,6 +165,8 @@ class PlanScheduler(Scheduler):
         self.prepare_decision()
         if self.refits:
             self.refit()
+
+        # The plan as it is now, without new jobs.
         if manager.news.late:
             self.hear_late()
         plan.tell(up_to_grid(manager.now), manager.free)
@@ -163,14 +175,18 @@ class PlanScheduler(Scheduler):
         if plan.renew():
             self.compress()
         plan.settle()
+
         self.answer_new()
         self.start_due()
         self.call_for_start()
         self.conclude_decision()
+
         if plan.renewals:
             for renewal in plan.renewals:
                 self.renewed(renewal)
             plan.renewals.clear()
+
+        # Jobs that were new above wait now.
         if self.asked_for:
             self.reject_cancelled()
         if self.may_be_too_wide:
@@ -187,46 +203,57 @@ class PlanScheduler(Scheduler):
         """Plan with late news, called in a decision: judge new jobs as if known since their
         submission.
         """
-        plan, news, now = self.plan, self.manager.news, up_to_grid(self.manager.now)
+        plan = self.plan
+        news = self.manager.news
+        now = up_to_grid(self.manager.now)
         for job in plan.new:
             job.target += news.submitted(job, now)
-        plan.is_late, plan.grace = True, news.grace
-        plan.tolerance, plan.most_lag = news.tolerance, news.most_lag
+
+        plan.is_late = True
+        plan.grace = news.grace
+        plan.tolerance = news.tolerance
+        plan.most_lag = news.most_lag
 
     def answer_new(self) -> None:
         """Answer the new jobs: first those that can never run, then the others by arrival."""
-        plan, log = self.plan, self.plan.log
+        plan = self.plan
+        log = plan.log
         self.unfit: list[Job] = []
         if not plan.new:
             return
+
         for job in plan.new:
-            if job.phase != _WAITING or 1 <= job.processors <= plan.present:
+            if job.phase != WAITING or 1 <= job.processors <= plan.present:
                 continue
             refusal = why_never(self.manager, job)
             if refusal is not None:
                 self.unfit.append(job)
                 self.manager.reject(job, refusal)
+
         plan.profile.trim(plan.nominal())
         for job in plan.new:
-            if job.phase == _RUNNING:
-                if log is not None:
+            # Others started it, or it was rejected.
+            if job.phase != WAITING:
+                if job.phase == RUNNING and log is not None:
                     log.joined(job)
-            elif job.phase == _WAITING:
-                if log is not None:
-                    log.look(plan.waiting, plan.running, plan.starting)
-                    log.submitted(job)
-                refusal = self.why_limited(job)
-                if refusal is not None:
-                    self.refused(job, refusal)
-                elif job.fixed_start < _INFINITY:
-                    self.reserve_start(job)
-                else:
-                    self.answer(job)
+                continue
+
+            if log is not None:
+                log.look(plan.waiting, plan.running, plan.starting)
+                log.submitted(job)
+            refusal = self.why_limited(job)
+            if refusal is not None:
+                self.refused(job, refusal)
+            elif job.fixed_start < _INFINITY:
+                self.reserve_start(job)
+            else:
+                self.answer(job)
         plan.new.clear()
 
     def start_due(self) -> None:
         """Start the jobs whose planned start has come, and log the starts."""
-        plan, manager = self.plan, self.manager
+        plan = self.plan
+        manager = self.manager
         for job in plan.start_due():
             planned = job.start
             manager.start(job, job.bits if self.by_host else None)
@@ -252,17 +279,18 @@ class PlanScheduler(Scheduler):
 
     def reject_wider(self) -> None:
         """Reject the waiting jobs that are wider than the machine will ever be again."""
-        plan, code = self.plan, RefusalKind.HOSTS_GONE.code
+        plan = self.plan
+        size = plan.machine_size
         for job in plan.drop_wider():
             if plan.log is not None:
                 self.note_date()
-                size = plan.machine_size
-                plan.log.dropped(job, code, size, size - plan.present)
+                plan.log.dropped(job, RefusalKind.HOSTS_GONE.code, size, size - plan.present)
             self.manager.reject(job, why_never(self.manager, job))
 
     def reject_cancelled(self) -> None:
         """Reject cancelled jobs that wait; keep those that are new or held for a later decision."""
-        asked, self.asked_for = self.asked_for, []
+        asked = self.asked_for
+        self.asked_for = []
         for job in asked:
             if job.phase != WAITING:
                 continue
@@ -271,7 +299,7 @@ class PlanScheduler(Scheduler):
                     self.note_date()
                     self.plan.log.dropped(job, RefusalKind.CANCELLED.code, 0, 0)
                 self.manager.reject(job, Refusal(kind=RefusalKind.CANCELLED))
-            elif job.is_held or any(job is each for each in self.plan.new):
+            elif job.is_held or any(new is job for new in self.plan.new):
                 self.asked_for.append(job)
 
     def note_date(self) -> None:
@@ -298,16 +326,16 @@ class PlanScheduler(Scheduler):
                 blamed = self.blamed_number(job, offer.refusal)
                 log.worded[job.number] = AdmissionAnswer(None, blamed, offer)
             log.admitted(job)
-            log.moved_for(job, _BY_ADMISSION, self.plan.waiting)
+            log.moved_for(job, BY_ADMISSION, self.plan.waiting)
         if job.qos is not None:
             self.note_promise(job)
 
     def note_promise(self, job: Job) -> None:
         """Record the promised start or deadline of a new job for the file ``_qos.csv``."""
-        if job.fixed_start < _INFINITY:
+        has_fixed_start = job.fixed_start < _INFINITY
+        if has_fixed_start:
             self.manager.record(job).latest_start = job.fixed_start
-        promises = self.plan.keeps_promises or job.fixed_start < _INFINITY
-        if promises and job.deadline < _INFINITY:
+        if (self.plan.keeps_promises or has_fixed_start) and job.deadline < _INFINITY:
             self.manager.record(job).admitted_deadline = job.promise
 
     def refused(self, job: Job, refusal: object, offer: Offer | None = None) -> None:
@@ -324,9 +352,9 @@ class PlanScheduler(Scheduler):
         """Return the log's number of the job that a refusal names as its cause, -1 if it names
         none.
         """
-        for each in [job, *self.plan.waiting]:
-            if refusal.blamed and each.id == refusal.blamed:
-                return each.number
+        for known in [job, *self.plan.waiting]:
+            if refusal.blamed and known.id == refusal.blamed:
+                return known.number
         return -1
 
     def reserve_start(self, job: Job) -> None:
@@ -334,7 +362,10 @@ class PlanScheduler(Scheduler):
 
         What is planned stays, so no promise suffers.
         """
-        start, asked, target = self.plan.promise_start(job), job.fixed_start, job.target
+        start = self.plan.promise_start(job)
+        asked = job.fixed_start
+        target = job.target
+        # NaN: the job would miss its deadline even with that start.
         if start != start:
             self.refused(job, no_time(job.duration, target - asked, target))
         elif start > asked:
@@ -348,7 +379,8 @@ class PlanScheduler(Scheduler):
         """Called when a promise was renewed because hosts were lost: record the new promise and the
         loss.
         """
-        job, promise = renewal.job, renewal.promise
+        job = renewal.job
+        promise = renewal.promise
         record = self.manager.record(job)
         if job.fixed_start < _INFINITY or self.plan.promises_starts:
             record.latest_start = promise
@@ -357,6 +389,7 @@ class PlanScheduler(Scheduler):
                 record.admitted_deadline = max(record.admitted_deadline, end)
         else:
             record.admitted_deadline = promise
+
         loss = Refusal(kind=RefusalKind.HOSTS_LOST, date=renewal.lost_date, hosts=renewal.lost)
         record.note_renewal(renewal.broken, loss)
 
@@ -364,13 +397,16 @@ class PlanScheduler(Scheduler):
         """Write to the decision log which jobs moved, which can never run, and which start in this
         decision.
         """
-        plan, log = self.plan, self.plan.log
+        plan = self.plan
+        log = plan.log
         assert log is not None
         log.look_last(plan.waiting, plan.running, plan.starting)
+
+        size = plan.machine_size
         for job in self.unfit:
             refusal = why_never(self.manager, job)
             assert refusal is not None
-            log.unfit(job, refusal.kind.code, plan.machine_size, plan.machine_size - plan.present)
+            log.unfit(job, refusal.kind.code, size, size - plan.present)
         log.started(plan.starting)
 
     def call_for_start(self) -> None:

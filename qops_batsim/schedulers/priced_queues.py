@@ -71,14 +71,17 @@ class PricedQueuesOptions(PlannerOptions, frozen=True, kw_only=True):
 
     def check(self) -> None:
         """Raise :class:`~qops_batsim.errors.InputError` if a value is out of range."""
-        names, prices = self.queues, self.prices
+        names = self.queues
         if not names or "" in names or len(set(names)) < len(names):
             raise _error("queues", names, "one or more names, each once, are accepted")
+
+        prices = self.prices
         if len(prices) != len(names):
             raise _error("prices", prices, f"{len(names)} prices are accepted, one for each queue")
         falling = all(first > second for first, second in pairwise(prices))
         if not (falling and min(prices) >= 0 and max(prices) < math.inf):
             raise _error("prices", prices, "numbers from 0 up in descending order are accepted")
+
         if self.choice == "stated" and self.default_queue not in names:
             known = ", ".join(names)
             raise _error("default_queue", self.default_queue, f"one of {known} is accepted")
@@ -115,9 +118,10 @@ class PricedQueues(Easy):
     def begin(self, manager: ResourceManager) -> None:
         """Start with empty queues."""
         Easy.begin(self, manager)
-        count = len(self.ranks)
-        self.waits, self.observed = [0.0] * count, [0] * count
-        self.period, self.served = -1.0, 0
+        self.waits = [0.0] * len(self.ranks)
+        self.observed = [0] * len(self.ranks)
+        self.period = -1.0
+        self.served = 0
         self.chosen: dict[str, int] = {}
 
     def key(self, job: Job) -> float:
@@ -128,14 +132,17 @@ class PricedQueues(Easy):
         queue = self.queue_of(job)
         self.chosen[job.id] = queue
         record = self.manager.record(job)
-        record.queue, record.price = self.options.queues[queue], self.options.prices[queue]
+        record.queue = self.options.queues[queue]
+        record.price = self.options.prices[queue]
+
         if queue == 0:
             period = job.arrival // self.options.priority_period
             if self.period != period:
-                self.period, self.served = period, 0
+                self.period = period
+                self.served = 0
             self.served += 1
             if self.served > self.limit:
-                return 1.0
+                return 1.0  # It pays for the dearest queue, and waits in the next one.
         return float(queue)
 
     def queue_of(self, job: Job) -> int:
@@ -145,7 +152,10 @@ class PricedQueues(Easy):
         if self.options.choice == "stated":
             name = None if job.qos is None else job.qos.queue
             return self.ranks.get(name or "", self.ranks[self.options.default_queue])
-        needed, queue = needed_by(job.qos), len(self.waits) - 1
+
+        # From the cheapest one on; the dearest if it would be late in all of them.
+        needed = needed_by(job.qos)
+        queue = len(self.waits) - 1
         while queue > 0 and job.arrival + self.waits[queue] + job.duration > needed:
             queue -= 1
         return queue
@@ -157,6 +167,7 @@ class PricedQueues(Easy):
         if queue is not None:
             wait = self.manager.now - job.arrival
             self.observed[queue] += 1
+            # Exact for the first jobs; then each has the weight of one in `history`.
             jobs = min(self.observed[queue], self.options.history)
             self.waits[queue] += (wait - self.waits[queue]) / jobs
 

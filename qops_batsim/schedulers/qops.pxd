@@ -6,29 +6,41 @@ from qops_batsim.core.scheduler cimport ResourceManager
 from qops_batsim.schedulers.deadline cimport DeadlineScheduler, deadline_key, lift, meets
 from qops_batsim.timing cimport end_of, on_grid, up_to_grid
 
-cdef double _INFINITY, _DEADLINE_TOLERANCE, _PATIENT, _FOREVER, _PRICE_TOLERANCE, _ROUNDING
-cdef int _FIRST, _LAST, _BY_WORK, _BY_RESPONSE, _BY_SLACK
-cdef Py_ssize_t _KEPT, _SHORTEST_STRIDE
+cdef double _INFINITY, DEADLINE_TOLERANCE, PATIENT, FOREVER, PRICE_TOLERANCE, ROUNDING
+cdef int FIRST, LAST, BY_WORK, BY_RESPONSE, BY_SLACK
+cdef Py_ssize_t KEPT, SHORTEST_STRIDE
 
 @cython.locals(job=Job, earlier=Job, last=Py_ssize_t, place=Py_ssize_t)
 cdef sort_by_trial(list jobs, Py_ssize_t first, Py_ssize_t end)
 
 cdef class Qops(DeadlineScheduler):
+    # In which order jobs are placed
+    cdef bint has_key, has_points  # a subclass overrides key(), insertion_points()
     cdef public bint by_laxity
-    cdef bint by_start
-    cdef bint has_key, has_points, stops_at_failure, new_job_first, undoes_all, undoes_by_start
+    cdef bint by_start, new_job_first
+    cdef double share  # of the machine, that stays free beside a job
     cdef bint predicts
-    cdef int insertion
+
+    # What a violation undoes: the half placed later, unless one of the two says otherwise
     cdef Py_ssize_t k_factor
+    cdef bint undoes_all, undoes_by_start
+
+    # Which insertion point gives the plan
+    cdef int insertion  # FIRST, LAST or BY_...
+    cdef bint stops_at_failure
+
+    # The search. kept[i] is the draft as it was with (i + 1) * stride jobs placed from the point
+    # on, kept_bounds[i] the bounds; the bounds hold for the draft only.
     cdef readonly Py_ssize_t point
     cdef readonly Job blamed
-    cdef double share
-    cdef list kept, kept_bounds, last_order
+    cdef list kept, kept_bounds
     cdef FitBounds bounds
+    cdef list last_order  # jobs as the last search sorted them; some may have left
     cdef object past
+
     cpdef begin(self, ResourceManager manager)
     cpdef decide(self)
-    @cython.locals(waiting=Py_ssize_t, blamed=Job)
+    @cython.locals(blamed=Job)
     cpdef try_admission(self, Job job)
     @cython.locals(count=Py_ssize_t, point=Py_ssize_t, following=Py_ssize_t, points=list)
     cpdef insertion_points(self, Job job, list waiting)
@@ -42,7 +54,7 @@ cdef class Qops(DeadlineScheduler):
     cdef bint try_points(self, list line, Job new) except -1
     @cython.locals(place=Py_ssize_t, job=Job)
     cdef keep(self, list line, Py_ssize_t kept, Py_ssize_t point)
-    @cython.locals(found=list, job=Job, rank=Py_ssize_t, count=Py_ssize_t, bounds=FitBounds)
+    @cython.locals(order=list, job=Job, rank=Py_ssize_t, count=Py_ssize_t, bounds=FitBounds)
     cdef list in_order(self, list line, Job new)
     @cython.locals(order=list, job=Job)
     cdef bint try_point(self, list line, list in_order, Job new, Py_ssize_t point) except -1

@@ -47,12 +47,7 @@ PRICE_TOLERANCE = 1e-9
 ROUNDING = 1e-9
 """So that 0.29 of 100 processors are 29."""
 
-# What qops.pxd declares is a C variable where this is compiled, which Python does not see.
-_INFINITY, _DEADLINE_TOLERANCE = math.inf, DEADLINE_TOLERANCE
-_PATIENT, _FOREVER = PATIENT, FOREVER
-_FIRST, _LAST, _BY_WORK, _BY_RESPONSE, _BY_SLACK = range(5)
-_KEPT, _SHORTEST_STRIDE = KEPT, SHORTEST_STRIDE
-_PRICE_TOLERANCE, _ROUNDING = PRICE_TOLERANCE, ROUNDING
+_INFINITY = math.inf
 
 
 class QopsOptions(DeadlineOptions, frozen=True, kw_only=True):
@@ -130,7 +125,8 @@ def sort_by_trial(jobs: list[Job], first: int, end: int) -> None:
     ties. O(jobs²).
     """
     for last in range(first + 1, end):
-        job, place = jobs[last], last
+        job = jobs[last]
+        place = last
         while place > first:
             earlier = jobs[place - 1]
             if earlier.trial <= job.trial:
@@ -185,19 +181,24 @@ class Qops(DeadlineScheduler):
     def __init__(self, options: SchedulerOptions | None = None) -> None:
         DeadlineScheduler.__init__(self, options)
         chosen = self.options
+        self.has_key = type(self).key is not Qops.key
+        # Compiled, Qops.insertion_points would be a new wrapper of the C function each time.
+        self.has_points = type(self).insertion_points is not vars(Qops)["insertion_points"]
+
         self.by_laxity = chosen.order == "least_laxity"
-        self.by_start = chosen.order == "scheduled_start"
-        self.k_factor, self.share = chosen.k_factor, float(chosen.headroom)
-        self.stops_at_failure = chosen.on_failure == "reject"
+        # The keys of a subclass take the place of this option.
+        self.by_start = chosen.order == "scheduled_start" and not self.has_key
         self.new_job_first = chosen.new_job == "first"
+        self.share = float(chosen.headroom)
+        self.predicts = self.learns = chosen.run_times == "predicted"
+
+        self.k_factor = chosen.k_factor
         self.undoes_all = chosen.undo == "all"
         self.undoes_by_start = chosen.undo == "starting_later"
-        self.predicts = self.learns = chosen.run_times == "predicted"
-        by = {"work": BY_WORK, "response": BY_RESPONSE, "slack": BY_SLACK}[chosen.best_by]
-        self.insertion = {"first": FIRST, "best": by, "last": LAST}[chosen.insertion]
-        self.has_key = type(self).key is not Qops.key
-        self.has_points = type(self).insertion_points is not Qops.insertion_points
-        self.by_start = self.by_start and not self.has_key
+
+        self.stops_at_failure = chosen.on_failure == "reject"
+        cheapest = {"work": BY_WORK, "response": BY_RESPONSE, "slack": BY_SLACK}[chosen.best_by]
+        self.insertion = {"first": FIRST, "best": cheapest, "last": LAST}[chosen.insertion]
 
     def begin(self, manager: ResourceManager) -> None:
         """Start with an empty plan."""
@@ -251,20 +252,21 @@ class Qops(DeadlineScheduler):
         they are none of ``count`` waiting jobs.
         """
         if isinstance(points, Iterable) and not isinstance(points, str):
-            found = list(points)
+            indices = list(points)
             allowed = range(count + 1)
-            if found and all(isinstance(point, Integral) and point in allowed for point in found):
-                return found
-        told = f"{type(self).__name__}.insertion_points returned {python_text(points)}"
+            if indices and all(isinstance(one, Integral) and one in allowed for one in indices):
+                return indices
+
         raise SimulationError(
-            f"{told}; whole numbers from 0 to {count}, the number of waiting jobs, are expected, "
-            "at least one"
+            f"{type(self).__name__}.insertion_points returned {python_text(points)}; whole numbers "
+            f"from 0 to {count}, the number of waiting jobs, are expected, at least one"
         )
 
     def set_key(self, job: Job) -> None:
         """Set a job's sort key, by :meth:`key` of a subclass, else by the option ``order``."""
         if self.has_key:
             key = self.key(job)
+            # The usual answer, a float that is not NaN, needs no call.
             job.key = key if type(key) is float and key == key else self.checked_key(job, key)
         else:
             job.key = deadline_key(job, self.by_laxity)
@@ -281,13 +283,14 @@ class Qops(DeadlineScheduler):
         """
         if self.search(job):
             return None
-        blamed, waiting = self.blamed, len(self.plan.waiting)
+
+        blamed = self.blamed
         return missed_deadline(
             blamed.id,
             blamed.target,
             own=blamed is job,
             insertion_point=self.point,
-            waiting=waiting,
+            waiting=len(self.plan.waiting),
         )
 
     # The search
@@ -304,7 +307,8 @@ class Qops(DeadlineScheduler):
         """Set the headroom of all jobs: how many processors stay free while each of them runs."""
         # What is free in the end is the machine.
         last = self.running.free[self.running.size - 1]
-        new.headroom = room = int(self.share * last + _ROUNDING)
+        room = int(self.share * last + ROUNDING)
+        new.headroom = room
         for job in line:
             job.headroom = room
 
@@ -339,7 +343,7 @@ class Qops(DeadlineScheduler):
             if not self.stops_at_failure and not meets(soonest, new.duration, new.target):
                 self.blamed = new
                 if self.has_points:
-                    continue
+                    continue  # The next point may be an earlier one.
                 # Behind more jobs that are kept it is no earlier, up to the last point.
                 self.point = max(count - 1, 0)
                 break
@@ -347,10 +351,10 @@ class Qops(DeadlineScheduler):
             if not in_order:
                 in_order = self.in_order(line, new)
             if self.try_point(line, in_order, new, point):
-                if self.insertion == _FIRST:
+                if self.insertion == FIRST:
                     return True
                 cost = self.cost_of(point)
-                if cost < cheapest - _PRICE_TOLERANCE * abs(cost):
+                if cost < cheapest - PRICE_TOLERANCE * abs(cost):
                     chosen = point
                     cheapest = cost
             elif self.stops_at_failure:
@@ -381,7 +385,8 @@ class Qops(DeadlineScheduler):
 
         O(N log N), and linear where the waiting jobs are those of the last time.
         """
-        count, bounds = len(line), self.bounds
+        count = len(line)
+        bounds = self.bounds
         for rank in range(count):
             job = line[rank]
             self.set_key(job)
@@ -393,27 +398,33 @@ class Qops(DeadlineScheduler):
         bounds.classify(new)
         if self.by_start:
             return [new, *line]
-        found: list[Job] = []
+
+        # Jobs in the order of the last search are nearly sorted, which is quick to sort.
+        order: list[Job] = []
         for job in self.last_order:
+            # Ranks of jobs that have left are old ones, at which other jobs stand now.
             if job.rank < count and line[job.rank] is job:
-                found.append(job)
-        if len(found) < count:
-            found = list(line)
-        found.append(new)
-        sort_by_key(found, 0, count + 1)
-        self.last_order = found
-        return found
+                order.append(job)
+        if len(order) < count:
+            order = list(line)
+
+        order.append(new)
+        sort_by_key(order, 0, count + 1)
+        self.last_order = order
+        return order
 
     def try_point(self, line: list[Job], in_order: list[Job], new: Job, point: int) -> bool:
         """Try to plan a new job at one insertion point (index) of the waiting jobs; return whether
         all targets are met.
         """
-        self.order = order = line[:point]
+        order = line[:point]
+        self.order = order
         if self.new_job_first and point > 0:
             order.append(new)
             order += [job for job in in_order if job.rank >= point and job is not new]
         else:
             order += [job for job in in_order if job.rank >= point]
+
         self.draft.copy_from(self.base)
         return self.place_line(point)
 
@@ -424,39 +435,55 @@ class Qops(DeadlineScheduler):
         A critical job that is late even directly behind the kept ones ends the attempt, as does
         the violation after the last one that is repaired. It is ``blamed``.
         """
-        order, now, draft, base = self.order, self.plan.nominal(), self.draft, self.base
-        placed, violations, touched, end = point, 0, point, len(order)
-        stride, bounds = max(_SHORTEST_STRIDE, (end - point) // _KEPT + 1), self.bounds
+        order = self.order
+        base = self.base
+        draft = self.draft
+        bounds = self.bounds
         bounds.forget()
+        now = self.plan.nominal()
+        end = len(order)
+
+        placed = point
+        violations = 0
+        touched = point
+        # A copy of the draft after each so many jobs: to undo some of them starts from the last.
+        stride = max(SHORTEST_STRIDE, (end - point) // KEPT + 1)
         while placed < end:
             job = order[placed]
             start = self.fit_beside(job, now)
             due = end_of(start, job.duration)
-            if due <= job.target + _DEADLINE_TOLERANCE:
+            if due <= job.target + DEADLINE_TOLERANCE:
                 draft.reserve_found(start, due, job.processors)
                 job.trial = start
                 placed += 1
                 if (placed - point) % stride == 0:
                     number = (placed - point) // stride - 1
-                    profile, known = self.kept[number], self.kept_bounds[number]
+                    profile = self.kept[number]
                     profile.copy_from(draft)
+                    known = self.kept_bounds[number]
                     known.copy_from(bounds)
                 continue
+
+            # The job is critical. Where it would be late as the first one too, nothing helps.
             violations += 1
             soonest = base.earliest_fit(now, job.duration, job.processors)
             if violations > self.k_factor or not meets(soonest, job.duration, job.target):
                 self.blamed = job
                 return False
+
             if self.undoes_by_start:
                 sort_by_trial(order, point, placed)
             middle = point if self.undoes_all else (point + placed) // 2
             # In another order than they were placed in, no kept profile is that of the first jobs.
             self.go_back(point, middle, end if self.undoes_by_start else stride)
             lift(order, placed, middle)
-            placed, late = middle, placed
+            late = placed
+            placed = middle
+
             if self.by_start:
                 continue
-            # Behind the last one that was ever late all are in order, and behind all others.
+            # Jobs that were lifted earlier go back to their places by key. Behind the last one
+            # that was ever late all are in order, and behind all others.
             touched = end if self.new_job_first else max(touched, late + 1)
             sort_by_key(order, middle + 1, touched)
         return True
@@ -467,14 +494,19 @@ class Qops(DeadlineScheduler):
 
         The headroom of a wide job is what it leaves of the machine, if that is less.
         """
-        draft, needed, bounds = self.draft, job.processors, self.bounds
+        draft = self.draft
+        bounds = self.bounds
+        needed = job.processors
+        # Jobs as large as this one have been found not to fit before.
         after = max(now, bounds.dates[job.cell])
-        if job.headroom > 0 and job.target - now - job.duration > _PATIENT:
+
+        if job.headroom > 0 and job.target - now - job.duration > PATIENT:
             room = min(job.headroom, draft.free[draft.size - 1] - needed)
             if room > 0:
                 start = draft.earliest_fit(after, job.duration, needed + room)
                 if start < _INFINITY and meets(start, job.duration, job.target):
                     return start
+
         start = draft.earliest_fit(after, job.duration, needed)
         if start > after:
             bounds.learn(job, start)
@@ -489,9 +521,11 @@ class Qops(DeadlineScheduler):
             self.draft.copy_from(self.base)
             self.bounds.forget()
         else:
-            profile, known = self.kept[number - 1], self.kept_bounds[number - 1]
+            profile = self.kept[number - 1]
             self.draft.copy_from(profile)
+            known = self.kept_bounds[number - 1]
             self.bounds.copy_from(known)
+
         for place in range(point + number * stride, middle):
             job = self.order[place]
             self.draft.reserve(job.trial, end_of(job.trial, job.duration), job.processors)
@@ -502,18 +536,20 @@ class Qops(DeadlineScheduler):
 
         What has no deadline has no slack that could be used up.
         """
-        if self.insertion == _LAST:
+        if self.insertion == LAST:
             return -float(point)
-        cost, now = 0.0, self.plan.nominal()
+
+        now = self.plan.nominal()
+        cost = 0.0
         for job in self.order:
-            wait = min(job.trial - now, _FOREVER)
-            if self.insertion == _BY_WORK:
+            wait = min(job.trial - now, FOREVER)
+            if self.insertion == BY_WORK:
                 cost += wait * job.processors
-            elif self.insertion == _BY_RESPONSE:
+            elif self.insertion == BY_RESPONSE:
                 cost += wait
             elif job.target < _INFINITY:
                 slack = job.target - job.trial - job.duration
-                cost -= math.log(max(slack, 0.0) + _PATIENT)
+                cost -= math.log(max(slack, 0.0) + PATIENT)
         return cost
 
     # Predictions
@@ -524,10 +560,13 @@ class Qops(DeadlineScheduler):
 
         A job with a fixed start is expected to run as long as it asks for.
         """
-        plan, now = self.plan, up_to_grid(self.manager.now)
+        plan = self.plan
+        now = up_to_grid(self.manager.now)
         for job in plan.gone:
+            # A job that is killed would have run longer.
             if not job.is_dying:
                 self.past.learn(job, now - on_grid(job.start + job.lag))
+
         for job in plan.new:
             if job.fixed_start < _INFINITY:
                 continue

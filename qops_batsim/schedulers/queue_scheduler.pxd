@@ -4,20 +4,27 @@ from qops_batsim.core.scheduler cimport ResourceManager, Scheduler
 from qops_batsim.schedulers.timetable cimport Timetable
 
 cdef double INFINITY
-cdef int _WAITING
-cdef Py_ssize_t _BLOCK, _WIDTHS
-cdef long long _NO_WIDTH
+cdef int WAITING
+cdef Py_ssize_t _BLOCK, WIDTHS
+cdef long long NO_WIDTH
 
 @cython.locals(width=Py_ssize_t)
 cpdef Py_ssize_t width_of(Py_ssize_t processors) noexcept
 
 @cython.final
 cdef class Queue:
-    cdef readonly list jobs
-    cdef public Py_ssize_t first, new
-    cdef Py_ssize_t waiting, summarized, blocks
-    cdef long long[::1] narrowest, widths
-    cdef double[::1] shortest, durations
+    cdef readonly list jobs  # by place; some may have left
+    cdef public Py_ssize_t first  # no job before this place waits
+    cdef public Py_ssize_t new  # the last so many jobs are not in the order of keys yet
+
+    # Summaries: valid for the places below summarized, 0 while the queue is short
+    cdef Py_ssize_t summarized, waiting
+    cdef Py_ssize_t blocks  # for which there is room
+    cdef long long[::1] widths  # by place; NO_WIDTH where the job has left
+    cdef double[::1] durations  # by place
+    cdef long long[::1] narrowest  # by block
+    cdef double[::1] shortest  # by block * WIDTHS + width class; falls within a block
+
     cdef make_room(self)
     @cython.locals(place=Py_ssize_t, job=Job)
     cpdef list listed(self)
@@ -42,11 +49,15 @@ cdef class Queue:
 
 cdef class QueueScheduler(Scheduler):
     cdef readonly Queue queue
-    cdef readonly list running
+    cdef readonly list running  # by end, ties in the order of their starts
+    cdef bint has_limits  # a subclass overrides may_start()
+    cdef readonly Timetable timetable  # None until a start is promised or maintenance announced
+
+    # The machine: hosts that are there, a mask of those that are away (a Python int)
     cdef readonly Py_ssize_t present
     cdef object away
-    cdef bint is_final, has_limits
-    cdef readonly Timetable timetable
+    cdef bint is_final  # no host that is away will return
+
     cpdef begin(self, ResourceManager manager)
     cpdef arrived(self, Job job)
     cpdef schedule(self)
@@ -63,7 +74,6 @@ cdef class QueueScheduler(Scheduler):
     cpdef hosts_changed(self, Py_ssize_t announced)
     @cython.locals(manager=ResourceManager, job=Job)
     cpdef note_hosts(self, Py_ssize_t announced)
-    @cython.locals(manager=ResourceManager)
     @cython.locals(job=Job, timetable=Timetable)
     cpdef reject_wider(self)
     cpdef decide(self)

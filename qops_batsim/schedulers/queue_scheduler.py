@@ -23,8 +23,10 @@ WIDTHS = 16
 NO_WIDTH = 2**62
 """Processors of a job that has left: more than there can be."""
 
-INFINITY, _WAITING = math.inf, WAITING
-_BLOCK, _WIDTHS, _NO_WIDTH = BLOCK, WIDTHS, NO_WIDTH
+INFINITY = math.inf
+
+# What queue_scheduler.pxd declares is a C variable, which other modules do not see.
+_BLOCK = BLOCK
 
 
 def width_of(processors: int) -> int:
@@ -32,7 +34,7 @@ def width_of(processors: int) -> int:
     O(1).
     """
     width = 0
-    while width < _WIDTHS - 1 and processors > 1 << width:
+    while width < WIDTHS - 1 and processors > 1 << width:
         width += 1
     return width
 
@@ -68,14 +70,18 @@ class Queue:
 
     def __init__(self) -> None:
         self.jobs: list[Job] = []
-        self.new, self.first, self.waiting, self.summarized, self.blocks = 0, 0, 0, 0, 16
+        self.new = self.first = 0
+        self.waiting = self.summarized = 0
+        self.blocks = 16
         self.make_room()
 
     def make_room(self) -> None:
         """Allocate empty summaries for all blocks of the queue. O(blocks)."""
         room = bytes(8 * self.blocks)
-        self.narrowest, self.shortest = array("q", room), array("d", room * _WIDTHS)
-        self.widths, self.durations = array("q", room * _BLOCK), array("d", room * _BLOCK)
+        self.narrowest = array("q", room)
+        self.shortest = array("d", room * WIDTHS)
+        self.widths = array("q", room * _BLOCK)
+        self.durations = array("d", room * _BLOCK)
 
     def __iter__(self) -> Iterator[Job]:
         return iter(self.listed())
@@ -85,17 +91,17 @@ class Queue:
 
     def __getitem__(self, place: Any) -> Any:
         """Return the waiting job at an index, or a list of those of a slice. O(places)."""
-        found: Any = self.listed()
-        return found[place]
+        waiting: Any = self.listed()
+        return waiting[place]
 
     def listed(self) -> list[Job]:
         """Return the waiting jobs in order. O(places)."""
-        found: list[Job] = []
+        waiting: list[Job] = []
         for place in range(self.first, len(self.jobs)):
             job = self.jobs[place]
-            if job.phase == _WAITING:
-                found.append(job)
-        return found
+            if job.phase == WAITING:
+                waiting.append(job)
+        return waiting
 
     def append(self, job: Job) -> None:
         """Append a job. O(1)."""
@@ -105,11 +111,16 @@ class Queue:
         """Move the jobs appended last to their places by key, behind jobs with an equal key. O(new
         × places).
         """
+        # Summaries are by place, and places change.
         if self.summarized > 0:
             self.close_up(0)
-        jobs, count = self.jobs, len(self.jobs)
+
+        jobs = self.jobs
+        count = len(jobs)
         for last in range(count - min(self.new, count), count):
-            job, low, high = jobs[last], 0, last
+            job = jobs[last]
+            low = 0
+            high = last
             while low < high:
                 middle = (low + high) >> 1
                 earlier = jobs[middle]
@@ -124,10 +135,11 @@ class Queue:
 
     def close_up(self, first: int) -> None:
         """Remove the jobs that no longer wait, from index ``first`` on. O(places)."""
-        jobs, kept = self.jobs, first
+        jobs = self.jobs
+        kept = first
         for place in range(first, len(jobs)):
             job = jobs[place]
-            if job.phase == _WAITING:
+            if job.phase == WAITING:
                 if kept != place:
                     jobs[kept] = job
                 kept += 1
@@ -140,45 +152,53 @@ class Queue:
     def count_new(self) -> None:
         """Add the jobs appended since the last call to the summaries of their blocks. O(new)."""
         count = len(self.jobs)
+        # Twice the room that is needed, so that room is rarely made; all is counted anew then.
         if count > self.blocks * _BLOCK:
             self.blocks = 2 * (count // _BLOCK + 1)
             self.make_room()
             self.waiting = self.summarized = 0
+
         for place in range(self.summarized, count):
             if place % _BLOCK == 0:
                 self.forget(place // _BLOCK)
             job = self.jobs[place]
-            if job.phase == _WAITING:
-                self.widths[place], self.durations[place] = job.processors, job.duration
+            if job.phase == WAITING:
+                self.widths[place] = job.processors
+                self.durations[place] = job.duration
                 self.count_place(place)
                 self.waiting += 1
             else:
-                self.widths[place] = _NO_WIDTH
+                self.widths[place] = NO_WIDTH
         self.summarized = count
 
     def leave(self, place: int) -> None:
         """Mark the job at an index as gone; :meth:`count_block` has to follow. O(1)."""
-        self.widths[place] = _NO_WIDTH
+        self.widths[place] = NO_WIDTH
         self.waiting -= 1
 
     def count_block(self, block: int) -> None:
         """Recompute the summary of a block. O(1)."""
         self.forget(block)
         for place in range(block * _BLOCK, min(self.summarized, (block + 1) * _BLOCK)):
-            if self.widths[place] < _NO_WIDTH:
+            if self.widths[place] < NO_WIDTH:
                 self.count_place(place)
 
     def forget(self, block: int) -> None:
         """Clear the summary of a block. O(1)."""
-        self.narrowest[block] = _NO_WIDTH
-        for width in range(_WIDTHS):
-            self.shortest[block * _WIDTHS + width] = INFINITY
+        self.narrowest[block] = NO_WIDTH
+        for width in range(WIDTHS):
+            self.shortest[block * WIDTHS + width] = INFINITY
 
     def count_place(self, place: int) -> None:
         """Add the waiting job at index ``place`` to the summary of its block. O(1)."""
-        processors, duration, block = self.widths[place], self.durations[place], place // _BLOCK
+        processors = self.widths[place]
+        duration = self.durations[place]
+        block = place // _BLOCK
         self.narrowest[block] = min(self.narrowest[block], processors)
-        size, end = block * _WIDTHS + width_of(processors), (block + 1) * _WIDTHS
+
+        # A class counts the jobs of all narrower ones, so that its duration is at most theirs.
+        size = block * WIDTHS + width_of(processors)
+        end = (block + 1) * WIDTHS
         while size < end and self.shortest[size] > duration:
             self.shortest[size] = duration
             size += 1
@@ -193,7 +213,7 @@ class Queue:
             return True
         if narrowest > free:
             return False
-        return now + self.shortest[block * _WIDTHS + width_of(free)] <= latest
+        return now + self.shortest[block * WIDTHS + width_of(free)] <= latest
 
     def next_fit(self, place: int, free: int, extra: int, now: float, latest: float) -> int:
         """Return the first index from ``place`` on, in its block, whose job may be backfilled now.
@@ -211,19 +231,22 @@ class Queue:
     def check(self) -> None:
         """Raise an AssertionError unless the summaries match the jobs."""
         for place in range(self.summarized):
-            job, width = self.jobs[place], self.widths[place]
-            if job.phase == _WAITING:
+            job = self.jobs[place]
+            is_waiting = job.phase == WAITING
+            if is_waiting:
                 assert job.duration == self.durations[place], f"place {place}: duration"
-            known = job.processors if job.phase == _WAITING else _NO_WIDTH
-            assert width == known, f"place {place}: width"
+            width = job.processors if is_waiting else NO_WIDTH
+            assert width == self.widths[place], f"place {place}: width"
+
         for block in range((self.summarized + _BLOCK - 1) // _BLOCK):
             end = min((block + 1) * _BLOCK, self.summarized)
-            there = [each for each in self.jobs[block * _BLOCK : end] if each.phase == _WAITING]
-            narrowest = min((each.processors for each in there), default=_NO_WIDTH)
+            jobs = [job for job in self.jobs[block * _BLOCK : end] if job.phase == WAITING]
+            narrowest = min((job.processors for job in jobs), default=NO_WIDTH)
             assert narrowest == self.narrowest[block], f"block {block}: narrowest"
-            for width in range(_WIDTHS):
-                fitting = [each.duration for each in there if width_of(each.processors) <= width]
-                shortest = self.shortest[block * _WIDTHS + width]
+
+            for width in range(WIDTHS):
+                fitting = [job.duration for job in jobs if width_of(job.processors) <= width]
+                shortest = self.shortest[block * WIDTHS + width]
                 assert min(fitting, default=INFINITY) == shortest, f"block {block}: {width}"
 
 
@@ -284,7 +307,9 @@ class QueueScheduler(Scheduler):
         manager.drains = self.drains
         self.queue = Queue()
         self.running: list[Job] = []
-        self.present, self.away, self.is_final = manager.machine_size, 0, False
+        self.present = manager.machine_size
+        self.away = 0
+        self.is_final = False
         self.has_limits = type(self).may_start is not QueueScheduler.may_start
         self.timetable: Timetable | None = None
 
@@ -330,10 +355,12 @@ class QueueScheduler(Scheduler):
     def submitted(self, job: Job) -> None:
         """Add a job to the queue, or reject one that can never run."""
         manager = self.manager
+        # Nearly all jobs are like this, and asking why others can never run takes longer.
         is_usual = manager.capacity is None and job.fixed_start == INFINITY
         if is_usual and 1 <= job.processors <= manager.machine_size:
             self.arrived(job)
             return
+
         refusal = why_never(manager, job)
         if refusal is not None:
             manager.reject(job, refusal)
@@ -348,7 +375,9 @@ class QueueScheduler(Scheduler):
 
     def ended(self, job: Job) -> None:
         """Remove a job that has ended from the running ones. O(running)."""
-        running, place = self.running, self.place_before(job.end)
+        running = self.running
+        # Jobs with the same expected end stand side by side.
+        place = self.place_before(job.end)
         while place < len(running):
             if running[place] is job:
                 del running[place]
@@ -364,7 +393,7 @@ class QueueScheduler(Scheduler):
 
     def cancelled(self, job: Job) -> None:
         """Called when a user cancels a job: reject it if it waits. O(queue)."""
-        if job.phase != _WAITING:
+        if job.phase != WAITING:
             return
         if self.timetable is not None:
             self.timetable.drop([job])
@@ -387,21 +416,28 @@ class QueueScheduler(Scheduler):
         """Update which hosts are present; ``announced`` of them will leave for maintenance.
         O(running).
         """
-        capacity, manager = self.manager.capacity, self.manager
+        manager = self.manager
+        capacity = manager.capacity
         away = capacity.away.mask
         lost = announced + (away & ~self.away).bit_count()
-        self.away, self.present = away, capacity.present
+        self.away = away
+        self.present = capacity.present
+
+        # Hosts that take no further job do not come free when theirs end.
         closed = capacity.closed(drains=manager.drains).mask
         for job in self.running:
             job.returning = (manager.hosts_of(job) & ~closed).bit_count()
+
         if self.backfills is not None and (capacity.windows or self.timetable is not None):
             self.known_timetable().note_change(lost)
 
     def reject_wider(self) -> None:
         """Reject the waiting jobs that are wider than the machine will ever be again."""
-        jobs, timetable = self.waiting(), self.timetable
+        jobs = self.waiting()
+        timetable = self.timetable
         if timetable is not None:
             jobs = [*timetable.jobs(), *jobs]
+
         wider = [job for job in jobs if job.processors > self.present]
         if timetable is not None:
             timetable.drop(wider)
@@ -440,9 +476,11 @@ class QueueScheduler(Scheduler):
 
         A job that runs longer than its estimate counts as about to end. O(running²).
         """
-        now, processors = self.manager.now, self.manager.free
+        now = self.manager.now
+        processors = self.manager.free
         for job in self.running:
             processors += job.returning
+
         profile = AvailabilityProfile(processors, now)
         for job in self.running:
             # Past its estimate a duration is negative: nothing is reserved.
@@ -451,7 +489,10 @@ class QueueScheduler(Scheduler):
 
     def insert_running(self, job: Job) -> None:
         """Insert a job among the running ones, after those with the same end. O(running)."""
-        running, end, low, high = self.running, job.end, 0, len(self.running)
+        running = self.running
+        end = job.end
+        low = 0
+        high = len(running)
         while low < high:
             middle = (low + high) >> 1
             earlier = running[middle]
@@ -465,7 +506,9 @@ class QueueScheduler(Scheduler):
         """Return the index of the first running job that is expected to end at ``end`` or later.
         O(log running).
         """
-        running, low, high = self.running, 0, len(self.running)
+        running = self.running
+        low = 0
+        high = len(running)
         while low < high:
             middle = (low + high) >> 1
             job = running[middle]

@@ -6,14 +6,15 @@ from qops_batsim.core.scheduler cimport ResourceManager
 from qops_batsim.schedulers.planning cimport PlanScheduler
 from qops_batsim.timing cimport duration_on_grid, end_of, on_grid, up_to_grid
 
-cdef double _INFINITY, _FOREVER, _LEAST_PRIORITY, _LEAST_SLACK, _PRICE_TOLERANCE
-cdef Py_ssize_t _LONG
-cdef int _RUNNING, _AAT, _DU, _DC, _DP, _EXHAUSTIVE
+cdef double _INFINITY, FOREVER, LEAST_PRIORITY, LEAST_SLACK, PRICE_TOLERANCE
+cdef Py_ssize_t LONG
+cdef int RUNNING, AST, AAT, DU, DC, DP, EXHAUSTIVE
 
 cdef double power(double base, double exponent) except? -1
 
 cdef class Prices:
-    cdef double utilization, time, priority, fairness
+    cdef double utilization, time, priority, fairness  # weights, which are exponents
+
     cpdef double of_wait(self, double wait, long long processors) except? -1
     cpdef double of_killing(self, long long processors, double estimate) except? -1
     @cython.locals(rate=double, slack=double, used=double)
@@ -23,18 +24,31 @@ cdef class Prices:
 cdef class Search:
     cdef Plan plan
     cdef readonly Prices prices
-    cdef readonly Profile base, trial, best
-    cdef FitBounds base_bounds, bounds
-    cdef public int heuristic, order
+    cdef public int heuristic  # AST, AAT ...
     cdef Py_ssize_t exhaustive_up_to
-    cdef public bint compresses
-    cdef readonly list waiting, line, starts
+    cdef public bint compresses  # without a new job, begins with a compressed plan
+
+    # What is asked: the new job (None: without one), and by when it has to start
     cdef Job new
     cdef double now, latest
-    cdef readonly double start, price
-    cdef readonly bint is_changed
+
+    # The search. The base has the running jobs and the waiting ones before the position, the trial
+    # all jobs placed so far; bounds are of the profile of the same name, and used if it learns.
+    cdef public int order  # the heuristic; AST where there are too many jobs for an exhaustive one
+    cdef readonly list waiting  # by planned start; a job's rank is its index
+    cdef readonly list line  # the same jobs in the order in which they are placed
+    cdef readonly Profile base, trial
     cdef bint learns
-    cdef readonly Py_ssize_t position, moved
+    cdef FitBounds base_bounds, bounds
+
+    # The cheapest schedule so far; the profile and starts count if is_changed
+    cdef readonly Profile best
+    cdef readonly bint is_changed
+    cdef readonly Py_ssize_t position  # the waiting jobs from this index on have new starts
+    cdef readonly list starts  # by index in waiting
+    cdef readonly double start, price
+    cdef readonly Py_ssize_t moved
+
     @cython.locals(plan=Plan, job=Job, place=Py_ssize_t, end=double)
     cpdef double reschedule(self, Job new, double priority, double latest, double now, Py_ssize_t fixed, double most) except? -1
     @cython.locals(plan=Plan, base=Profile, position=Py_ssize_t, kept=Py_ssize_t, place=Py_ssize_t, waiting=list, start=double)
@@ -53,12 +67,13 @@ cdef class Search:
     cdef double most_gain(self, Py_ssize_t position) except? -1
     @cython.locals(price=double, trial=Profile, new=Job, following=Py_ssize_t, tolerance=double, bound=double)
     cdef Py_ssize_t try_orders(self, Py_ssize_t position, double start) except -1
-    @cython.locals(waiting=list, line=list, trial=Profile, bounds=FitBounds, count=Py_ssize_t, moved=Py_ssize_t, following=Py_ssize_t, placed=Py_ssize_t, limit=double, hope=double, tolerance=double, bound=double, found=double, delay=double, place=Py_ssize_t, job=Job)
+    @cython.locals(waiting=list, line=list, trial=Profile, bounds=FitBounds, count=Py_ssize_t, moved=Py_ssize_t, following=Py_ssize_t, placed=Py_ssize_t, limit=double, hope=double, tolerance=double, bound=double, fit=double, delay=double, place=Py_ssize_t, job=Job)
     cdef Py_ssize_t place_delayed(self, Py_ssize_t position, double start, double price) except -1
 
 cdef class SlackPlan(Plan):
     cdef readonly bint promises_gains
-    cdef readonly list promises
+    cdef readonly list promises  # (job, latest start), emptied at the end of each decision
+
     @cython.locals(job=Job)
     cpdef rebuild(self)
     cdef list planned(self)
@@ -66,13 +81,17 @@ cdef class SlackPlan(Plan):
     cdef promise_gains(self, list before)
 
 cdef class Slack(PlanScheduler):
-    cdef bint watches, only_compresses
-    cdef SlackPlan slacks
+    cdef bint only_compresses  # at early ends
+    cdef SlackPlan slacks  # the plan, as what it is
     cdef Search search
     cdef object average
-    cdef double called_for_first
-    cdef readonly Py_ssize_t unsettled
-    cdef list ticks
+    cdef double called_for_first  # last planned start that a call was asked for
+    cdef readonly Py_ssize_t unsettled  # planned jobs whose start is not known yet (infinite)
+
+    # Jobs that reach their estimates
+    cdef bint watches
+    cdef list ticks  # heap of (date, number, job)
+
     cpdef begin(self, ResourceManager manager)
     cpdef compress(self)
     @cython.locals(count=Py_ssize_t, job=Job)

@@ -79,9 +79,7 @@ at its estimate must not be taken for one that does not.
 TICK_ROUNDING = PLAN_TOLERANCE / 2
 """Most by which the engine's date may be before that (seconds)."""
 
-_INFINITY, _RUNNING, _FOREVER = math.inf, RUNNING, FOREVER
-_LEAST_PRIORITY, _LEAST_SLACK, _PRICE_TOLERANCE = LEAST_PRIORITY, LEAST_SLACK, PRICE_TOLERANCE
-_AAT, _DU, _DC, _DP, _EXHAUSTIVE, _LONG = AAT, DU, DC, DP, EXHAUSTIVE, LONG
+_INFINITY = math.inf
 
 
 class SlackOptions(PlannerOptions, frozen=True, kw_only=True):
@@ -180,6 +178,7 @@ class SlackOptions(PlannerOptions, frozen=True, kw_only=True):
                 raise InputError(
                     f"scheduler 'slack': option {name} is {value}; a finite number is expected"
                 )
+
         edges = self.average_wait_edges
         shown = f"scheduler 'slack': option average_wait_edges is {list(edges)}"
         # Also what is no number is not in order.
@@ -257,6 +256,7 @@ class AverageWait:
         """Return the average wait of jobs with a similar estimate (seconds). Amortised O(1)."""
         if not self.is_learned:
             return self.given
+
         kind = self.class_of(estimate)
         starts = self.starts[kind]
         while starts and starts[0][0] < now - self.window:
@@ -294,7 +294,7 @@ class Prices:
 
     def of_wait(self, wait: float, processors: int) -> float:
         """Return the price of a new job's wait of ``wait`` seconds until it starts."""
-        return power(min(wait, _FOREVER), self.time) * power(float(processors), self.utilization)
+        return power(min(wait, FOREVER), self.time) * power(float(processors), self.utilization)
 
     def of_killing(self, processors: int, estimate: float) -> float:
         """Return the price of killing a job at its estimate (in seconds; section 4.7)."""
@@ -308,10 +308,10 @@ class Prices:
         the job in whose favour it is moved.
         """
         rate = power(float(job.processors), self.utilization)
-        rate *= power(max(job.priority, _LEAST_PRIORITY) / new_priority, self.priority)
+        rate *= power(max(job.priority, LEAST_PRIORITY) / new_priority, self.priority)
         slack = job.latest_start - job.start
         if slack < _INFINITY:
-            used = max(job.first_slack, _LEAST_SLACK) / max(slack, _LEAST_SLACK)
+            used = max(job.first_slack, LEAST_SLACK) / max(slack, LEAST_SLACK)
             rate *= power(used, self.fairness)
         return rate
 
@@ -325,10 +325,10 @@ class Prices:
         if delay != delay or delay == 0.0:
             return 0.0
         if delay < 0.0:
-            return -(power(min(-delay, _FOREVER), self.time) * job.rate)
+            return -(power(min(-delay, FOREVER), self.time) * job.rate)
         if job.priority == -_INFINITY:
             return 0.0
-        return power(min(delay, _FOREVER), self.time) * job.rate
+        return power(min(delay, FOREVER), self.time) * job.rate
 
 
 # The search (sections 4.5 and 4.6)
@@ -359,19 +359,31 @@ class Search:
 
     def __init__(self, plan: Plan, options: SlackOptions) -> None:
         size = plan.machine_size
-        self.plan, self.prices = plan, Prices(options)
-        self.base, self.trial, self.best = Profile(size), Profile(size), Profile(size)
-        self.base_bounds, self.bounds = FitBounds(size), FitBounds(size)
-        self.heuristic, self.order = HEURISTICS[options.heuristic], AST
+        self.plan = plan
+        self.prices = Prices(options)
+        self.heuristic = HEURISTICS[options.heuristic]
+        self.order = AST
         self.exhaustive_up_to = options.exhaustive_up_to
         self.compresses = options.removal == "cheapest"
+
+        self.new: Job | None = None
+        self.now = 0.0
+        self.latest = math.inf
         self.waiting: list[Job] = []
         self.line: list[Job] = []
-        self.starts: list[float] = []
-        self.new: Job | None = None
-        self.now, self.latest, self.start, self.price = 0.0, math.inf, 0.0, 0.0
-        self.is_changed, self.position, self.moved = False, 0, 0
+        self.base = Profile(size)
+        self.trial = Profile(size)
         self.learns = False
+        self.base_bounds = FitBounds(size)
+        self.bounds = FitBounds(size)
+
+        self.best = Profile(size)
+        self.is_changed = False
+        self.position = 0
+        self.starts: list[float] = []
+        self.start = 0.0
+        self.price = 0.0
+        self.moved = 0
 
     def reschedule(
         self, new: Job | None, priority: float, latest: float, now: float, fixed: int, most: float
@@ -385,13 +397,16 @@ class Search:
         self.find(new, priority, latest, now, fixed)
         if not self.price < most:
             return _INFINITY
+
         plan = self.plan
         if self.is_changed:
             for place in range(self.position, len(self.waiting)):
                 job = self.waiting[place]
                 job.start = self.starts[place]
             sort_by_start(plan.waiting, 0)
-            plan.given_from, plan.given_until = -_INFINITY, _INFINITY
+            # Any job may have been moved, and may have left room for any other.
+            plan.given_from = -_INFINITY
+            plan.given_until = _INFINITY
             plan.profile, self.best = self.best, plan.profile
         elif new is not None:
             end = end_of(self.start, new.duration)
@@ -402,14 +417,20 @@ class Search:
         """Search the cheapest schedule; ``price``, ``start`` and ``starts`` tell the result.
         O(waiting² × steps), O(waiting! × steps) if exhaustive.
         """
-        plan, base, position, kept = self.plan, self.base, fixed, fixed
-        self.new, self.latest, self.now = new, latest, now
-        self.waiting = waiting = list(plan.waiting)
+        plan = self.plan
+        self.new = new
+        self.latest = latest
+        self.now = now
+        waiting = list(plan.waiting)
+        self.waiting = waiting
         self.order = self.heuristic
-        if self.order == _EXHAUSTIVE and len(waiting) > self.exhaustive_up_to:
-            self.order = 0
+        if self.order == EXHAUSTIVE and len(waiting) > self.exhaustive_up_to:
+            self.order = AST
+
+        # Where no job may move, only the new one is placed.
+        base = self.base
         if fixed < len(waiting):
-            self.learns = len(waiting) >= _LONG
+            self.learns = len(waiting) >= LONG
             if new is not None:
                 self.bounds.classify(new)
                 new.fits_from = now
@@ -420,6 +441,9 @@ class Search:
                 self.keep(waiting[place])
             self.list_waiting(fixed, priority)
         self.stay(fixed)
+
+        position = fixed
+        kept = fixed
         while position < len(waiting):
             while kept < position:
                 self.keep(waiting[kept])
@@ -460,27 +484,31 @@ class Search:
                 self.bounds.classify(job)
             job.rate = self.prices.rate_of(job, priority)
             job.key = self.key_of(job)
+
+            # A fixed job gains nothing: no position is before it.
             if rank >= fixed:
                 job.fits_from = self.now
                 job.fits_from = self.soonest(job, self.base, self.base_bounds)
                 job.gain = min(0.0, self.prices.of_move(job.fits_from - job.start, job))
+
         self.line = list(self.waiting)
-        if 0 < self.order < _EXHAUSTIVE:
+        if AST < self.order < EXHAUSTIVE:
             sort_by_key(self.line, 0, len(self.line))
 
     def key_of(self, job: Job) -> float:
         """Return the sort key of a waiting job in the order of the option ``heuristic``; the least
         comes first.
         """
-        if self.order == _AAT:
+        if self.order == AAT:
             return float(job.number)
-        if self.order == _DU:
+        if self.order == DU:
             return -job.processors * job.duration
-        if self.order == _DC:
+        if self.order == DC:
             if job.priority == -_INFINITY:
                 return 0.0
+            # A job without slack cannot be moved at any price.
             return -_INFINITY if end_of(job.start, 1.0) > job.latest_start else -job.rate
-        if self.order == _DP:
+        if self.order == DP:
             return -job.priority
         return float(job.rank)
 
@@ -488,20 +516,27 @@ class Search:
         """Begin the search with a schedule that delays no job: the new job last, or without one a
         compressed plan.
         """
-        count, new = len(self.waiting), self.new
-        self.is_changed, self.position, self.start = False, count, self.now
-        self.price, self.moved = 0.0, 0
+        self.is_changed = False
+        self.position = len(self.waiting)
+        self.start = self.now
+        self.price = 0.0
+        self.moved = 0
+
+        new = self.new
         if new is not None:
             profile = self.plan.profile
             self.start = profile.earliest_fit(self.now, new.duration, new.processors)
             if self.start <= self.latest:
                 self.price = self.prices.of_wait(self.start - self.now, new.processors)
             else:
+                # Only a position before other jobs can be early enough.
                 self.start = self.price = _INFINITY
         elif self.compresses:
             price = self.compress(fixed)
             if price < 0.0:
-                self.is_changed, self.position, self.price = True, fixed, price
+                self.is_changed = True
+                self.position = fixed
+                self.price = price
             else:
                 self.moved = 0
 
@@ -511,9 +546,12 @@ class Search:
         One by one in order of planned start, jobs move up to their earliest fit while all
         others stay. The price is at most 0. O(waiting × steps).
         """
-        price, best, now = 0.0, self.best, self.now
+        now = self.now
+        best = self.best
         best.copy_from(self.plan.profile)
         starts = [job.start for job in self.waiting]
+
+        price = 0.0
         for place in range(fixed, len(self.waiting)):
             job = self.waiting[place]
             best.release(job.start, end_of(job.start, job.duration), job.processors)
@@ -523,8 +561,9 @@ class Search:
                 self.moved += 1
                 price += self.prices.of_move(start - job.start, job)
             else:
-                start = job.start
+                start = job.start  # It is never delayed.
             best.reserve(start, end_of(start, job.duration), job.processors)
+
         self.starts = starts
         return price
 
@@ -536,15 +575,19 @@ class Search:
         position to try: none, if what the jobs behind this one can gain at most is not enough, as
         fewer stand behind the next ones, and the new job starts no earlier there.
         """
-        price, new, following = 0.0, self.new, position + 1
+        new = self.new
+        price = 0.0
         if new is not None:
             price = self.prices.of_wait(start - self.now, new.processors)
+            # No job behind it is placed earlier.
             new.fits_from = start
-        tolerance = _PRICE_TOLERANCE * max(1.0, abs(self.price))
+
+        tolerance = PRICE_TOLERANCE * max(1.0, abs(self.price))
         bound = price + self.most_gain(position)
         if bound > self.price + tolerance or (bound >= self.price - tolerance and self.moved == 0):
             return len(self.waiting)
-        if self.order == _EXHAUSTIVE:
+
+        if self.order == EXHAUSTIVE:
             self.line = list(self.waiting)
         while True:
             trial = self.trial
@@ -554,7 +597,8 @@ class Search:
             if new is not None:
                 trial.reserve(start, end_of(start, new.duration), new.processors)
             following = self.place_delayed(position, start, price)
-            if self.order != _EXHAUSTIVE:
+
+            if self.order != EXHAUSTIVE:
                 return following
             if not next_order(self.line, position):
                 return position + 1
@@ -580,10 +624,19 @@ class Search:
         jobs keep their starts with the new one in the plan, it may as well come after them.
         O(waiting × steps).
         """
-        waiting, line, trial, bounds = self.waiting, self.line, self.trial, self.bounds
-        count, moved, following, placed, limit = len(waiting), 0, position, position, self.price
+        waiting = self.waiting
+        count = len(waiting)
+        line = self.line
+        trial = self.trial
+        bounds = self.bounds
+
+        # With all that jobs not placed yet can gain, a schedule has to beat the best one so far.
         hope = self.most_gain(position)
-        tolerance = _PRICE_TOLERANCE * max(1.0, abs(limit))
+        limit = self.price
+        tolerance = PRICE_TOLERANCE * max(1.0, abs(limit))
+        moved = 0
+        following = position
+        placed = position
         for place in range(count):
             bound = price + hope
             if bound > limit + tolerance or (bound >= limit - tolerance and moved >= self.moved):
@@ -591,43 +644,55 @@ class Search:
             job = line[place]
             if job.rank < position:
                 continue
-            found = self.soonest(job, trial, bounds)
-            if found > job.latest_start:
+
+            fit = self.soonest(job, trial, bounds)
+            if fit > job.latest_start:
                 return following + 1
-            job.trial = found
-            if placed == following == job.rank and found == job.start:
+            job.trial = fit
+            if placed == following == job.rank and fit == job.start:
                 following += 1
             placed += 1
-            delay = found - job.start
+
+            delay = fit - job.start  # NaN: it had no start and has none now.
             if delay != 0.0 and delay == delay:
                 moved += 1
                 price += self.prices.of_move(delay, job)
             hope -= job.gain
-            trial.reserve_found(found, end_of(found, job.duration), job.processors)
+            trial.reserve_found(fit, end_of(fit, job.duration), job.processors)
+
         if price > limit + tolerance or (price >= limit - tolerance and moved >= self.moved):
             return following + 1
+
         self.trial, self.best = self.best, trial
         self.starts = [job.trial for job in waiting]
-        self.is_changed, self.position, self.start = True, position, start
-        self.price, self.moved = price, moved
+        self.is_changed = True
+        self.position = position
+        self.start = start
+        self.price = price
+        self.moved = moved
         return following + 1
 
 
 def next_order(line: list[Job], first: int) -> bool:
     """Change a list from an index on to its next permutation; return whether there is one."""
+    # The longest end of the list whose ranks fall is its own last permutation.
     place = len(line) - 2
     while place >= first and line[place].rank >= line[place + 1].rank:
         place -= 1
     if place < first:
         return False
+
+    # The job before it changes places with the next higher one of it, and the end begins anew.
     other = len(line) - 1
     while line[other].rank <= line[place].rank:
         other -= 1
     line[place], line[other] = line[other], line[place]
-    low, high = place + 1, len(line) - 1
+    low = place + 1
+    high = len(line) - 1
     while low < high:
         line[low], line[high] = line[high], line[low]
-        low, high = low + 1, high - 1
+        low += 1
+        high -= 1
     return True
 
 
@@ -725,7 +790,8 @@ class Slack(PlanScheduler):
         PlanScheduler.begin(self, manager)
         self.search = Search(self.plan, self.options)
         self.average = AverageWait(self.options)
-        self.called_for_first, self.unsettled = -math.inf, 0
+        self.called_for_first = -math.inf
+        self.unsettled = 0
         # Dates at which running jobs reach their estimates, if that concerns the plan.
         self.ticks: list[tuple[float, int, Job]] = []
 
@@ -733,7 +799,8 @@ class Slack(PlanScheduler):
         """Called when jobs ended early: search a cheaper schedule of the waiting jobs (section
         4.5).
         """
-        plan, before = self.plan, self.slacks.planned()
+        plan = self.plan
+        before = self.slacks.planned()
         if self.only_compresses:
             plan.compress()
         else:
@@ -762,6 +829,7 @@ class Slack(PlanScheduler):
                 job, job.priority, math.inf, now, self.due(), math.inf
             )
             plan.insert(job)
+
         job.latest_start = math.inf
         if job.start == math.inf:
             # It waits behind a job without estimate: what has no end gives no start.
@@ -797,12 +865,14 @@ class Slack(PlanScheduler):
         if self.unsettled > 0:
             self.settled(plan.waiting)
             self.settled(plan.starting)
+
         for job in plan.starting:
             if job.fixed_start < math.inf:
                 self.slacks.promises.append((job, job.fixed_start))
                 continue  # Nobody had it wait.
             self.average.learn(job.estimate, plan.now - job.submission_time, plan.now)
         self.call_for_first_start()
+
         for job, promised in self.slacks.promises:
             record = self.manager.record(job)
             # The earliest one counts: where a job outlives its estimate, promises that were
@@ -825,6 +895,8 @@ class Slack(PlanScheduler):
         start = plan.waiting[0].start
         if start == self.called_for_first or not plan.now < start < _INFINITY:
             return
+
+        # Only a walltime makes sure of an end.
         for job in plan.running:
             if job.end == start and job.limit < _INFINITY and job.limit <= job.estimate:
                 return
@@ -863,17 +935,21 @@ class Slack(PlanScheduler):
         """Called at the start of a decision: extend or kill running jobs that have reached their
         estimates.
         """
-        plan, now = self.plan, up_to_grid(self.manager.now)
-        extends, is_first = self.options.on_overrun == "extend", True
+        plan = self.plan
+        now = up_to_grid(self.manager.now)
+        extends = self.options.on_overrun == "extend"
+        is_first = True
         while self.ticks and self.ticks[0][0] <= self.manager.now + TICK_ROUNDING:
             job = heapq.heappop(self.ticks)[2]
-            if job.phase != _RUNNING:
+            if job.phase != RUNNING:
                 continue
+
             plan.now = now
             if is_first and extends and plan.forget_gone() and plan.waiting:
                 # What is free already counts before a job is asked to give way.
                 self.compress()
             is_first = False
+
             run_time = now - on_grid(job.start + job.lag)
             if extends and self.extend(job):
                 self.watch(job)
@@ -885,12 +961,18 @@ class Slack(PlanScheduler):
     def extend(self, job: Job) -> bool:
         """Extend a job if that is cheaper than killing it; return whether it was."""
         plan = self.plan
-        now, more = plan.now, duration_on_grid(EXTENSION * job.estimate)
+        now = plan.now
+        more = duration_on_grid(EXTENSION * job.estimate)
         cost = self.search.prices.of_killing(job.processors, job.estimate)
+
         # With the priority it was inserted with: after that it is 0 for a job that never waited.
-        priority, fixed = mean_priority(asked_priority(job.qos), FIRST_SCHEDULER_PRIORITY), 0
+        priority = mean_priority(asked_priority(job.qos), FIRST_SCHEDULER_PRIORITY)
+        fixed = 0
         if priority == -math.inf:
-            priority, fixed = 1.0, len(plan.waiting)
+            # Over quota it may not disturb another job.
+            priority = 1.0
+            fixed = len(plan.waiting)
+
         # Past extensions must not pile up where no job arrives, which is when plans are trimmed.
         plan.profile.trim(now)
         # Hosts that have gone away under it are asked of nobody.
@@ -904,12 +986,11 @@ class Slack(PlanScheduler):
         """Kill a running job that has reached its estimate or the end of its extension, after
         ``run_time`` seconds.
         """
-        estimate, tolerance = job.estimate, self.manager.news.tolerance
-        extended = run_time > estimate + 2 * tolerance
+        extended = run_time > job.estimate + 2 * self.manager.news.tolerance
         self.manager.record(job).reasons = (
             Refusal(
                 kind=RefusalKind.KILLED_AT_ESTIMATE,
-                estimate=estimate,
+                estimate=job.estimate,
                 run_time=run_time if extended else None,
             ),
         )

@@ -106,7 +106,7 @@ PLAN_NUMBERS = (
 )
 
 
-def told(date: float) -> Date:
+def stored(date: float) -> Date:
     """Return a date as snapshots store it: infinity as a text."""
     return date if math.isfinite(date) else str(date)
 
@@ -147,17 +147,21 @@ def standing_of(scheduler: Planner) -> Standing | None:
     None if it is in the middle of something: a new job, a kill, a cancellation; or if it learns
     from jobs that have left, or decisions are logged, as a log begins with the first job.
     """
-    plan, manager = scheduler.plan, scheduler.manager
-    claimed = [claim.job for claim in plan.claims if claim.job is not None]
-    jobs = sorted([*plan.waiting, *claimed, *plan.running], key=lambda job: job.number)
+    plan = scheduler.plan
+    manager = scheduler.manager
     busy = (plan.new, plan.gone, plan.undone, plan.cancelled, scheduler.asked_for, plan.renewals)
     if any(busy) or scheduler.learns or plan.log is not None:
         return None
+
+    claimed = [claim.job for claim in plan.claims if claim.job is not None]
+    jobs = sorted([*plan.waiting, *claimed, *plan.running], key=lambda job: job.number)
     if any(job.is_held or job.is_dying for job in jobs):
         return None
+
     places = {id(job): place for place, job in enumerate(jobs)}
     originals = {job.id: manager.original_id(job) for job in jobs}
-    names = sorted({*originals, *originals.values()})
+    # What is noted of a job that runs again stands under its original id too.
+    noted = sorted({*originals, *originals.values()})
     capacity = manager.capacity
     known = capacity if capacity is not None else Capacity(plan.machine_size)
     return Standing(
@@ -168,17 +172,17 @@ def standing_of(scheduler: Planner) -> Standing | None:
         settled=[places[id(job)] for job in plan.settled if id(job) in places],
         claims=[
             ClaimStanding(
-                start=told(claim.start),
-                end=told(claim.end),
+                start=stored(claim.start),
+                end=stored(claim.end),
                 job=None if claim.job is None else places[id(claim.job)],
                 reserved=amount_of(claim.amount),
             )
             for claim in plan.claims
         ],
-        dates={name: told(getattr(plan, name)) for name in PLAN_DATES},
+        dates={name: stored(getattr(plan, name)) for name in PLAN_DATES},
         numbers={name: int(getattr(plan, name)) for name in PLAN_NUMBERS},
         profile_start=plan.profile.start,
-        called_for=told(scheduler.called_for),
+        called_for=stored(scheduler.called_for),
         away=str(known.away),
         windows=[
             WindowStanding(hosts=str(hosts), since=since, until=until, has_begun=has_begun)
@@ -189,7 +193,7 @@ def standing_of(scheduler: Planner) -> Standing | None:
         is_whole=scheduler.is_whole,
         is_late=manager.news.late,
         lag=manager.news.lag,
-        records={name: manager.qos_log.record(name) for name in names},
+        records={name: manager.qos_log.record(name) for name in noted},
         originals={name: other for name, other in originals.items() if name != other},
     )
 
@@ -200,7 +204,7 @@ def job_standing(scheduler: Planner, job: Job) -> JobStanding:
     by_host = scheduler.plan.by_host
     return JobStanding(
         fields=job.fields,
-        dates={name: told(getattr(job, name)) for name in DATES},
+        dates={name: stored(getattr(job, name)) for name in DATES},
         numbers={name: getattr(job, name) for name in NUMBERS},
         is_kept=job.is_kept,
         is_running=is_running,
@@ -219,62 +223,60 @@ def restore(scheduler: Planner, standing: Standing) -> list[Job]:
             f"the snapshot has format version {standing.version}; {VERSION} is accepted: finish "
             "the run with the version of qops-batsim that wrote the snapshot, or begin it again"
         )
-    plan, manager = scheduler.plan, scheduler.manager
+
+    plan = scheduler.plan
+    manager = scheduler.manager
     size = plan.machine_size
     if standing.knows_capacity:
-        capacity = manager.capacity = Capacity(size)
-        capacity.away, capacity.is_final = HostSet.parse(standing.away), standing.is_final
+        capacity = Capacity(size)
+        capacity.away = HostSet.parse(standing.away)
+        capacity.is_final = standing.is_final
         capacity.is_planned = manager.plans
         capacity.windows = [
-            Window(HostSet.parse(each.hosts), each.since, each.until, each.has_begun)
-            for each in standing.windows
+            Window(HostSet.parse(window.hosts), window.since, window.until, window.has_begun)
+            for window in standing.windows
         ]
+        manager.capacity = capacity
+
     jobs: list[Job] = []
-    for place, each in enumerate(standing.jobs):
-        job = Job.from_fields(each.fields, where=f"job {place} of the snapshot")
-        for name, date in each.dates.items():
+    for place, stored_job in enumerate(standing.jobs):
+        job = Job.from_fields(stored_job.fields, where=f"job {place} of the snapshot")
+        for name, date in stored_job.dates.items():
             setattr(job, name, float(date))
-        for name, number in each.numbers.items():
+        for name, number in stored_job.numbers.items():
             setattr(job, name, number)
-        job.is_kept, job.phase = each.is_kept, RUNNING if each.is_running else WAITING
-        amount = read_amount(each.reserved, size)
+        job.is_kept = stored_job.is_kept
+        job.phase = RUNNING if stored_job.is_running else WAITING
+        amount = read_amount(stored_job.reserved, size)
         if isinstance(amount, int):
             job.reserved = amount
         else:
             job.bits = amount
         jobs.append(job)
+
         if job.id in standing.originals:
             manager.know_original(job, standing.originals[job.id])
-        if each.is_running:
-            manager.restore_running(job, HostSet.parse(each.hosts).mask)
+        if stored_job.is_running:
+            manager.restore_running(job, HostSet.parse(stored_job.hosts).mask)
+
     manager.count_free()
     manager.qos_log.learn(standing.records)
     manager.news.lag = standing.lag
     if standing.is_late:
         manager.news.mark_late()
+
     restore_plan(plan, standing, jobs)
     scheduler.called_for = float(standing.called_for)
     scheduler.is_whole = standing.is_whole
     scheduler.is_final = standing.is_final
+
+    # The profile is not stored: it follows from the jobs and claims, and from when it begins.
     if plan.by_host:
         plan.tell_hosts(manager.free_mask())
     there = HostSet.first(size) - HostSet.parse(standing.away)
     plan.everything = HostBits.of(there.mask, size) if plan.by_host else len(there)
     plan.reserve_plan(standing.profile_start)
     return jobs
-
-
-def claims_of(standing: Standing, jobs: list[Job], machine_size: int) -> list[Claim]:
-    """Return the fixed reservations ("claims") stored in a snapshot."""
-    return [
-        Claim(
-            float(each.start),
-            float(each.end),
-            None if each.job is None else jobs[each.job],
-            read_amount(each.reserved, machine_size),
-        )
-        for each in standing.claims
-    ]
 
 
 def restore_plan(plan: Plan, standing: Standing, jobs: list[Job]) -> None:
@@ -284,7 +286,16 @@ def restore_plan(plan: Plan, standing: Standing, jobs: list[Job]) -> None:
     plan.settled = [jobs[place] for place in standing.settled]
     for place, job in enumerate(plan.running):
         job.place = place
-    plan.claims = claims_of(standing, jobs, plan.machine_size)
+
+    plan.claims = [
+        Claim(
+            float(claim.start),
+            float(claim.end),
+            None if claim.job is None else jobs[claim.job],
+            read_amount(claim.reserved, plan.machine_size),
+        )
+        for claim in standing.claims
+    ]
     for name, date in standing.dates.items():
         setattr(plan, name, float(date))
     for name, number in standing.numbers.items():

@@ -6,17 +6,18 @@ from qops_batsim.core.profile cimport HostProfile, Profile
 from qops_batsim.core.scheduler cimport ResourceManager
 from qops_batsim.timing cimport end_of, up_to_grid
 
-cdef double INFINITY, _DEADLINE_TOLERANCE, _GRID_TOLERANCE
+cdef double INFINITY, DEADLINE_TOLERANCE, GRID_TOLERANCE
 
 cdef class Timetable(Plan):
-    cdef public list asked
-    cdef double called_for
+    cdef public list asked  # new jobs with fixed starts, answered at the next decision
+    cdef double called_for  # last date that a call was asked for; minus infinity: none
+
     cpdef bint is_needed(self, ResourceManager manager) except -1
     @cython.locals(claim=Claim, job=Job)
     cpdef note_change(self, Py_ssize_t lost)
     @cython.locals(job=Job, manager=ResourceManager)
     cpdef decide(self, object scheduler)
-    @cython.locals(found=double, asked=double)
+    @cython.locals(start=double, asked=double)
     cdef answer(self, ResourceManager manager, Job job)
     @cython.locals(manager=ResourceManager)
     cdef write(self, object scheduler)
@@ -26,7 +27,7 @@ cdef class Timetable(Plan):
     cdef start_promised(self, object scheduler)
     @cython.locals(job=Job, start=double, is_reserved=bint, manager=ResourceManager)
     cdef start_beside(self, object scheduler, list line)
-    @cython.locals(profile=HostProfile, start=double, duration=double)
+    @cython.locals(profile=HostProfile, start=double, predicted=double)
     cdef double fit(self, Job job, double limit) except? -1
     @cython.locals(claim=Claim, date=double)
     cdef call_for_start(self, ResourceManager manager)

@@ -26,7 +26,6 @@ Starter = Any
 """A :class:`~qops_batsim.schedulers.queue_scheduler.QueueScheduler`, which uses this module."""
 
 INFINITY = math.inf
-_DEADLINE_TOLERANCE, _GRID_TOLERANCE = DEADLINE_TOLERANCE, GRID_TOLERANCE
 
 
 class Timetable(Plan):
@@ -41,7 +40,7 @@ class Timetable(Plan):
     def __init__(self, machine_size: int) -> None:
         Plan.__init__(self, machine_size, by_host=True)
         # What is due now and finds its hosts taken is looked at as what is late.
-        self.tolerance = -_GRID_TOLERANCE
+        self.tolerance = -GRID_TOLERANCE
         self.asked: list[Job] = []
         self.called_for = -INFINITY
 
@@ -72,7 +71,8 @@ class Timetable(Plan):
         """Answer requests for starts; start the promised jobs that are due, and jobs that delay
         none.
         """
-        manager, line = scheduler.manager, scheduler.line()
+        manager = scheduler.manager
+        line = scheduler.line()
         self.write(scheduler)
         for job in self.asked:
             self.answer(manager, job)
@@ -83,11 +83,13 @@ class Timetable(Plan):
 
     def answer(self, manager: ResourceManager, job: Job) -> None:
         """Promise a new job the start that it requests, or reject it if it does not fit there."""
-        found, asked = self.promise_start(job), job.fixed_start
-        if found != found:
+        asked = job.fixed_start
+        start = self.promise_start(job)
+        # NaN: the job would miss its deadline even with that start.
+        if start != start:
             manager.reject(job, no_time(job.estimate, job.deadline - asked, job.deadline))
-        elif found > asked:
-            manager.reject(job, start_taken(asked, found))
+        elif start > asked:
+            manager.reject(job, start_taken(asked, start))
         elif job.qos is not None:
             manager.record(job).latest_start = job.qos.start
 
@@ -98,27 +100,34 @@ class Timetable(Plan):
 
         Promised starts that cannot be kept are moved.
         """
-        manager, running = scheduler.manager, scheduler.running
+        manager = scheduler.manager
+        running = scheduler.running
         self.now = up_to_grid(manager.now)
-        if self.has_claims_before(INFINITY if self.is_resized else self.now + _GRID_TOLERANCE):
+        if self.has_claims_before(INFINITY if self.is_resized else self.now + GRID_TOLERANCE):
             self.write_others(manager, running)
+            # Overdue starts for which running jobs leave no place are placed as if none ran.
             if self.fit_claims(False):
                 self.write_others(manager, [])
                 self.fit_claims(True)
         self.is_resized = False
+
         self.write_others(manager, running)
         self.take_claims(self.profile, self.now, True)
 
     def write_others(self, manager: ResourceManager, running: list[Job]) -> None:
         """Build the availability profile from running jobs and maintenance. O(running × steps)."""
-        now, profile, capacity = self.now, self.profile, manager.capacity
+        now = self.now
+        profile = self.profile
+        capacity = manager.capacity
         away = 0 if capacity is None else capacity.away.mask
         profile.reset(now, HostBits.of(self.all_hosts & ~away, self.machine_size))
+
         for job in running:
             end = end_of(up_to_grid(job.start), job.requested)
             end = end if end > now else end_of(now, OVERDUE)
             hosts = HostBits.of(manager.hosts_of(job), self.machine_size)
             profile.take_amount(now, end, hosts)
+
         for window in () if capacity is None else capacity.windows:
             hosts = HostBits.of(window.hosts.mask, self.machine_size)
             profile.take_amount(max(now, window.since), window.until, hosts)
@@ -127,23 +136,29 @@ class Timetable(Plan):
 
     def start_promised(self, scheduler: Starter) -> None:
         """Start the jobs whose promised starts are due and whose hosts are free."""
-        manager, place = scheduler.manager, 0
+        manager = scheduler.manager
+        place = 0
         while place < len(self.claims):
             claim = self.claims[place]
-            mask, job = claim.amount.mask(), claim.job
-            if claim.start > manager.now + _GRID_TOLERANCE or mask & ~manager.free_mask():
+            mask = claim.amount.mask()
+            if claim.start > manager.now + GRID_TOLERANCE or mask & ~manager.free_mask():
                 place += 1
                 continue
+
             del self.claims[place]
+            job = claim.job
             assert job is not None
             scheduler.start(job, HostSet(mask))
+
             assert job.qos is not None
             promise = job.qos.start
             assert promise is not None
-            if job.lost > 0 and manager.now > promise + _DEADLINE_TOLERANCE:
-                record, kind = manager.record(job), RefusalKind.HOSTS_LOST
+            # Its hosts have left, and others came free too late.
+            if job.lost > 0 and manager.now > promise + DEADLINE_TOLERANCE:
+                record = manager.record(job)
                 record.latest_start = manager.now
-                record.note_renewal(promise, Refusal(kind=kind, hosts=job.lost))
+                loss = Refusal(kind=RefusalKind.HOSTS_LOST, hosts=job.lost)
+                record.note_renewal(promise, loss)
 
     def start_beside(self, scheduler: Starter, line: list[Job]) -> None:
         """Start waiting jobs, in order, that fit now without delaying promised starts.
@@ -152,7 +167,9 @@ class Timetable(Plan):
         that leave that to it, if the scheduler backfills. Hosts that are not free may be expected
         to be: who waits for that is reserved for as well. O(line × steps), O(steps²) for the first.
         """
-        manager, backfills, is_reserved = scheduler.manager, scheduler.backfills, False
+        manager = scheduler.manager
+        backfills = scheduler.backfills
+        is_reserved = False
         for job in line:
             if not scheduler.may_start(job):
                 continue
@@ -161,6 +178,7 @@ class Timetable(Plan):
                 break
             if start == INFINITY or (start > self.now and is_reserved):
                 continue
+
             self.profile.take(job, start, end_of(start, job.requested))
             mask = job.bits.mask()
             if start <= self.now and not mask & ~manager.free_mask():
@@ -177,10 +195,12 @@ class Timetable(Plan):
         profile: Any = self.profile
         if job.bits.size == 0:
             job.bits = HostBits(self.machine_size)
+
         # The profile looks at durations; predicted ones are not planned with.
-        duration, job.duration = job.duration, job.requested
+        predicted = job.duration
+        job.duration = job.requested
         start: float = profile.earlier_hosts(job, job.bits, self.now, limit, INFINITY)
-        job.duration = duration
+        job.duration = predicted
         return start
 
     def call_for_start(self, manager: ResourceManager) -> None:

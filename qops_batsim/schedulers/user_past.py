@@ -8,6 +8,7 @@ from qops_batsim.core.job import Job
 from qops_batsim.timing import SHORTEST, up_to_grid
 
 _NONE = math.nan, math.nan
+"""Run times of a user of whom none is known."""
 
 
 class UserPast:
@@ -19,6 +20,7 @@ class UserPast:
     """
 
     def __init__(self) -> None:
+        # Of each user: the run times of the last job and of the one before, NaN if there is none.
         self.last: dict[str | None, tuple[float, float]] = {}
 
     def learn(self, job: Job, run_time: float) -> None:
@@ -33,7 +35,7 @@ class UserPast:
         As long as the last two jobs of its user did in the mean, but no longer than it asks for; as
         long as that if fewer than two have ended, or it names no user.
         """
-        one, two = self.last.get(job.user, _NONE)
-        if math.isnan(two):
+        last, one_before = self.last.get(job.user, _NONE)
+        if math.isnan(one_before):
             return job.requested
-        return min(job.requested, max(up_to_grid((one + two) / 2.0), SHORTEST))
+        return min(job.requested, max(up_to_grid((last + one_before) / 2.0), SHORTEST))

@@ -167,3 +167,14 @@ def test_an_impossible_answer_is_an_error(answer: dict[str, float], message: str
 def test_an_admission_without_a_plan_is_an_error() -> None:
     with pytest.raises(SimulationError, match="w0!B"):
         simulate(Answering({}), DRAWN, make_cluster(2))
+
+
+def test_to_ask_the_base_class_without_a_search_is_an_error() -> None:
+    """Compiled, it once went from ``admit`` to the search that tries ``admit``, and so on."""
+
+    class Asking(DeadlineScheduler):
+        def admit(self, job: Job) -> object:
+            return super().admit(job)
+
+    with pytest.raises(SimulationError, match="Asking has neither admit nor try_admission"):
+        simulate(Asking, DRAWN, make_cluster(2))

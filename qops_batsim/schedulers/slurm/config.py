@@ -71,34 +71,36 @@ def read_slurm_config(text: str, source: str) -> SlurmConfig:
 
     InputError where it is none, or a value is none that Slurm writes.
     """
-    told = pairs_of(text)
-    kind = told.get("PriorityType")
+    settings = pairs_of(text)
+    kind = settings.get("PriorityType")
     if kind not in ("priority/basic", "priority/multifactor"):
         raise InputError(
             f"{source}: PriorityType is {shown(kind)}; the output of `scontrol show config` is "
             "expected, where it is priority/basic or priority/multifactor"
         )
+
     options: dict[str, Any] = {}
     for name, option in _NUMBERS.items():
         # Basic priorities are the order of submission.
-        weight = told.get(name, "0") if kind.endswith("multifactor") else "0"
+        weight = settings.get(name, "0") if kind.endswith("multifactor") else "0"
         options[option] = _number(weight, f"{source}: {name}")
     for name, option in _TIMES.items():
-        if name in told and (seconds := _seconds(told[name], f"{source}: {name}")):
+        if name in settings and (seconds := _seconds(settings[name], f"{source}: {name}")):
             options[option] = seconds
-    options["favor_small"] = told.get("PriorityFavorSmall", "No").lower() == "yes"
+    options["favor_small"] = settings.get("PriorityFavorSmall", "No").lower() == "yes"
+
     lacks = [
-        f"{name}={printable(told[name])}"
+        f"{name}={printable(settings[name])}"
         for name, usual in _USUAL.items()
-        if told.get(name, usual) != usual
+        if settings.get(name, usual) != usual
     ]
-    for each in filter(None, told.get("SchedulerParameters", "").split(",")):
-        name, _, value = each.strip().partition("=")
+    for parameter in filter(None, settings.get("SchedulerParameters", "").split(",")):
+        name, _, value = parameter.strip().partition("=")
         if name in _BACKFILL:
-            found = _number(value, f"{source}: {name}") * _BACKFILL[name]
-            options[name] = int(found) if name == "bf_max_job_test" else found
-        elif each != "(null)":
-            lacks.append(printable(each.strip()))
+            number = _number(value, f"{source}: {name}") * _BACKFILL[name]
+            options[name] = int(number) if name == "bf_max_job_test" else number
+        elif parameter != "(null)":
+            lacks.append(printable(parameter.strip()))
     lacks += [what for option, what in _UNTOLD.items() if options[option]]
     return SlurmConfig(options, lacks, _priorities(text, source))
 
@@ -111,12 +113,15 @@ def _priorities(text: str, source: str) -> dict[str, float]:
         return {}
     if "PRIORITY" not in heads:
         raise InputError(f"{source}: the table of sprio has no column PRIORITY; one is expected")
-    place, found = heads.index("PRIORITY"), {}
+
+    place = heads.index("PRIORITY")
+    priorities = {}
     for cells in lines[lines.index(heads) + 1 :]:
         if cells and cells[0][0].isdecimal():
             cell = cells[place] if place < len(cells) else ""
-            found[cells[0]] = _number(cell, f"{source}: PRIORITY of job {printable(cells[0])}")
-    return found
+            where = f"{source}: PRIORITY of job {printable(cells[0])}"
+            priorities[cells[0]] = _number(cell, where)
+    return priorities
 
 
 def _number(text: str, where: str) -> float:
@@ -134,5 +139,5 @@ def _seconds(text: str, where: str) -> float:
             f"{where} is {shown(text)}; a time such as 7-00:00:00 "
             "(days-hours:minutes:seconds), or UNLIMITED, is expected"
         )
-    days, hours, minutes, seconds = (int(each or 0) for each in parts.groups())
+    days, hours, minutes, seconds = (int(part or 0) for part in parts.groups())
     return math.fsum((days * 86_400, hours * 3600, minutes * 60, seconds))

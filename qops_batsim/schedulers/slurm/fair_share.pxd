@@ -3,13 +3,15 @@ cimport cython
 cdef double _INFINITY
 
 cdef class Account:
-    cdef readonly Py_ssize_t number
-    cdef public double shares, level, user_shares, usage
+    cdef readonly Py_ssize_t number  # in the order of appearance
+    cdef public double shares, level
+    cdef public double user_shares, usage  # sums over its users; usage is decayed, as theirs
 
 cdef class User:
-    cdef readonly Py_ssize_t number
+    cdef readonly Py_ssize_t number  # in the order of appearance
     cdef readonly Account account
-    cdef public double shares, usage, level, factor
+    cdef public double shares, usage  # usage is decayed (processor-seconds)
+    cdef public double level, factor  # as of the last set_factors()
 
 cpdef double level_factor(double shares, double all_shares, double usage, double all_usage) noexcept
 
@@ -17,9 +19,12 @@ cpdef double level_factor(double shares, double all_shares, double usage, double
 cdef bint comes_before(User user, User other) noexcept
 
 cdef class FairTree:
-    cdef readonly list users, accounts, ranked
-    cdef dict shares, by_name, accounts_by_name
-    @cython.locals(found=User, group=Account)
+    cdef readonly list users, accounts  # by number
+    cdef readonly list ranked  # the users by rank, as of the last set_factors(); new ones last
+    cdef dict shares  # ACCOUNT, or ACCOUNT/USER -> shares
+    cdef dict by_name, accounts_by_name  # (account, user) -> User, account -> Account
+
+    @cython.locals(known=User, user=User, group=Account)
     cpdef User user(self, str account, str name)
     @cython.locals(user=User)
     cpdef fade(self, double factor)

@@ -22,7 +22,8 @@ class Account:
     """
 
     def __init__(self, number: int, shares: float) -> None:
-        self.number, self.shares = number, shares
+        self.number = number
+        self.shares = shares
         self.level = self.user_shares = self.usage = 0.0
 
 
@@ -38,8 +39,11 @@ class User:
     """
 
     def __init__(self, number: int, account: Account, shares: float) -> None:
-        self.number, self.account, self.shares = number, account, shares
-        self.usage, self.level, self.factor = 0.0, 0.0, 1.0
+        self.number = number
+        self.account = account
+        self.shares = shares
+        self.usage = self.level = 0.0
+        self.factor = 1.0
 
 
 def level_factor(shares: float, all_shares: float, usage: float, all_usage: float) -> float:
@@ -57,7 +61,8 @@ def comes_before(user: User, other: User) -> bool:
     """Return whether a user ranks before another one in the Fair Tree: by account, then within it.
     O(1).
     """
-    account, that = user.account, other.account
+    account = user.account
+    that = other.account
     if account is that:
         return user.level > other.level or (
             user.level == other.level and user.number < other.number
@@ -93,16 +98,18 @@ class FairTree:
         known = self.by_name.get((account, name))
         if known is not None:
             return known
+
         group = self.accounts_by_name.get(account)
         if group is None:
             group = Account(len(self.accounts), self.shares.get(account, 1.0))
             self.accounts_by_name[account] = group
             self.accounts.append(group)
-        found = User(len(self.users), group, self.shares.get(f"{account}/{name}", 1.0))
-        self.by_name[account, name] = found
-        self.users.append(found)
-        self.ranked.append(found)
-        return found
+
+        user = User(len(self.users), group, self.shares.get(f"{account}/{name}", 1.0))
+        self.by_name[account, name] = user
+        self.users.append(user)
+        self.ranked.append(user)
+        return user
 
     def fade(self, factor: float) -> None:
         """Decay the usage of all users by a factor. O(users)."""
@@ -117,9 +124,12 @@ class FairTree:
         the first of an account has the rank of the last one before.
         """
         self.set_levels()
-        ranked, known = self.ranked, len(self.users)
+        # Few change places from one calculation to the next.
+        ranked = self.ranked
+        known = len(self.users)
         for last in range(known):
-            user, place = ranked[last], last
+            user = ranked[last]
+            place = last
             while place > 0:
                 earlier = ranked[place - 1]
                 if not comes_before(user, earlier):
@@ -127,7 +137,11 @@ class FairTree:
                 ranked[place] = earlier
                 place -= 1
             ranked[place] = user
-        rank, without_ties, before = known + 1, known, _INFINITY
+
+        # One rank more than there are users, for root.
+        rank = known + 1
+        without_ties = known
+        before = _INFINITY  # Level of the account before, at first of root.
         for place in range(known):
             user = ranked[place]
             earlier = ranked[place - 1] if place > 0 else user
@@ -136,6 +150,7 @@ class FairTree:
                 before = user.account.level
             else:
                 is_tied = user.level == earlier.level
+
             if not is_tied:
                 rank = without_ties
             user.factor = float(rank) / (known + 1)
@@ -143,14 +158,16 @@ class FairTree:
 
     def set_levels(self) -> None:
         """Compute the level factors of accounts and users. O(users)."""
-        all_shares, all_used = 1.0, 0.0
         for account in self.accounts:
             account.user_shares = account.usage = 0.0
+        all_used = 0.0
         for user in self.users:
             account = user.account
             account.user_shares += user.shares
             account.usage += user.usage
             all_used += user.usage
+
+        all_shares = 1.0  # Those of root, next to the accounts.
         for account in self.accounts:
             all_shares += account.shares
         for account in self.accounts:

@@ -31,11 +31,13 @@ class QosRules(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         """Return the four limits of a QOS: jobs and processors of each user, then of all; infinite
         if not limited.
         """
-        told = (
-            *(self.max_jobs_per_user, self.max_processors_per_user),
-            *(self.max_jobs, self.max_processors),
+        limits = (
+            self.max_jobs_per_user,
+            self.max_processors_per_user,
+            self.max_jobs,
+            self.max_processors,
         )
-        return [math.inf if each is None else float(each) for each in told]
+        return [math.inf if limit is None else float(limit) for limit in limits]
 
 
 class SlurmOptions(SchedulerOptions, frozen=True, kw_only=True):
@@ -128,7 +130,8 @@ class SlurmOptions(SchedulerOptions, frozen=True, kw_only=True):
     def check(self) -> None:
         """Raise :class:`~qops_batsim.errors.InputError` if ``shares`` has a wrong name."""
         for name in self.shares:
-            if "" in (parts := name.split("/")) or len(parts) > 2:
+            parts = name.split("/")
+            if "" in parts or len(parts) > 2:
                 raise InputError(
                     f"scheduler 'slurm': option shares names {shown(name)}; "
                     "names of the form ACCOUNT or ACCOUNT/USER are accepted"

@@ -6,15 +6,19 @@ from qops_batsim.schedulers.queue_scheduler cimport QueueScheduler
 from qops_batsim.schedulers.slurm.fair_share cimport FairTree, User
 from qops_batsim.timing cimport end_of, up_to_grid
 
-cdef double _INFINITY, _PLAN_TOLERANCE, _LONGEST, _FIRST_WINDOW, _MANY
-cdef int _WAITING
+cdef double _INFINITY, PLAN_TOLERANCE, LONGEST, FIRST_WINDOW, MANY
+cdef int WAITING
 
 cdef double floor_of(double number) except? -1
 
 cdef class Quota:
+    # Limits; infinite: none
     cdef readonly double most_user_jobs, most_user_processors, most_jobs, most_processors
+
+    # In use: in all, and by number of the user (only where there is a limit)
     cdef readonly Py_ssize_t jobs, processors
     cdef readonly dict user_jobs, user_processors
+
     cdef bint has_room(self, Py_ssize_t user) except -1
     @cython.locals(used=Py_ssize_t)
     cdef bint has_processors(self, Py_ssize_t user, Py_ssize_t needed) except -1
@@ -24,36 +28,67 @@ cdef class Entry:
     cdef readonly Job job
     cdef readonly User user
     cdef readonly Quota quota
-    cdef readonly Py_ssize_t number
-    cdef readonly double base, requested
-    cdef public double priority, end, since, cancelled
+    cdef readonly Py_ssize_t number  # in the order of arrival
+    cdef readonly double requested  # seconds, at most LONGEST
+    cdef readonly double base  # the part of the priority that does not change
+    cdef public double priority  # a whole number
+
+    # If it runs
+    cdef public double end  # as expected
+    cdef public double since  # its usage is charged up to then
     cdef public HostBits hosts
-    cdef public bint is_waiting
+
+    cdef public double cancelled  # when; NaN: it was not
+    cdef public bint is_waiting  # False: started or cancelled in this pass, to be closed up
 
 cdef class Record:
-    cdef public double begin, end
-    cdef readonly HostBits hosts
+    cdef public double begin, end  # each record begins where the one before it ends
+    cdef readonly HostBits hosts  # without a reservation
 
 cdef class Maintenance:
     cdef readonly double since, until
     cdef readonly HostBits hosts
 
 cdef class Slurm(QueueScheduler):
-    cdef readonly double weight_age, weight_fairshare, max_age, calc_period, decay, interval
-    cdef readonly double resolution, window
+    # Options
+    cdef readonly double weight_age, weight_fairshare, max_age, calc_period
+    cdef readonly double decay  # of usage, a second
+    cdef readonly double interval, resolution, window
     cdef readonly Py_ssize_t most_tests
     cdef readonly bint cancels
-    cdef public double last_backfill
-    cdef double tick, asked, late_date, fraction
-    cdef Py_ssize_t arrivals
-    cdef bint has_changed, had_waiting, is_tested
+
+    # Users and limits
     cdef readonly FairTree tree
-    cdef readonly dict quotas
+    cdef readonly dict quotas  # name of a QOS -> Quota
     cdef readonly Quota no_quota, of_all
-    cdef readonly list entries, active, starting, late
-    cdef list left_jobs, windows, map
+
+    # Jobs
+    cdef Py_ssize_t arrivals
+    cdef readonly list entries  # waiting, by descending priority, ties by arrival
+    cdef readonly list active  # running, by expected end, ties by arrival
+    cdef readonly list starting, late  # started and cancelled in this decision, not reported yet
+    cdef list left_jobs  # ended since the last decision
+
+    # The backfill pass: records without gaps, from the date of the pass to the end of the window
+    cdef list map
+    cdef bint is_tested  # the last job tried had enough hosts at some date
+    cdef list windows  # announced maintenance
+
+    # Sets of hosts. chosen is what choose() found; trial are those that the job being tried may
+    # get, future those of them that are free by some date, left is used by choose().
     cdef readonly HostBits there, free_hosts, chosen
     cdef HostBits trial, future, left
+
+    # Dates (seconds)
+    cdef double tick  # next calculation of usage and priorities
+    cdef public double last_backfill  # minus infinity: there was none
+    cdef double late_date  # first backfill pass that could cancel a job
+    cdef double asked  # last date that a call was asked for
+    cdef double fraction  # of this decision's date, which Slurm's clock does not show
+
+    cdef bint has_changed  # something has happened since the last backfill pass
+    cdef bint had_waiting  # jobs waited at the end of the last decision
+
     cpdef begin(self, ResourceManager manager)
     @cython.locals(entry=Entry, now=double)
     cpdef arrived(self, Job job)
@@ -76,7 +111,7 @@ cdef class Slurm(QueueScheduler):
     cdef double backfill_date(self, double now) except? -1
     @cython.locals(entry=Entry, latest=double, base=double, steps=double)
     cdef double call_date(self, double now, double date) except? -1
-    @cython.locals(found=double)
+    @cython.locals(priority=double)
     cdef double priority_of(self, Entry entry, double age) except? -1
     @cython.locals(entries=list, entry=Entry, other=Entry)
     cdef move_up(self, Py_ssize_t place)
@@ -107,7 +142,7 @@ cdef class Slurm(QueueScheduler):
     cdef close_up(self)
     @cython.locals(entry=Entry)
     cpdef main_pass(self, double now)
-    @cython.locals(begin=double, end=double, kept=HostBits, tests=Py_ssize_t, most=Py_ssize_t, entry=Entry, start=double)
+    @cython.locals(begin=double, end=double, hosts=HostBits, tests=Py_ssize_t, most=Py_ssize_t, entry=Entry, start=double)
     cpdef backfill_pass(self, double now)
     cdef double down(self, double date) except? -1
     @cython.locals(needed=Py_ssize_t, duration=double, later=double, after=double, start=double, is_kept=bint)

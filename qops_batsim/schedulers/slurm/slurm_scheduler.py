@@ -31,8 +31,7 @@ FIRST_WINDOW = 30.0
 MANY = 1000
 """More periods than these, in which nothing else happens, are not gone through one by one."""
 
-_INFINITY, _PLAN_TOLERANCE, _WAITING = math.inf, PLAN_TOLERANCE, WAITING
-_LONGEST, _FIRST_WINDOW, _MANY = LONGEST, FIRST_WINDOW, MANY
+_INFINITY = math.inf
 
 
 def floor_of(number: float) -> float:
@@ -47,9 +46,12 @@ class Quota:
     """
 
     def __init__(self, rules: QosRules) -> None:
-        limits = rules.limits()
-        self.most_user_jobs, self.most_user_processors = limits[0], limits[1]
-        self.most_jobs, self.most_processors = limits[2], limits[3]
+        (
+            self.most_user_jobs,
+            self.most_user_processors,
+            self.most_jobs,
+            self.most_processors,
+        ) = rules.limits()
         self.jobs = self.processors = 0
         self.user_jobs: dict[int, int] = {}
         self.user_processors: dict[int, int] = {}
@@ -99,25 +101,34 @@ class Entry:
     """
 
     def __init__(self, job: Job, user: User, quota: Quota, base: float) -> None:
-        self.job, self.user, self.quota, self.base = job, user, quota, base
-        self.number, self.requested = job.number, min(job.duration, _LONGEST)
+        self.job = job
+        self.user = user
+        self.quota = quota
+        self.number = job.number
+        self.requested = min(job.duration, LONGEST)
+        self.base = base
         self.priority = self.end = self.since = 0.0
         self.hosts = job.bits
-        self.cancelled, self.is_waiting = math.nan, True
+        self.cancelled = math.nan
+        self.is_waiting = True
 
 
 class Record:
     """A record of the backfill map: the hosts without a reservation between two dates (seconds)."""
 
     def __init__(self, begin: float, end: float, hosts: HostBits) -> None:
-        self.begin, self.end, self.hosts = begin, end, hosts
+        self.begin = begin
+        self.end = end
+        self.hosts = hosts
 
 
 class Maintenance:
     """Announced maintenance: dates (seconds) and hosts."""
 
     def __init__(self, since: float, until: float, hosts: HostBits) -> None:
-        self.since, self.until, self.hosts = since, until, hosts
+        self.since = since
+        self.until = until
+        self.hosts = hosts
 
 
 class Slurm(QueueScheduler):
@@ -175,16 +186,21 @@ class Slurm(QueueScheduler):
         chosen.check()
         self.weight_age = float(chosen.weight_age)
         self.weight_fairshare = float(chosen.weight_fairshare)
-        self.max_age, self.calc_period = float(chosen.max_age), float(chosen.calc_period)
+        self.max_age = float(chosen.max_age)
+        self.calc_period = float(chosen.calc_period)
         self.decay = 1 - 0.693 / float(chosen.half_life)  # Not 1 - ln 2 / half_life: so does Slurm.
-        self.interval, self.resolution = float(chosen.bf_interval), float(chosen.bf_resolution)
-        self.window, self.most_tests = float(chosen.bf_window), chosen.bf_max_job_test
+
+        self.interval = float(chosen.bf_interval)
+        self.resolution = float(chosen.bf_resolution)
+        self.window = float(chosen.bf_window)
+        self.most_tests = chosen.bf_max_job_test
         self.cancels = chosen.deadlines
 
     def begin(self, manager: ResourceManager) -> None:
         """Start with an empty queue."""
         QueueScheduler.begin(self, manager)
-        chosen, size = self.options, manager.machine_size
+        chosen = self.options
+        size = manager.machine_size
         self.tree = FairTree(chosen.shares)
         self.quotas = {name: Quota(rules) for name, rules in chosen.qos.items()}
         self.no_quota = Quota(QosRules())
@@ -194,6 +210,7 @@ class Slurm(QueueScheduler):
                 max_processors_per_user=chosen.max_processors_per_user,
             )
         )
+
         self.entries: list[Entry] = []
         self.active: list[Entry] = []
         self.starting: list[Entry] = []
@@ -201,15 +218,22 @@ class Slurm(QueueScheduler):
         self.left_jobs: list[Job] = []
         self.windows: list[Maintenance] = []
         self.map: list[Record] = []
+        self.arrivals = 0
+
         # Compiled, 1 << size would be of 64 bits.
         everything = HostSet.first(size).mask
-        self.there, self.free_hosts = HostBits.of(everything, size), HostBits.of(everything, size)
-        self.trial, self.chosen = HostBits(size), HostBits(size)
-        self.future, self.left = HostBits(size), HostBits(size)
-        self.tick, self.last_backfill = 0.0, -_INFINITY
+        self.there = HostBits.of(everything, size)
+        self.free_hosts = HostBits.of(everything, size)
+        self.trial = HostBits(size)
+        self.chosen = HostBits(size)
+        self.future = HostBits(size)
+        self.left = HostBits(size)
+
+        self.tick = 0.0
+        self.last_backfill = -_INFINITY
         self.asked = self.late_date = _INFINITY
-        self.fraction, self.has_changed, self.had_waiting = 0.0, False, False
-        self.arrivals, self.is_tested = 0, False
+        self.fraction = 0.0
+        self.has_changed = self.had_waiting = self.is_tested = False
 
     # Events
 
@@ -217,11 +241,13 @@ class Slurm(QueueScheduler):
         """Queue a new job, or cancel it if it cannot meet its deadline or limits. O(line)."""
         job.number = self.arrivals
         self.arrivals += 1
-        entry, now = self.entry_of(job), floor_of(job.arrival + _PLAN_TOLERANCE)
+        entry = self.entry_of(job)
+        now = floor_of(job.arrival + PLAN_TOLERANCE)
         entry.priority = self.priority_of(entry, 0.0)
         if self.is_late(entry, now) or job.processors > self.most_allowed(entry):
             self.cancel(entry, now)
             return
+
         self.entries.append(entry)
         self.has_changed = True
         self.move_up(len(self.entries) - 1)
@@ -230,21 +256,24 @@ class Slurm(QueueScheduler):
         """Return the queue entry of a job, with its user, QOS limits and the constant part of its
         priority.
         """
-        fields, options = job.fields, self.options
+        fields = job.fields
+        options = self.options
         user = self.tree.user(str(fields.get("group", "")), str(fields.get("user", "")))
-        kind = str(fields.get("qos_name", ""))
-        chosen = fields.get("queue", None if job.qos is None else job.qos.queue)
+        qos_name = str(fields.get("qos_name", ""))
+        queue = fields.get("queue", None if job.qos is None else job.qos.queue)
+
+        # Factors of partitions and QOS are parts of the highest one.
         most = max(options.partitions.values(), default=1.0) or 1.0
-        partition = options.partitions.get(str(chosen), 1.0) / most
-        dearest = max([each.priority for each in options.qos.values()], default=0.0) or 1.0
+        partition = options.partitions.get(str(queue), 1.0) / most
+        highest = max([rules.priority for rules in options.qos.values()], default=0.0) or 1.0
         size = job.processors / self.manager.machine_size
         base = (
             options.weight_size * (1 - size if options.favor_small else size)
             + options.weight_partition * min(partition, 1.0)
-            + options.weight_qos * options.qos.get(kind, QosRules()).priority / dearest
+            + options.weight_qos * options.qos.get(qos_name, QosRules()).priority / highest
         )
         base = float(fields.get("base_priority", base))
-        return Entry(job, user, self.quotas.get(kind, self.no_quota), base)
+        return Entry(job, user, self.quotas.get(qos_name, self.no_quota), base)
 
     def ended(self, job: Job) -> None:
         """Called when a job has ended: the next decision frees its hosts."""
@@ -254,8 +283,8 @@ class Slurm(QueueScheduler):
         """Called when others started a job: count it among the running ones."""
         job.number = self.arrivals
         self.arrivals += 1
-        entry, size = self.entry_of(job), self.manager.machine_size
-        entry.hosts = HostBits.of(self.manager.hosts_of(job), size)
+        entry = self.entry_of(job)
+        entry.hosts = HostBits.of(self.manager.hosts_of(job), self.manager.machine_size)
         self.free_hosts.remove(entry.hosts)
         self.run(entry, job.start)
         self.has_changed = True
@@ -276,12 +305,13 @@ class Slurm(QueueScheduler):
     def note_hosts(self, announced: int) -> None:
         """Update which hosts are present, and which maintenance is announced."""
         QueueScheduler.note_hosts(self, announced)
-        manager, size = self.manager, self.manager.machine_size
+        manager = self.manager
+        size = manager.machine_size
         capacity = manager.capacity
         self.there.set_mask((HostSet.first(size) - capacity.away).mask)
         self.windows = [
-            Maintenance(each.since, each.until, HostBits.of(each.hosts.mask, size))
-            for each in capacity.windows
+            Maintenance(window.since, window.until, HostBits.of(window.hosts.mask, size))
+            for window in capacity.windows
         ]
         self.free_hosts.set_mask(manager.free_mask())
         self.has_changed = True
@@ -289,7 +319,7 @@ class Slurm(QueueScheduler):
     def reject_wider(self) -> None:
         """Reject the waiting jobs that are wider than the machine will ever be again."""
         QueueScheduler.reject_wider(self)
-        self.entries = [entry for entry in self.entries if entry.job.phase == _WAITING]
+        self.entries = [entry for entry in self.entries if entry.job.phase == WAITING]
         self.has_changed = True
 
     # Decisions
@@ -300,22 +330,26 @@ class Slurm(QueueScheduler):
         """
         if self.arrivals == 0:
             return  # Not every engine sends a message before the first job.
+
         manager = self.manager
         date = self.run_passes(up_to_grid(manager.now))
         for entry in self.late:
             manager.reject(entry.job, self.why_cancelled(entry))
         for entry in self.starting:
             manager.start(entry.job, HostSet(entry.hosts.mask()))
-        self.late, self.starting = [], []
+        self.late = []
+        self.starting = []
         if date < _INFINITY:
             manager.call_at(date)
 
     def why_cancelled(self, entry: Entry) -> Refusal:
         """Return why a job was cancelled."""
-        job, most = entry.job, self.most_allowed(entry)
+        job = entry.job
+        most = self.most_allowed(entry)
         if job.processors > most:
-            wanted = f"asks for {job.processors} processors"
-            return free_text(f"{wanted}; its user or QOS may use {most:g} at once")
+            return free_text(
+                f"asks for {job.processors} processors; its user or QOS may use {most:g} at once"
+            )
         return no_time(job.estimate, job.deadline - entry.cancelled, job.deadline)
 
     def run_passes(self, now: float) -> float:
@@ -325,22 +359,29 @@ class Slurm(QueueScheduler):
         Slurm's clock has whole seconds: plans and deadlines are counted from the last one.
         O(tests × map × hosts).
         """
-        second = floor_of(now + _PLAN_TOLERANCE)
+        second = floor_of(now + PLAN_TOLERANCE)
         self.fraction = max(now - second, 0.0)
         self.calculate_priorities(now)
         for job in self.left_jobs:
             self.leave(job, second)
         self.left_jobs = []
-        if self.late_date <= now + _PLAN_TOLERANCE:
-            self.has_changed, self.late_date = True, _INFINITY
+
+        # A pass is due where it could cancel a job.
+        if self.late_date <= now + PLAN_TOLERANCE:
+            self.has_changed = True
+            self.late_date = _INFINITY
+
         if self.has_changed and self.entries:
             self.main_pass(second)
             self.close_up()
+
         date = _INFINITY
         if self.has_changed and self.entries:
             date = self.backfill_date(now)
-            if date <= now + _PLAN_TOLERANCE:
-                self.last_backfill, self.has_changed, date = date, False, _INFINITY
+            if date <= now + PLAN_TOLERANCE:
+                self.last_backfill = date
+                self.has_changed = False
+                date = _INFINITY
                 self.backfill_pass(second)
                 self.close_up()
         self.had_waiting = len(self.entries) > 0
@@ -351,12 +392,13 @@ class Slurm(QueueScheduler):
 
         As long as jobs wait, one follows the other; else the next job does not wait for it.
         """
-        last, interval = self.last_backfill, self.interval
-        if now + _PLAN_TOLERANCE < last + interval:
+        last = self.last_backfill
+        interval = self.interval
+        if now + PLAN_TOLERANCE < last + interval:
             return last + interval
         if not self.had_waiting or last == -_INFINITY:
             return now
-        return last + float(math.ceil((now - _PLAN_TOLERANCE - last) / interval)) * interval
+        return last + float(math.ceil((now - PLAN_TOLERANCE - last) / interval)) * interval
 
     def call_date(self, now: float, date: float) -> float:
         """Return when to ask for the next call (seconds): at the latest at ``date``; infinite if it
@@ -365,17 +407,20 @@ class Slurm(QueueScheduler):
         if self.entries:
             if self.weight_age > 0 or self.weight_fairshare > 0:
                 date = min(date, self.tick)
+
             if self.cancels:
                 latest = _INFINITY
                 for entry in self.entries:
                     latest = min(latest, entry.job.deadline - entry.requested)
+                # From its latest start on a job can be cancelled, by the next backfill pass.
                 self.late_date = _INFINITY
                 if latest < _INFINITY:
                     base = max(self.last_backfill, now)
                     steps = floor_of(max(latest - base, 0.0) / self.interval) + 1
                     self.late_date = base + steps * self.interval
                 date = min(date, self.late_date)
-        if date == _INFINITY or now + _PLAN_TOLERANCE < self.asked <= date:
+
+        if date == _INFINITY or now + PLAN_TOLERANCE < self.asked <= date:
             return _INFINITY
         self.asked = date
         return date
@@ -384,9 +429,9 @@ class Slurm(QueueScheduler):
 
     def priority_of(self, entry: Entry, age: float) -> float:
         """Return the priority of a job that has waited for ``age`` seconds, as a whole number."""
-        found = entry.base + self.weight_age * min(1.0, max(0.0, age) / self.max_age)
-        found += self.weight_fairshare * entry.user.factor
-        return max(1.0, floor_of(found))
+        priority = entry.base + self.weight_age * min(1.0, max(0.0, age) / self.max_age)
+        priority += self.weight_fairshare * entry.user.factor
+        return max(1.0, floor_of(priority))
 
     def move_up(self, place: int) -> None:
         """Move the queue entry at an index ahead of all with lower priority; ties by arrival."""
@@ -404,9 +449,12 @@ class Slurm(QueueScheduler):
 
     def calculate_priorities(self, now: float) -> None:
         """Decay usage and recalculate all priorities, if a period of ``calc_period`` has ended."""
-        soon, period, is_fair = now + _PLAN_TOLERANCE, self.calc_period, self.weight_fairshare > 0
+        soon = now + PLAN_TOLERANCE
+        period = self.calc_period
+        is_fair = self.weight_fairshare > 0
         if self.tick > soon or (self.weight_age == 0 and not is_fair):
             return
+
         while self.tick <= soon:
             since = self.tick - period
             if not self.active or not is_fair:
@@ -415,10 +463,13 @@ class Slurm(QueueScheduler):
             if is_fair and self.tick > 0:
                 self.fade(max(since, 0.0), self.tick)
             self.tick += period
+
+            # Nothing else happens until now: many periods are charged at once.
             periods = floor_of((soon - self.tick) / period)
-            if periods > _MANY and self.tick > period:
+            if periods > MANY and self.tick > period:
                 self.tick += periods * period
                 self.fade_often(periods, self.tick - period)
+
         if is_fair:
             self.tree.set_factors()
         tick = self.tick - period
@@ -462,11 +513,12 @@ class Slurm(QueueScheduler):
 
     def is_late(self, entry: Entry, now: float) -> bool:
         """Return whether a job that started now could miss its deadline, by its time limit."""
-        return self.cancels and entry.job.deadline < now + entry.requested - _PLAN_TOLERANCE
+        return self.cancels and entry.job.deadline < now + entry.requested - PLAN_TOLERANCE
 
     def most_allowed(self, entry: Entry) -> float:
         """Return the most processors that a job's user and QOS may use at once. O(1)."""
-        own, of_all = entry.quota, self.of_all
+        own = entry.quota
+        of_all = self.of_all
         most = min(own.most_user_processors, own.most_processors)
         return min(most, of_all.most_user_processors, of_all.most_processors)
 
@@ -477,12 +529,14 @@ class Slurm(QueueScheduler):
 
     def has_processors(self, entry: Entry) -> bool:
         """Return whether the limits of the job's user and QOS allow its processors now. O(1)."""
-        user, needed = entry.user.number, entry.job.processors
+        user = entry.user.number
+        needed = entry.job.processors
         return entry.quota.has_processors(user, needed) and self.of_all.has_processors(user, needed)
 
     def count_running(self, entry: Entry, jobs: int) -> None:
         """Count a job against the limits (``jobs`` 1), or no longer (-1). O(1)."""
-        user, processors = entry.user.number, jobs * entry.job.processors
+        user = entry.user.number
+        processors = jobs * entry.job.processors
         entry.quota.count(user, jobs, processors)
         self.of_all.count(user, jobs, processors)
 
@@ -499,8 +553,10 @@ class Slurm(QueueScheduler):
 
     def run(self, entry: Entry, now: float) -> None:
         """Insert a job into the running ones, sorted by expected end, then arrival. O(running)."""
-        entry.end, entry.since = end_of(now, entry.requested), now
-        active, place = self.active, len(self.active)
+        entry.end = end_of(now, entry.requested)
+        entry.since = now
+        active = self.active
+        place = len(active)
         while place > 0:
             other = active[place - 1]
             if other.end < entry.end or (other.end == entry.end and other.number < entry.number):
@@ -516,6 +572,7 @@ class Slurm(QueueScheduler):
             if entry.job is job:
                 if self.weight_fairshare > 0:
                     self.charge(entry, now)
+                # Hosts that went away while it ran do not come free.
                 entry.hosts.keep_common(self.there)
                 self.free_hosts.add(entry.hosts)
                 del self.active[place]
@@ -525,7 +582,8 @@ class Slurm(QueueScheduler):
 
     def cancel(self, entry: Entry, now: float) -> None:
         """Take a job out of the queue, to be rejected after the pass. O(1)."""
-        entry.cancelled, entry.is_waiting = now, False
+        entry.cancelled = now
+        entry.is_waiting = False
         self.late.append(entry)
 
     def close_up(self) -> None:
@@ -542,6 +600,7 @@ class Slurm(QueueScheduler):
                 continue
             if not self.has_room(entry):
                 continue
+
             self.trial.copy_from(self.free_hosts)
             self.leave_windows(now, now + entry.requested)
             if entry.job.processors > self.trial.count():
@@ -552,11 +611,15 @@ class Slurm(QueueScheduler):
 
     def backfill_pass(self, now: float) -> None:
         """Plan jobs in order of priority: start what fits now, reserve hosts for others."""
-        begin, end = self.down(now), self.down(now + self.window)
-        kept = HostBits(self.manager.machine_size)
-        kept.copy_from(self.there)
-        self.map = [Record(begin, end, kept)]
-        tests, most = 0, 2 * self.most_tests + 4
+        begin = self.down(now)
+        end = self.down(now + self.window)
+        hosts = HostBits(self.manager.machine_size)
+        hosts.copy_from(self.there)
+        self.map = [Record(begin, end, hosts)]
+        # Slurm reserves nothing more once its map is so long.
+        most = 2 * self.most_tests + 4
+
+        tests = 0
         for entry in self.entries:
             if tests >= self.most_tests:
                 return
@@ -565,6 +628,7 @@ class Slurm(QueueScheduler):
             if self.is_late(entry, now):
                 self.cancel(entry, now)
                 continue
+
             self.is_tested = False
             start = self.planned_start(entry, now)
             if self.is_tested:
@@ -578,7 +642,7 @@ class Slurm(QueueScheduler):
 
     def down(self, date: float) -> float:
         """Round a date (seconds) down to a multiple of ``bf_resolution``. O(1)."""
-        return floor_of((date + _PLAN_TOLERANCE) / self.resolution) * self.resolution
+        return floor_of((date + PLAN_TOLERANCE) / self.resolution) * self.resolution
 
     def planned_start(self, entry: Entry, now: float) -> float:
         """Return the earliest start (seconds) of a job on hosts without reservation, and choose
@@ -586,7 +650,9 @@ class Slurm(QueueScheduler):
 
         Infinite: not within the window. Whether that was tried is noted. O(map² × hosts).
         """
-        needed, duration, later = entry.job.processors, entry.requested, now
+        needed = entry.job.processors
+        duration = entry.requested
+        later = now
         while True:
             after = later
             later = self.hosts_until(after, after + duration)
@@ -594,6 +660,7 @@ class Slurm(QueueScheduler):
                 if later == 0:
                     return _INFINITY
                 continue
+
             self.is_tested = True
             start = max(after, self.first_date(now, needed))
             if start == _INFINITY:
@@ -602,10 +669,13 @@ class Slurm(QueueScheduler):
                 continue
             if start <= now:
                 return start
+            # Other hosts may come free before that.
             if later > 0 and start > later:
                 continue
             if start > now + self.window:
                 return _INFINITY
+
+            # They were without reservation at another date: look again from this one on.
             is_kept = self.is_kept(self.down(start), self.down(start + duration))
             if not is_kept and not self.sees_maintenance(start, start + duration):
                 return start
@@ -617,19 +687,23 @@ class Slurm(QueueScheduler):
 
         That is 0 if there never are. O(map × hosts).
         """
-        trial, records = self.trial, self.map
+        records = self.map
+        trial = self.trial
         trial.copy_from(self.there)
         later = self.leave_windows(after, end)
         for place in range(len(records)):
             record = records[place]
             if record.end <= after:
                 continue
+
+            # Where the next record has hosts that this one has not, more hosts come free.
             if place + 1 < len(records) and later == 0:
                 following = records[place + 1]
                 self.future.copy_from(trial)
                 self.future.keep_common(record.hosts)
                 if not following.hosts.is_within(self.future):
                     later = record.end
+
             if record.begin > end:
                 break
             trial.keep_common(record.hosts)
@@ -641,22 +715,30 @@ class Slurm(QueueScheduler):
 
         Running jobs that end within a window count as ending with the last of them.
         """
-        future, trial, active = self.future, self.trial, self.active
+        future = self.future
+        trial = self.trial
         future.copy_from(self.free_hosts)
         future.keep_common(trial)
         if future.count() >= needed:
             self.choose(future, needed)
             return now
-        window, until, index, count = _FIRST_WINDOW, 0.0, 0, len(active)
+
+        active = self.active
+        count = len(active)
+        index = 0
+        window = FIRST_WINDOW
+        until = 0.0
         while index < count:
-            last, following = -1, _INFINITY
+            # Add the hosts of the jobs that end in this window.
+            last = -1
+            following = _INFINITY
             while index < count:
                 entry = active[index]
                 index += 1
                 if not entry.hosts.shares(trial):
                     continue
                 if until == 0:
-                    until = entry.end + _FIRST_WINDOW - entry.end % _FIRST_WINDOW
+                    until = entry.end + FIRST_WINDOW - entry.end % FIRST_WINDOW
                 last = index - 1
                 future.add_common(entry.hosts, trial)
                 following = _INFINITY
@@ -667,13 +749,16 @@ class Slurm(QueueScheduler):
                     break
             if last < 0:
                 return _INFINITY
+
+            # The next window reaches the next end, at least.
             window *= 2
             while index < count and following > until + window:
                 window *= 2
+
             if future.count() >= needed:
                 self.choose(future, needed)
                 entry = active[last]
-                return entry.end if entry.end > now else max(entry.end + _FIRST_WINDOW, now + 1)
+                return entry.end if entry.end > now else max(entry.end + FIRST_WINDOW, now + 1)
         return _INFINITY
 
     def is_kept(self, start: float, end: float) -> bool:
@@ -690,7 +775,10 @@ class Slurm(QueueScheduler):
         first = records[0]
         start = max(start, first.begin)
         end = max(end, start + self.resolution)
-        place, count = 0, len(records)
+
+        # Records are split so that one begins at the start and one ends at the end.
+        place = 0
+        count = len(records)
         while True:
             record = records[place]
             if record.end >= start:
@@ -701,6 +789,7 @@ class Slurm(QueueScheduler):
         if record.end > start:
             self.split(place, start)
         place += 1
+
         while place < len(records):
             record = records[place]
             if end < record.end:
@@ -724,7 +813,7 @@ class Slurm(QueueScheduler):
         """Return whether a run from ``start`` to ``end`` (seconds) would overlap a maintenance
         window. O(1).
         """
-        return start < window.until and end + (self.fraction - _PLAN_TOLERANCE) > window.since
+        return start < window.until and end + (self.fraction - PLAN_TOLERANCE) > window.since
 
     def sees_maintenance(self, start: float, end: float) -> bool:
         """Return whether a chosen host has maintenance between two dates. O(windows × hosts)."""
@@ -754,11 +843,15 @@ class Slurm(QueueScheduler):
         The shortest interval that is long enough, else the longest, and again for the rest.
         O(hosts × intervals).
         """
-        left, chosen, end = self.left, self.chosen, 64 * hosts.size
+        left = self.left
         left.copy_from(hosts)
+        chosen = self.chosen
         chosen.clear()
+        end = 64 * hosts.size
         while wanted > 0:
-            best, best_length, host = 0, 0, left.first_from(0, True)
+            best = 0
+            best_length = 0
+            host = left.first_from(0, True)
             while host < end:
                 length = left.first_from(host, False) - host
                 if best_length == 0:
@@ -768,8 +861,10 @@ class Slurm(QueueScheduler):
                 else:
                     is_better = length > best_length
                 if is_better:
-                    best, best_length = host, length
+                    best = host
+                    best_length = length
                 host = left.first_from(host + length, True)
+
             taken = min(wanted, best_length)
             left.move_interval(best, taken, chosen)
             wanted -= taken
