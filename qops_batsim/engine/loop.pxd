@@ -6,6 +6,7 @@ from qops_batsim.core.scheduler cimport ResourceManager, Scheduler
 cdef double INFINITY, _SAME_DATE, _SHORTEST_CALL_DELAY
 cdef int _WAITING, _RUNNING, _OVER, _PER_REPORT
 cdef long long _CALL, _EVENT, _WORLD, _SUBMISSION
+cdef tuple _STATES
 
 cdef class FreeHosts:
     cdef long long[::1] lows, highs  # room for an interval more than there can be
@@ -33,10 +34,23 @@ cdef class EmbeddedManager(ResourceManager):
     cdef long long busy
     cdef Py_ssize_t calls
     cdef readonly Py_ssize_t changes, used  # how much of the arrays below is used
-    cdef list started, rejected, jobs
+    # of this message: jobs started, and those rejected or killed, in the order of the calls
+    cdef list started, over
+    cdef list jobs  # those that have hosts, by index
     cdef readonly Py_ssize_t known
     cdef public bint registers
     cdef list added
+    # where jobs may be killed or registered by the scheduler itself
+    cdef readonly object registry
+    cdef bint acknowledges  # whether a registered job is told of in a message
+    cdef bint is_deciding  # no other events of this date will come before the decision
+    cdef bint kills_last  # the last call was a kill: another one belongs to the same event
+    cdef Py_ssize_t arrived  # jobs of the workload that were submitted
+    cdef Py_ssize_t announced  # jobs registered in this message, to be told of
+    cdef Py_ssize_t withdrawn  # waits in the heap that are of killed jobs
+    cdef list kills, early_kills
+    cdef readonly set killed  # indices
+    cdef dict latest  # the last run of each job that was killed, by the id of its first
     cdef public object away, taken
     cdef readonly bint has_outages
     cdef readonly dict metadata
@@ -56,8 +70,14 @@ cdef class EmbeddedManager(ResourceManager):
     cdef note_interval(self, long long low, long long high)
     cdef note_busy(self, long long more)
     cdef note_counts(self)
-    @cython.locals(place=Py_ssize_t, first=Py_ssize_t, last=Py_ssize_t)
+    cdef leave(self, Job job)
+    @cython.locals(place=Py_ssize_t, first=Py_ssize_t)
     cdef release(self, Job job)
+    cdef end_by_kill(self, Job job)
+    @cython.locals(job=Job)
+    cdef begin_decision(self)
+    @cython.locals(index=Py_ssize_t)
+    cdef add(self, Job job, double seconds, str state)
 
 cdef class Heap:
     cdef readonly Py_ssize_t size
@@ -87,6 +107,7 @@ cdef class Loop:
     cdef Turns turns
     cdef list workloads
     cdef double[::1] run_times
+    cdef long long[::1] end_states  # positions in FINAL_STATES, or None
     cdef Heap waits
     cdef readonly double[::1] starts, finishes
     cdef readonly long long[::1] ended
@@ -97,6 +118,7 @@ cdef class Loop:
     cdef dict given_up
     cdef Py_ssize_t submitting, happened, told, told_before
     cdef double busy_until
+    cdef bint follows_kills  # whether jobs may be killed or registered by the scheduler itself
     cpdef begin_at(self, double date, list running_since)
     @cython.locals(manager=EmbeddedManager, submissions=Submissions, job=Job, index=Py_ssize_t, start=double, date=double)
     cdef join_running(self, Scheduler scheduler)
@@ -108,19 +130,26 @@ cdef class Loop:
     @cython.locals(waits=Heap)
     cdef end_all(self, Scheduler scheduler, double soon)
     cdef tell_closing(self, Scheduler scheduler)
+    @cython.locals(job=Job)
+    cdef tell_cancelled(self, Scheduler scheduler)
     @cython.locals(waits=Heap, date=double, number="long long", index=Py_ssize_t, due=list)
     cdef end_due(self, Scheduler scheduler, double soon)
+    @cython.locals(job=Job)
     cdef end(self, Scheduler scheduler, Py_ssize_t index, long long number, double date)
     @cython.locals(index=Py_ssize_t)
     cdef end_job(self, Scheduler scheduler, Job job)
     @cython.locals(waits=Heap)
     cdef drop_withdrawn(self)
+    @cython.locals(manager=EmbeddedManager, waits=Heap, index=Py_ssize_t)
+    cdef drop_killed(self)
     @cython.locals(submissions=Submissions, index=Py_ssize_t, latest=double, job=Job)
     cdef submit(self, Scheduler scheduler, Py_ssize_t which)
     @cython.locals(submissions=Submissions, date=double)
     cdef wait_for_next(self, Py_ssize_t which)
     @cython.locals(manager=EmbeddedManager, job=Job, index=Py_ssize_t, date=double, place=Py_ssize_t)
-    cdef carry_out(self)
+    cdef carry_out(self, Scheduler scheduler)
+    @cython.locals(manager=EmbeddedManager, job=Job, index=Py_ssize_t, kills=list, together=list)
+    cdef tell_kills(self, Scheduler scheduler)
     @cython.locals(job=Job, index=Py_ssize_t)
     cdef add_registered(self)
     cdef void note_ended(self, Py_ssize_t index) noexcept

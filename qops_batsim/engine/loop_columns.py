@@ -66,7 +66,8 @@ def loop_of(
 ) -> Loop:
     """Return the event loop of a run whose jobs only sleep; ``listed`` are the workload's jobs."""
     submissions = _submissions(jobs.name, jobs.columns, jobs.places, listed)
-    return Loop(hosts, [submissions], floats(jobs.run_times), _dated(events))
+    run_times, states = floats(jobs.run_times), wholes(jobs.states)
+    return Loop(hosts, [submissions], run_times, _dated(events), end_states=states)
 
 
 def loop_of_world(conversation: Conversation) -> Loop:
@@ -105,6 +106,7 @@ def outcome_of(loop: Loop, jobs: DelayJobs) -> Outcome:
         computing=np.asarray(manager.computing[: manager.changes]),
         metadata=manager.metadata,
         idle=np.asarray(manager.idle[: manager.changes]) if manager.has_outages else None,
+        killed=manager.killed,
     )
     manager.forget_past()  # Its scheduler may be kept, and it with that.
     return outcome

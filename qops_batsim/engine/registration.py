@@ -57,8 +57,8 @@ def register_profile(world: World, decision: RegisterProfile) -> None:
         kept.register(decision.workload_name, decision.profile_name)
 
 
-def register_job(world: World, decision: RegisterJob) -> None:
-    """Add a job to the simulation; SimulationError if it is invalid."""
+def register_job(world: World, decision: RegisterJob) -> JobRecord:
+    """Add a job to the simulation and return its record; SimulationError if it is invalid."""
     _need_dynamic_jobs(world, "REGISTER_JOB")
     job, job_id = decision.job, decision.job_id
     workload_name, separator, local_id = job_id.partition("!")
@@ -81,9 +81,7 @@ def register_job(world: World, decision: RegisterJob) -> None:
             f"REGISTER_JOB: profile {job.profile!r} of job {job_id!r} was forgotten, as no job is "
             "left that has it (the feature profile_reuse keeps those of jobs that have ended)"
         )
-    record = registered_record(world, job_id, job)
-    if world.options.acknowledge_dynamic_jobs:
-        world.announce(record.job)
+    return registered_record(world, job_id, job)
 
 
 def _borrow(world: World, workload_name: str, profile: str) -> None:

@@ -29,6 +29,7 @@ import numpy as np
 
 from qops_batsim.engine.conversation import Conversation
 from qops_batsim.engine.engine_options import EngineOptions
+from qops_batsim.engine.registered_jobs import Registry
 from qops_batsim.engine.server import NetworkedWorld, Server
 from qops_batsim.engine.world import World
 from qops_batsim.errors import SimulationError
@@ -264,16 +265,26 @@ class Simulation:
         places, codes = np.arange(len(columns.ids)), np.zeros(len(delays), np.int64)
         return at_places(name, columns, delays, codes, places)
 
-    def finish(self, outcome: Callable[[], Outcome], now: float, ended: int) -> None:
+    def registry(self, scheduler: object) -> Registry:
+        """Return what keeps the jobs that a scheduler registers in the loop."""
+        hides_profiles = getattr(scheduler, "hides_profiles", False)
+        return Registry(self._world, hides_profiles=hides_profiles)
+
+    def beginning(self) -> SimulationBegins:
+        """Return the SIMULATION_BEGINS event."""
+        return simulation_begins(self._world, self.platform)
+
+    def finish(self, outcome: Callable[[], Outcome], now: float, *, is_complete: bool) -> None:
         """End the simulation at a date (seconds), with the loop's outcome of :attr:`delay_jobs`.
 
-        ``ended`` counts the submitted jobs that ended for good or were rejected; the outcome is
-        asked for when it is needed.
+        The run ``is_complete`` if all jobs have ended or were rejected, and no more are awaited;
+        the outcome is asked for when it is needed.
         """
         from qops_batsim.engine.sleeping_jobs import DelayColumns
 
-        self._world.now, self._columns = now, DelayColumns(self._world, outcome)
-        if ended < self._columns.submitted:
+        self._world.now = now
+        self._columns = DelayColumns(self._world, outcome)
+        if not is_complete:
             self._check_nothing_left()
 
     @property
@@ -316,7 +327,7 @@ class Simulation:
             nothing will ever start.
         """
         world = self._world
-        begins = simulation_begins(world, self.platform)
+        begins = self.beginning()
         if isinstance(world, NetworkedWorld):
             self._run_networked(world, begins)
         else:

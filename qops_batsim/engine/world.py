@@ -233,8 +233,8 @@ class World:
         if record is not None:
             return record
         if self.static_ids is None:
-            workloads = self.workloads.items()
-            self.static_ids = {f"{name}!{job.id}" for name, each in workloads for job in each.jobs}
+            columns = self.columns.items()
+            self.static_ids = {f"{name}!{job}" for name, each in columns for job in each.ids}
         if job_id not in self.static_ids:
             return None
         name, _, local_id = job_id.partition("!")

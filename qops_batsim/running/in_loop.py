@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING
 import msgspec
 import numpy as np
 
-from qops_batsim.engine.engine_options import AVAILABLE, UNAVAILABLE
+from qops_batsim.engine.engine_options import AVAILABLE, UNAVAILABLE, Rules
 from qops_batsim.engine.loop import EmbeddedManager
 from qops_batsim.engine.simulation import Simulation, ignore
 from qops_batsim.errors import InputError
 from qops_batsim.jobs import QOS_ACCEPTED, QOS_REJECTED
+from qops_batsim.scheduling.driver import check_needs, system_of
 from qops_batsim.scheduling.news import News
 from qops_batsim.scheduling.port import SchedulerModule
 from qops_batsim.scheduling.qos_log import QosLog, ToldJobs
@@ -31,23 +32,29 @@ def run_simulation(
     on_progress: Callable[[int], None] | None,
 ) -> None:
     """Run a simulation with a scheduler module, without messages if the jobs only sleep."""
-    scheduler, needs, jobs = module.scheduler, module.needs, None
-    # One that hears of messages in its own way is told in messages.
-    is_usual, reacts = type(module) is SchedulerModule, isinstance(scheduler, Reacting)
-    sleeps = not (scheduler.kills or needs.dynamic_jobs or needs.compute_sharing)
+    scheduler, needs, options = module.scheduler, module.needs, simulation.options
+    registers = scheduler.kills or needs.dynamic_jobs or options.dynamic_jobs
     if isinstance(scheduler, Reacting):
         if len(workload.jobs):
             raise InputError(
                 f"{workload.source} has {len(workload.jobs)} jobs; users who react submit all "
                 "jobs, so that their own workload (Users.no_jobs) is expected"
             )
-        sleeps = scheduler.sleeps_only
-    if is_usual and sleeps:
-        jobs = simulation.delay_jobs(registering=reacts)
+        registers = not scheduler.registers_alone
+
+    # One that hears of messages in its own way is told in messages, and another release of Batsim
+    # registers and kills by rules that only the road of messages knows.
+    sleeps = type(module) is SchedulerModule and not needs.compute_sharing
+    if registers and options.rules != Rules():
+        sleeps = False
+    jobs = None
+    if sleeps:
+        jobs = simulation.delay_jobs(registering=registers or isinstance(scheduler, Reacting))
     if jobs is None:
         simulation.run()
     else:
-        run_sleeps(simulation, jobs, workload, module, on_progress or ignore)
+        report = on_progress or ignore
+        run_sleeps(simulation, jobs, workload, module, report, registers=registers)
 
 
 def run_sleeps(
@@ -56,25 +63,50 @@ def run_sleeps(
     workload: Workload,
     module: SchedulerModule,
     report: Callable[[int], None],
+    *,
+    registers: bool,
 ) -> None:
-    """Run a simulation whose jobs only sleep on hosts of their own."""
-    from qops_batsim.engine.loop_columns import loop_of, outcome_of
+    """Run a simulation whose jobs only sleep on hosts of their own.
 
-    events = simulation.options.external_events
+    ``registers`` says that the scheduler, not only its users, may register jobs, or kill them.
+    """
+    from qops_batsim.engine.loop_columns import loop_of, outcome_of
+    from qops_batsim.engine.sleeping_jobs import with_registered
+
+    scheduler, options = module.scheduler, simulation.options
+    events = options.external_events
     loop = loop_of(jobs, workload.jobs, len(simulation.hosts), events)
     manager = loop.manager
     assert isinstance(manager, EmbeddedManager)
-    manager.registers = isinstance(module.scheduler, Reacting)
-    manager.qos_log, manager.news = module.qos_log, News.of(module.options)
-    loop.run(module.scheduler, report)
-    if isinstance(module.scheduler, Reacting):
-        workload = module.scheduler.workload()
+    manager.qos_log = module.qos_log
+    registry = None
+    if registers:
+        beginning = simulation.beginning()
+        check_needs(module, beginning, any_engine=True)
+        manager.system = system_of(beginning)
+        registry = simulation.registry(scheduler)
+        acknowledges = options.dynamic_jobs and options.acknowledge_dynamic_jobs
+        manager.use_registry(registry, acknowledges=acknowledges)
+        manager.news = News.of(module.options, manager.system.profiles)
+    else:
+        manager.registers = isinstance(scheduler, Reacting)
+        manager.news = News.of(module.options)
+
+    loop.run(scheduler, report)
+
+    is_open = False
+    if registry is not None:
+        jobs = with_registered(jobs, registry.records, registry.arrived)
+        is_open = registry.is_open
+    elif isinstance(scheduler, Reacting):
+        workload = scheduler.workload()
         jobs = simulation.know_registered(workload)
     outcome = outcome_of(loop, jobs)
     for event, date in zip(events or (), loop.happened_dates, strict=False):
         if event.type in (UNAVAILABLE, AVAILABLE) and event.hosts:
             simulation.happened.append(msgspec.structs.replace(event, timestamp=date))
-    simulation.finish(lambda: outcome, manager.now, loop.ended_count)
+    is_complete = loop.ended_count == jobs.submitted and not is_open
+    simulation.finish(lambda: outcome, manager.now, is_complete=is_complete)
     log_jobs(module.qos_log, workload, outcome)
     if module.decision_log is not None:
         module.follow(len(simulation.hosts))
@@ -86,9 +118,7 @@ def log_jobs(log: QosLog, workload: Workload, outcome: Outcome) -> None:
     jobs, columns = outcome.jobs, outcome.jobs.columns
     never_started = outcome.ended[np.isnan(outcome.starts[outcome.ended])]
     # In the order in which they were.
-    rejected = {
-        f"{jobs.name}!{columns.ids[place]}": None for place in jobs.places[never_started].tolist()
-    }
+    rejected = {jobs.full_id(index): None for index in never_started.tolist()}
 
     def fill(log: QosLog) -> None:
         from qops_batsim.engine.sleeping_jobs import told_jobs
@@ -108,4 +138,5 @@ def log_jobs(log: QosLog, workload: Workload, outcome: Outcome) -> None:
             decisions=Words((QOS_ACCEPTED, QOS_REJECTED), decisions),
         )
 
-    log.fill_later(fill, tell)
+    # What became of a job that was run again is told of its first run, by the log itself.
+    log.fill_later(fill, None if jobs.registered else tell)

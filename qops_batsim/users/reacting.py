@@ -188,10 +188,9 @@ class Reacting(Scheduler):
         )
 
     @property
-    def sleeps_only(self) -> bool:
-        """Whether all jobs only sleep on hosts of their own, and no job is killed."""
-        needs = self.inner.needs
-        return not (self.inner.kills or needs.dynamic_jobs or needs.compute_sharing)
+    def registers_alone(self) -> bool:
+        """Whether only users register jobs, and no job is killed."""
+        return not (self.inner.kills or self.inner.needs.dynamic_jobs)
 
     def use_platform(self, platform: Any) -> None:
         self.inner.options = self.options
