@@ -11,6 +11,7 @@ from msgspec import Meta
 
 from qops_batsim.core.job import Job
 from qops_batsim.core.options import SchedulerOptions
+from qops_batsim.core.overrides import is_overridden
 from qops_batsim.core.plan import sort_by_key
 from qops_batsim.core.profile import FitBounds, Profile
 from qops_batsim.core.scheduler import ResourceManager
@@ -196,7 +197,7 @@ class Qops(DeadlineScheduler):
         by = {"work": BY_WORK, "response": BY_RESPONSE, "slack": BY_SLACK}[chosen.best_by]
         self.insertion = {"first": FIRST, "best": by, "last": LAST}[chosen.insertion]
         self.has_key = type(self).key is not Qops.key
-        self.has_points = type(self).insertion_points is not Qops.insertion_points
+        self.has_points = is_overridden(self, Qops, "insertion_points")
         self.by_start = self.by_start and not self.has_key
 
     def begin(self, manager: ResourceManager) -> None:

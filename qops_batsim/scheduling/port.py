@@ -10,6 +10,7 @@ import msgspec
 from qops_batsim.core.host_bits import HostBits
 from qops_batsim.core.job import COMING, OVER, RUNNING, WAITING, Job
 from qops_batsim.core.needs import EngineNeeds
+from qops_batsim.core.overrides import is_overridden
 from qops_batsim.core.scheduler import ResourceManager, Scheduler
 from qops_batsim.errors import require_type
 from qops_batsim.jobs import QOS_REJECTED, QosRequest, check_resumable, rest_of_delay
@@ -291,16 +292,12 @@ class SchedulerModule:
         """Whether the scheduler can handle jobs that users cancel while they wait (needed by
         ``live``).
         """
-        return self._overrides("cancelled")
+        return is_overridden(self.scheduler, Scheduler, "cancelled")
 
     @property
     def hears_of_others(self) -> bool:
         """Whether the scheduler can handle running jobs that were started by somebody else."""
-        return self._overrides("joined")
-
-    def _overrides(self, hook: str) -> bool:
-        kind: type = type(self.scheduler)
-        return getattr(kind, hook) is not getattr(Scheduler, hook)
+        return is_overridden(self.scheduler, Scheduler, "joined")
 
     def keep_decisions(self) -> bool:
         """Turn on the decision log; return False if the scheduler cannot log its decisions.
