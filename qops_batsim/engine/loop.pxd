@@ -76,6 +76,7 @@ cdef class EmbeddedManager(ResourceManager):
     cdef end_by_kill(self, Job job)
     @cython.locals(job=Job)
     cdef begin_decision(self)
+    cdef register_run(self, Job job, object profile, Job killed)
     @cython.locals(index=Py_ssize_t)
     cdef add(self, Job job, double seconds, str state)
 

@@ -389,6 +389,10 @@ class EmbeddedManager(ResourceManager):
         if not self.registers:
             why = "as its scheduler does not say that it needs that"
             raise self.refused(job, f"be registered, {why}")
+        self.register_run(job, profile, None)
+
+    def register_run(self, job: Job, profile: Any, killed: Job | None) -> None:
+        """Carry out :meth:`register`; the job may be another run of the job ``killed``."""
         self.kills_last = False
         if self.registry is None:
             delay = None if profile is None else profile.get("delay")
@@ -398,7 +402,9 @@ class EmbeddedManager(ResourceManager):
             state = COMPLETED_SUCCESSFULLY if ends_itself else COMPLETED_WALLTIME_REACHED
             self.add(job, min(float(delay), job.limit), state)
             return
-        seconds, state = self.registry.register(job, profile, self.now, self.arrived)
+        seconds, state = self.registry.register(
+            job, profile, self.now, self.arrived, killed
+        )
         self.registered.setdefault(job.id, job.id)
         self.latest[self.registered[job.id]] = job
         self.announced += self.acknowledges
@@ -421,7 +427,10 @@ class EmbeddedManager(ResourceManager):
 
     def register_again(self, job: Job, original: Job, killed: Job, saved: float) -> None:
         self.registered[job.id] = self.original_id(original)
-        self.register(job, rest_of_delay(self.profile_of(killed), saved) if saved > 0 else None)
+        if not self.registers:
+            self.register(job)  # An error.
+        rest = rest_of_delay(self.profile_of(killed), saved) if saved > 0 else None
+        self.register_run(job, rest, killed)
 
     def finish_registering(self) -> None:
         self.kills_last = False

@@ -21,14 +21,15 @@ from qops_batsim.workload.workload_model import JobColumns
 class SubmittedFields:
     """The workload fields of submitted jobs, by their full identifiers (``w0!1``)."""
 
-    def __init__(self, jobs: Sequence[Job]) -> None:
+    def __init__(self, jobs: Sequence[Job], ids: Sequence[str]) -> None:
         self._jobs = jobs
+        self._ids = ids
         self._places: dict[str, int] = {}
 
     def fields_of(self, job_id: str) -> dict[str, Any]:
         """Return a job's fields as in its workload, with its full id. O(1) after the first call."""
         if not self._places:
-            self._places = {job.id: place for place, job in enumerate(self._jobs)}
+            self._places = {job_id: place for place, job_id in enumerate(self._ids)}
         job = self._jobs[self._places[job_id.partition("!")[2]]]
         return {**job.fields, "id": job_id}
 
@@ -57,7 +58,7 @@ def _submissions(
         floats(columns.submission_times[places]),
         wholes(columns.processors[places]),
         floats(columns.walltimes[places]),
-        SubmittedFields(listed),
+        SubmittedFields(listed, columns.ids),
     )
 
 
@@ -86,7 +87,10 @@ def _dated(events: Sequence[ExternalEvent] | None) -> list[tuple[float, Notify]]
 
 
 def outcome_of(loop: Loop, jobs: DelayJobs) -> Outcome:
-    """Return the outcomes of all jobs of a finished run, and free them in the loop."""
+    """Return the outcomes of all jobs of a finished run, and free them in the loop.
+
+    ``jobs`` may lack those that the scheduler registered in the run.
+    """
     manager = loop.manager
     assert isinstance(manager, EmbeddedManager)
     ended = np.array(loop.ended[: loop.ended_count], np.int64)
@@ -99,8 +103,8 @@ def outcome_of(loop: Loop, jobs: DelayJobs) -> Outcome:
     outcome = Outcome(
         jobs=jobs,
         ended=ended,
-        starts=np.asarray(loop.starts)[: jobs.submitted],
-        finishes=np.asarray(loop.finishes)[: jobs.submitted],
+        starts=np.asarray(loop.starts)[: manager.known],
+        finishes=np.asarray(loop.finishes)[: manager.known],
         hosts=hosts,
         change_dates=np.asarray(manager.change_dates[: manager.changes]),
         computing=np.asarray(manager.computing[: manager.changes]),

@@ -7,7 +7,12 @@ from typing import Any
 
 from qops_batsim.engine.execution import Step
 from qops_batsim.engine.records import JobRecord
-from qops_batsim.engine.registration import notified, register_job, register_profile
+from qops_batsim.engine.registration import (
+    as_registered,
+    notified,
+    register_job,
+    register_profile,
+)
 from qops_batsim.engine.world import World
 from qops_batsim.jobs import (
     COMPLETED_FAILED,
@@ -17,6 +22,9 @@ from qops_batsim.jobs import (
 )
 from qops_batsim.protocol.decisions import RegisterJob, RegisterProfile
 from qops_batsim.protocol.events import Notify
+from qops_batsim.timing import TOLD_DECIMALS
+
+_UNIT = 10.0**-TOLD_DECIMALS
 
 
 class Registry:
@@ -35,10 +43,8 @@ class Registry:
 
     Attributes
     ----------
-    records
-        The registered jobs in order.
     arrived
-        How many jobs of the workload had been submitted before each of them.
+        How many jobs of the workload had been submitted before each of the registered jobs.
     """
 
     def __init__(self, world: World, *, hides_profiles: bool) -> None:
@@ -46,7 +52,8 @@ class Registry:
         self._hides_profiles = hides_profiles
         self._profiles: dict[tuple[str, str], Mapping[str, Any]] = {}
         self._is_finished = False
-        self.records: list[JobRecord] = []
+        self._records: list[JobRecord] = []
+        self._unread: list[JobRecord] = []
         self.arrived: list[int] = []
 
     @property
@@ -54,12 +61,25 @@ class Registry:
         """Whether the engine still waits for the end of the registration."""
         return self._world.registering
 
+    def records(self) -> list[JobRecord]:
+        """Return the records of the registered jobs, in order."""
+        for record in self._unread:
+            record.job = as_registered(record.job.id, record.job)
+        self._unread.clear()
+        return self._records
+
     def register(
-        self, job: Job, profile: Mapping[str, Any] | None, now: float, arrived: int
+        self,
+        job: Job,
+        profile: Mapping[str, Any] | None,
+        now: float,
+        arrived: int,
+        killed: Job | None = None,
     ) -> tuple[float, str]:
         """Register a job, with a profile unless that exists; SimulationError if it is invalid.
 
-        Return how long it runs (seconds), and its state then.
+        Return how long it runs (seconds), and its state then. It may be another run of the job
+        ``killed``.
         """
         world = self._world
         world.now = now
@@ -70,13 +90,20 @@ class Registry:
                 self._profiles[workload, job.profile] = profile
             register_profile(world, RegisterProfile(workload, job.profile, dict(profile)))
 
-        record = register_job(world, RegisterJob(job.id, job))
-        self.records.append(record)
+        # A job that is run again was read when it was submitted: nobody waits for that here.
+        reads = killed is None or not _is_same(job, killed)
+        record = register_job(world, RegisterJob(job.id, job), reads=reads)
+        self._records.append(record)
         self.arrived.append(arrived)
+        walltime = record.job.walltime
+        if not reads:
+            self._unread.append(record)
+            if walltime is not None:
+                walltime = round(walltime, TOLD_DECIMALS)
 
         (step,) = record.execution.steps
         assert step.delay is not None
-        return _end_of(step, step.delay, record.job.walltime)
+        return _end_of(step, step.delay, walltime)
 
     def finish(self, now: float) -> None:
         """Note that the scheduler registers no more jobs."""
@@ -109,3 +136,20 @@ def _end_of(step: Step, delay: float, walltime: float | None) -> tuple[float, st
     if walltime is not None and delay >= walltime:
         return walltime, COMPLETED_WALLTIME_REACHED
     return delay, COMPLETED_FAILED if step.return_code else COMPLETED_SUCCESSFULLY
+
+
+def _is_same(job: Job, killed: Job) -> bool:
+    """Return whether a job asks for the same as a killed one, and can be read once it is rounded
+    as a message is.
+    """
+    positive = [job.walltime]
+    if job.qos is not None:
+        positive += job.qos.estimated_runtime, job.qos.checkpoint
+    return (
+        job.qos is killed.qos
+        and job.walltime == killed.walltime
+        and job.processors == killed.processors
+        and job.profile == killed.profile
+        and job.submission_time == killed.submission_time
+        and all(number is None or number >= _UNIT for number in positive)
+    )

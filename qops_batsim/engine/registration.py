@@ -57,8 +57,12 @@ def register_profile(world: World, decision: RegisterProfile) -> None:
         kept.register(decision.workload_name, decision.profile_name)
 
 
-def register_job(world: World, decision: RegisterJob) -> JobRecord:
-    """Add a job to the simulation and return its record; SimulationError if it is invalid."""
+def register_job(world: World, decision: RegisterJob, *, reads: bool = True) -> JobRecord:
+    """Add a job to the simulation and return its record; SimulationError if it is invalid.
+
+    Unless this ``reads`` the job, whose values are known to be valid, the record has it as it was
+    given, and :func:`as_registered` is to be called later.
+    """
     _need_dynamic_jobs(world, "REGISTER_JOB")
     job, job_id = decision.job, decision.job_id
     workload_name, separator, local_id = job_id.partition("!")
@@ -81,7 +85,11 @@ def register_job(world: World, decision: RegisterJob) -> JobRecord:
             f"REGISTER_JOB: profile {job.profile!r} of job {job_id!r} was forgotten, as no job is "
             "left that has it (the feature profile_reuse keeps those of jobs that have ended)"
         )
-    return registered_record(world, job_id, job)
+    if reads:
+        return registered_record(world, job_id, job)
+    execution = world.execution(workload_name, job.profile, job.processors, where="REGISTER_JOB")
+    record = world.records[job_id] = JobRecord(job, execution, state=SUBMITTED)
+    return record
 
 
 def _borrow(world: World, workload_name: str, profile: str) -> None:

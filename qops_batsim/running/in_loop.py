@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -94,35 +95,51 @@ def run_sleeps(
 
     loop.run(scheduler, report)
 
-    is_open = False
-    if registry is not None:
-        jobs = with_registered(jobs, registry.records, registry.arrived)
-        is_open = registry.is_open
-    elif isinstance(scheduler, Reacting):
+    if registry is None and isinstance(scheduler, Reacting):
         workload = scheduler.workload()
         jobs = simulation.know_registered(workload)
-    outcome = outcome_of(loop, jobs)
+    finished = outcome_of(loop, jobs)
+
+    @cache
+    def outcome() -> Outcome:
+        if registry is None:
+            return finished
+        whole = with_registered(jobs, registry.records(), registry.arrived)
+        return finished._replace(jobs=whole)
+
     for event, date in zip(events or (), loop.happened_dates, strict=False):
         if event.type in (UNAVAILABLE, AVAILABLE) and event.hosts:
             simulation.happened.append(msgspec.structs.replace(event, timestamp=date))
-    is_complete = loop.ended_count == jobs.submitted and not is_open
-    simulation.finish(lambda: outcome, manager.now, is_complete=is_complete)
-    log_jobs(module.qos_log, workload, outcome)
+    is_complete = loop.ended_count == manager.known
+    if registry is not None:
+        is_complete = is_complete and not registry.is_open
+    simulation.finish(outcome, manager.now, is_complete=is_complete)
+    log_jobs(module.qos_log, workload, outcome, has_columns=registry is None)
     if module.decision_log is not None:
         module.follow(len(simulation.hosts))
     report(loop.ended_count)
 
 
-def log_jobs(log: QosLog, workload: Workload, outcome: Outcome) -> None:
-    """Fill the QoS log with the jobs and the decisions about them."""
-    jobs, columns = outcome.jobs, outcome.jobs.columns
-    never_started = outcome.ended[np.isnan(outcome.starts[outcome.ended])]
-    # In the order in which they were.
-    rejected = {jobs.full_id(index): None for index in never_started.tolist()}
+def log_jobs(
+    log: QosLog, workload: Workload, outcome: Callable[[], Outcome], *, has_columns: bool
+) -> None:
+    """Fill the QoS log with the jobs and the decisions about them, when it is asked for them.
+
+    Unless it ``has_columns``, what became of a job that was killed is told of its first run, by the
+    log itself.
+    """
+
+    def never_started() -> np.ndarray:
+        done = outcome()
+        refused: np.ndarray = done.ended[np.isnan(done.starts[done.ended])]
+        return refused
 
     def fill(log: QosLog) -> None:
         from qops_batsim.engine.sleeping_jobs import told_jobs
 
+        jobs = outcome().jobs
+        # In the order in which they were.
+        rejected = {jobs.full_id(index): None for index in never_started().tolist()}
         for told in told_jobs(jobs, workload.jobs):
             log.jobs.append(told)
             if told.id not in rejected:
@@ -130,13 +147,14 @@ def log_jobs(log: QosLog, workload: Workload, outcome: Outcome) -> None:
         log.rejected.extend(rejected)
 
     def tell() -> ToldJobs:
-        requests, decisions = columns.requests, np.zeros(jobs.submitted, np.int64)
-        decisions[never_started] = 1
+        jobs = outcome().jobs
+        requests = jobs.columns.requests
+        decisions = np.zeros(jobs.submitted, np.int64)
+        decisions[never_started()] = 1
         return ToldJobs(
             ids=jobs.full_ids(),
             requests=requests and [requests[place] for place in jobs.places.tolist()],
             decisions=Words((QOS_ACCEPTED, QOS_REJECTED), decisions),
         )
 
-    # What became of a job that was run again is told of its first run, by the log itself.
-    log.fill_later(fill, None if jobs.registered else tell)
+    log.fill_later(fill, tell if has_columns else None)
