@@ -51,6 +51,7 @@ class Registry:
         self._world = world
         self._hides_profiles = hides_profiles
         self._profiles: dict[tuple[str, str], Mapping[str, Any]] = {}
+        self._hidden: set[tuple[str, str]] = set()
         self._is_finished = False
         self._records: list[JobRecord] = []
         self._unread: list[JobRecord] = []
@@ -85,10 +86,12 @@ class Registry:
         world.now = now
         if profile is not None:
             workload = job.id.partition("!")[0]
+            register_profile(world, RegisterProfile(workload, job.profile, dict(profile)))
             saves = job.qos is not None and job.qos.checkpoint is not None
             if saves or not self._hides_profiles:  # The rest of a killed job may be registered.
                 self._profiles[workload, job.profile] = profile
-            register_profile(world, RegisterProfile(workload, job.profile, dict(profile)))
+            else:
+                self._hidden.add((workload, job.profile))
 
         # A job that is run again was read when it was submitted: nobody waits for that here.
         reads = killed is None or not _is_same(job, killed)
@@ -115,8 +118,11 @@ class Registry:
     def profile_of(self, job: Job) -> Mapping[str, Any]:
         """Return a job's execution profile, empty if unknown."""
         workload = job.id.partition("!")[0]
-        rest = self._profiles.get((workload, job.profile))
-        return rest or self._world.profiles.get(workload, {}).get(job.profile, {})
+        name = workload, job.profile
+        if name in self._hidden:
+            return {}
+        told = self._profiles.get(name)
+        return told or self._world.profiles.get(workload, {}).get(job.profile, {})
 
     def progress(self, job: Job, start: float, now: float) -> dict[str, Any]:
         """Return how far a killed job is that began at ``start`` (seconds), as JOB_KILLED tells."""

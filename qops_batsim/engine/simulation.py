@@ -83,7 +83,8 @@ def simulation_begins(world: World, platform: Platform) -> SimulationBegins:
         compute_resources=_described(hosts, 0),
         storage_resources=_described(storage, len(hosts)),
         workloads={name: each.source for name, each in world.workloads.items()},
-        profiles=world.profiles,
+        # Copies: those that are registered later are not announced.
+        profiles={name: dict(each) for name, each in world.profiles.items()},
     )
 
 
@@ -265,9 +266,8 @@ class Simulation:
         places, codes = np.arange(len(columns.ids)), np.zeros(len(delays), np.int64)
         return at_places(name, columns, delays, codes, places)
 
-    def registry(self, scheduler: object) -> Registry:
+    def registry(self, *, hides_profiles: bool) -> Registry:
         """Return what keeps the jobs that a scheduler registers in the loop."""
-        hides_profiles = getattr(scheduler, "hides_profiles", False)
         return Registry(self._world, hides_profiles=hides_profiles)
 
     def beginning(self) -> SimulationBegins:

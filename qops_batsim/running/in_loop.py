@@ -85,7 +85,9 @@ def run_sleeps(
         beginning = simulation.beginning()
         check_needs(module, beginning, any_engine=True)
         manager.system = system_of(beginning)
-        registry = simulation.registry(scheduler)
+        registry = simulation.registry(
+            hides_profiles=getattr(scheduler, "hides_profiles", False)
+        )
         acknowledges = options.dynamic_jobs and options.acknowledge_dynamic_jobs
         manager.use_registry(registry, acknowledges=acknowledges)
         manager.news = News.of(module.options, manager.system.profiles)
