@@ -50,6 +50,8 @@ cdef class EmbeddedManager(ResourceManager):
     cdef Py_ssize_t withdrawn  # waits in the heap that are of killed jobs
     cdef list kills, early_kills
     cdef readonly set killed  # indices
+    cdef dict computing_jobs  # registered jobs that do more than sleep, by id
+    cdef public object profiles
     cdef dict latest  # the last run of each job that was killed, by the id of its first
     cdef public object away, taken
     cdef readonly bint has_outages
@@ -114,7 +116,7 @@ cdef class Loop:
     cdef readonly long long[::1] ended
     cdef readonly Py_ssize_t ended_count
     cdef list events, cancelled, closing, running_since
-    cdef object conversation
+    cdef object conversation, world  # both None where jobs only sleep and none is registered
     cdef readonly list happened_dates
     cdef dict given_up
     cdef Py_ssize_t submitting, happened, told, told_before
@@ -139,10 +141,10 @@ cdef class Loop:
     cdef end(self, Scheduler scheduler, Py_ssize_t index, long long number, double date)
     @cython.locals(index=Py_ssize_t)
     cdef end_job(self, Scheduler scheduler, Job job)
-    @cython.locals(waits=Heap)
-    cdef drop_withdrawn(self)
+    @cython.locals(manager=EmbeddedManager, job=Job)
+    cdef end_executed(self, Scheduler scheduler)
     @cython.locals(manager=EmbeddedManager, waits=Heap, index=Py_ssize_t)
-    cdef drop_killed(self)
+    cdef drop_withdrawn(self)
     @cython.locals(submissions=Submissions, index=Py_ssize_t, latest=double, job=Job)
     cdef submit(self, Scheduler scheduler, Py_ssize_t which)
     @cython.locals(submissions=Submissions, date=double)

@@ -176,7 +176,8 @@ class EmbeddedManager(ResourceManager):
     (:class:`~qops_batsim.engine.registered_jobs.Registry`). A killed job leaves its hosts at once,
     as far as these are counted; the scheduler hears of it, and has its hosts, in the next message.
     ``kills`` are the jobs killed in this message, together in one list if no other call came
-    between.
+    between. Registered jobs that do more than sleep, ``computing_jobs``, are executed by the
+    registry's world. ``profiles`` are those of workloads, where there is none.
     """
 
     def __init__(self, machine_size: int, jobs: int, turns: Turns) -> None:
@@ -194,6 +195,8 @@ class EmbeddedManager(ResourceManager):
         self.early_kills: list[Job] = []
         self.killed: set[int] = set()
         self.latest: dict[str, Job] = {}
+        self.computing_jobs: dict[str, Job] = {}
+        self.profiles: Any = {}
         self.metadata: dict[int, str] = {}
         self.offsets, self.pieces = array("q", bytes(8 * jobs)), array("q", bytes(8 * jobs))
         self.lows, self.highs = array("q", bytes(16 * jobs)), array("q", bytes(16 * jobs))
@@ -235,6 +238,8 @@ class EmbeddedManager(ResourceManager):
         self.numbers[index] = self.turns.next()
         if self.has_outages:
             self.taken |= self.hosts_of(job)
+        if self.computing_jobs and job.id in self.computing_jobs:
+            self.registry.begin(job, self.hosts_of(job), self.now)
         self.free -= job.processors
         self.note_busy(job.processors)
         self.jobs[index] = job
@@ -371,6 +376,8 @@ class EmbeddedManager(ResourceManager):
             self.kills.append([])
             self.kills_last = True
         self.kills[len(self.kills) - 1].append(job)
+        if self.computing_jobs and job.id in self.computing_jobs:
+            self.registry.kill(job, self.now)
         self.leave(job)
         self.over.append(job)
 
@@ -424,6 +431,8 @@ class EmbeddedManager(ResourceManager):
         self.known = index + 1
         self.jobs.append(None)
         self.added.append((job, seconds, state))
+        if seconds != seconds:
+            self.computing_jobs[job.id] = job
 
     def register_again(self, job: Job, original: Job, killed: Job, saved: float) -> None:
         self.registered[job.id] = self.original_id(original)
@@ -438,7 +447,9 @@ class EmbeddedManager(ResourceManager):
             self.registry.finish(self.now)
 
     def profile_of(self, job: Job) -> Any:
-        return {} if self.registry is None else self.registry.profile_of(job)
+        if self.registry is not None:
+            return self.registry.profile_of(job)
+        return self.profiles.get(job.id.partition("!")[0], {}).get(job.profile, {})
 
     def check_saves(self, job: Job) -> None:
         if job.qos is not None and job.qos.checkpoint is not None:
@@ -592,6 +603,9 @@ class Loop:
     events
         What happens whatever the scheduler does: date (seconds) and notice, in order; None where
         nobody asked for events, which is not the same as none.
+    world
+        What executes jobs that a scheduler registers and that do more than sleep, if it may
+        register any. Its waits are in this loop's heap, as are those of a conversation's world.
     end_states
         How each job ends then, by index: an array of positions in
         :data:`~qops_batsim.jobs.FINAL_STATES`; None if nobody asks.
@@ -616,19 +630,27 @@ class Loop:
         run_times: array[float],
         events: list[tuple[float, Notify]] | None = None,
         conversation: Any = None,
+        world: Any = None,
         end_states: array[int] | None = None,
     ) -> None:
         self.workloads, self.run_times = workloads, run_times
         self.end_states = end_states
-        self.conversation, self.busy_until, count = conversation, 0.0, 0
+        self.conversation = conversation
+        self.world = world if conversation is None else conversation.world
+        self.busy_until = 0.0
+        if self.world is None:
+            self.waits = Heap()
+            self.turns = Turns()
+        else:
+            self.waits = self.world.waits.heap
+            self.turns = self.world.waits.turns
+        count = 0
         self.sleepers: Any = None
         if conversation is None:
-            self.waits, self.turns, count = Heap(), Turns(), workloads[0].size
+            count = workloads[0].size
             self.sleepers = EmbeddedManager(machine_size, count, self.turns)
             self.manager: ResourceManager = self.sleepers
         else:
-            waits = conversation.world.waits
-            self.waits, self.turns = waits.heap, waits.turns
             self.manager = ResourceManager(machine_size)
         self.starts = array("d", [float("nan")]) * count
         self.finishes = array("d", [float("nan")]) * count
@@ -726,11 +748,9 @@ class Loop:
             self.tell_closing(scheduler)
         soon = manager.now
         while self.told == 0 or self.busy_until > soon:
-            if self.conversation is not None:
-                self.conversation.world.settle()
+            if self.world is not None:
+                self.world.settle()
                 self.drop_withdrawn()
-            elif self.follows_kills:
-                self.drop_killed()
             date = INFINITY
             if waits.size > 0:
                 date = waits.dates[0]
@@ -748,8 +768,8 @@ class Loop:
     def come_to(self, date: float) -> None:
         """Set the current date of the simulation (seconds)."""
         self.manager.now = date
-        if self.conversation is not None:
-            self.conversation.world.now = date
+        if self.world is not None:
+            self.world.now = date
 
     def end_all(self, scheduler: Scheduler, soon: float) -> None:
         """Process all events of the current date, up to ``soon`` (equal but for rounding)."""
@@ -864,8 +884,11 @@ class Loop:
         elif index == _EVENT:
             self.happen(scheduler)
         elif index == _WORLD:
-            self.conversation.world.waits.end_one(number, date)
-            self.told = self.conversation.untold()
+            self.world.waits.end_one(number, date)
+            if self.conversation is not None:
+                self.told = self.conversation.untold()
+            else:
+                self.end_executed(scheduler)
         else:
             self.told += 1
             scheduler.called()
@@ -884,23 +907,29 @@ class Loop:
         self.told += 1
         scheduler.ended(job)
 
-    def drop_withdrawn(self) -> None:
-        """Remove entries of cancelled or rescheduled waits from the head of the heap."""
-        waits = self.waits
-        while waits.size > 0 and waits.jobs[0] == _WORLD:
-            if self.conversation.world.waits.has(waits.numbers[0], waits.dates[0]):
-                break
-            waits.pop()
+    def end_executed(self, scheduler: Scheduler) -> None:
+        """End the registered jobs whose executions have ended in the world."""
+        manager = self.sleepers
+        for record in manager.registry.ended():
+            job = manager.computing_jobs[record.job.id]
+            self.end_states[job.index] = _STATES.index(record.state)
+            self.end_job(scheduler, job)
 
-    def drop_killed(self) -> None:
-        """Remove the waits of killed jobs from the head of the heap."""
+    def drop_withdrawn(self) -> None:
+        """Remove entries of killed jobs, and of cancelled or rescheduled waits, from the head of
+        the heap.
+        """
         manager, waits = self.sleepers, self.waits
-        while manager.withdrawn > 0 and waits.size > 0:
+        while waits.size > 0:
             index = waits.jobs[0]
-            if index < 0 or manager.jobs[index] is not None:
+            if index == _WORLD:
+                if self.world.waits.has(waits.numbers[0], waits.dates[0]):
+                    break
+            elif index >= 0 and manager.withdrawn > 0 and manager.jobs[index] is None:
+                manager.withdrawn -= 1
+            else:
                 break
             waits.pop()
-            manager.withdrawn -= 1
 
     def submit(self, scheduler: Scheduler, which: int) -> None:
         """Submit a workload's jobs of this date, and wait for the next ones."""
@@ -946,7 +975,8 @@ class Loop:
                 index = job.index
                 self.starts[index] = manager.now
                 date = manager.now + self.run_times[index]
-                self.waits.push(date, manager.numbers[index], index)
+                if date == date:  # Else it is executed in the world.
+                    self.waits.push(date, manager.numbers[index], index)
             manager.started.clear()
         for place in range(manager.calls):
             self.waits.push(manager.call_dates[place], manager.call_numbers[place], _CALL)
@@ -970,7 +1000,8 @@ class Loop:
             for job in together:
                 index = job.index
                 manager.jobs[index] = None
-                manager.withdrawn += 1
+                if self.run_times[index] == self.run_times[index]:
+                    manager.withdrawn += 1
                 manager.release(job)
                 job.phase, job.state = _OVER, COMPLETED_KILLED
                 self.finishes[index] = manager.now
@@ -997,7 +1028,7 @@ class Loop:
             if self.end_states is not None:
                 if index >= len(self.end_states):
                     self.end_states = grown("q", self.end_states)
-                self.end_states[index] = _STATES.index(state)
+                self.end_states[index] = _STATES.index(state or COMPLETED_SUCCESSFULLY)
         self.sleepers.added.clear()
 
     def note_ended(self, index: int) -> None:

@@ -12,6 +12,7 @@ from qops_batsim.engine.conversation import Conversation
 from qops_batsim.engine.engine_options import ExternalEvent
 from qops_batsim.engine.loop import EmbeddedManager, Loop, Submissions
 from qops_batsim.engine.sleeping_jobs import DelayJobs, Outcome, submission_order
+from qops_batsim.engine.world import World
 from qops_batsim.jobs import Job
 from qops_batsim.platform.host_intervals import HostIntervals
 from qops_batsim.protocol.events import Notify
@@ -63,12 +64,19 @@ def _submissions(
 
 
 def loop_of(
-    jobs: DelayJobs, listed: Sequence[Job], hosts: int, events: Sequence[ExternalEvent] | None
+    jobs: DelayJobs,
+    listed: Sequence[Job],
+    hosts: int,
+    events: Sequence[ExternalEvent] | None,
+    world: World | None,
 ) -> Loop:
-    """Return the event loop of a run whose jobs only sleep; ``listed`` are the workload's jobs."""
+    """Return the event loop of a run whose jobs only sleep; ``listed`` are the workload's jobs.
+
+    If jobs may be registered that do more, ``world`` executes them.
+    """
     submissions = _submissions(jobs.name, jobs.columns, jobs.places, listed)
     run_times, states = floats(jobs.run_times), wholes(jobs.states)
-    return Loop(hosts, [submissions], run_times, _dated(events), end_states=states)
+    return Loop(hosts, [submissions], run_times, _dated(events), None, world, states)
 
 
 def loop_of_world(conversation: Conversation) -> Loop:

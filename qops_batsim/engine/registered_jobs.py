@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
-from qops_batsim.engine.execution import Step
+from qops_batsim.engine.execution import (
+    KILLED_COMPUTATION_RETURN_CODE,
+    KILLED_DELAY_RETURN_CODE,
+    Step,
+)
 from qops_batsim.engine.records import JobRecord
 from qops_batsim.engine.registration import (
     as_registered,
@@ -16,10 +21,12 @@ from qops_batsim.engine.registration import (
 from qops_batsim.engine.world import World
 from qops_batsim.jobs import (
     COMPLETED_FAILED,
+    COMPLETED_KILLED,
     COMPLETED_SUCCESSFULLY,
     COMPLETED_WALLTIME_REACHED,
     Job,
 )
+from qops_batsim.platform.hostset import HostSet
 from qops_batsim.protocol.decisions import RegisterJob, RegisterProfile
 from qops_batsim.protocol.events import Notify
 from qops_batsim.timing import TOLD_DECIMALS
@@ -52,7 +59,9 @@ class Registry:
         self._hides_profiles = hides_profiles
         self._profiles: dict[tuple[str, str], Mapping[str, Any]] = {}
         self._hidden: set[tuple[str, str]] = set()
+        self._progress: dict[str, dict[str, Any]] = {}
         self._is_finished = False
+        world.loop_ends = []
         self._records: list[JobRecord] = []
         self._unread: list[JobRecord] = []
         self.arrived: list[int] = []
@@ -79,8 +88,8 @@ class Registry:
     ) -> tuple[float, str]:
         """Register a job, with a profile unless that exists; SimulationError if it is invalid.
 
-        Return how long it runs (seconds), and its state then. It may be another run of the job
-        ``killed``.
+        Return how long it runs (seconds), and its state then; NaN if it does more than sleep, so
+        that :meth:`begin` has to execute it. It may be another run of the job ``killed``.
         """
         world = self._world
         world.now = now
@@ -104,9 +113,33 @@ class Registry:
             if walltime is not None:
                 walltime = round(walltime, TOLD_DECIMALS)
 
-        (step,) = record.execution.steps
-        assert step.delay is not None
-        return _end_of(step, step.delay, walltime)
+        steps = record.execution.steps
+        if len(steps) > 1 or steps[0].delay is None:
+            return math.nan, ""
+        return _end_of(steps[0], steps[0].delay, walltime)
+
+    def begin(self, job: Job, hosts: int, now: float) -> None:
+        """Begin to execute a job that does more than sleep, on hosts (bits)."""
+        world = self._world
+        world.now = now
+        world.begin(world.records[job.id], HostSet(hosts))
+
+    def ended(self) -> list[JobRecord]:
+        """Return the executions that have ended since this was asked last."""
+        ends = self._world.loop_ends or []
+        self._world.loop_ends = []
+        return ends
+
+    def kill(self, job: Job, now: float) -> None:
+        """Break off a job that does more than sleep."""
+        world = self._world
+        world.now = now
+        record = world.records[job.id]
+        self._progress[job.id] = record.progress(now, world.options.rules.decimals)
+        sleeps = record.computation is None
+        code = KILLED_DELAY_RETURN_CODE if sleeps else KILLED_COMPUTATION_RETURN_CODE
+        world.end(record, COMPLETED_KILLED, code)
+        self.ended()
 
     def finish(self, now: float) -> None:
         """Note that the scheduler registers no more jobs."""
@@ -127,6 +160,8 @@ class Registry:
     def progress(self, job: Job, start: float, now: float) -> dict[str, Any]:
         """Return how far a killed job is that began at ``start`` (seconds), as JOB_KILLED tells."""
         world = self._world
+        if job.id in self._progress:
+            return self._progress.pop(job.id)
         record = world.records.get(job.id)
         if record is None:
             workload = job.id.partition("!")[0]

@@ -21,7 +21,7 @@ of its own at the same date.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
@@ -52,6 +52,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from qops_batsim.engine.ended_jobs import EndedJobs, HostChanges
+    from qops_batsim.engine.loop import Loop
     from qops_batsim.engine.records import JobRecord
     from qops_batsim.engine.sleeping_jobs import DelayColumns, DelayJobs, Outcome
 
@@ -265,6 +266,19 @@ class Simulation:
         delays = np.array([each["delay"] for each in workload.profiles.values()], np.float64)
         places, codes = np.arange(len(columns.ids)), np.zeros(len(delays), np.int64)
         return at_places(name, columns, delays, codes, places)
+
+    def loop(self, jobs: DelayJobs, workload: Workload, *, registers: bool) -> Loop:
+        """Return the event loop for :attr:`delay_jobs`, in which others may be registered."""
+        from qops_batsim.engine.loop_columns import loop_of
+
+        world = self._world if registers else None
+        events = self.options.external_events
+        return loop_of(jobs, workload.jobs, len(self.hosts), events, world)
+
+    @property
+    def profiles(self) -> Mapping[str, Mapping[str, Mapping[str, Any]]]:
+        """Execution profiles by workload and name."""
+        return self._world.profiles
 
     def registry(self, *, hides_profiles: bool) -> Registry:
         """Return what keeps the jobs that a scheduler registers in the loop."""

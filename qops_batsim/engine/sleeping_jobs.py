@@ -149,7 +149,10 @@ class Outcome(NamedTuple):
         if not self.killed:
             return self.jobs.return_codes
         codes = self.jobs.return_codes.copy()
-        codes[list(self.killed)] = KILLED_DELAY_RETURN_CODE
+        killed = np.array(list(self.killed))
+        # Those of jobs that did more than sleep are known.
+        sleeping = killed[~np.isnan(self.jobs.delays[killed])]
+        codes[sleeping] = KILLED_DELAY_RETURN_CODE
         return codes
 
     def host_changes(self, hosts: int) -> HostChanges:
@@ -242,12 +245,19 @@ def with_registered(
     owned = [workloads.setdefault(name, len(workloads)) for name in owners]
     listed = [record.job.renamed(record.local_id) for record in records]
     added = JobColumns.of(listed, columns.profile_names)
-    steps = [record.execution.steps[0] for record in records]
-    run_times, states, return_codes = _ends(
-        delays := np.array([step.delay for step in steps], np.float64),
-        codes := np.array([step.return_code for step in steps], np.int64),
-        added.walltimes,
-    )
+    delays = np.full(len(records), np.nan)
+    codes = np.zeros(len(records), np.int64)
+    for place, record in enumerate(records):
+        steps = record.execution.steps
+        if len(steps) == 1 and steps[0].delay is not None:
+            delays[place] = steps[0].delay
+            codes[place] = steps[0].return_code
+    run_times, states, return_codes = _ends(delays, codes, added.walltimes)
+    for place in np.flatnonzero(np.isnan(delays)).tolist():
+        record = records[place]
+        run_times[place] = record.finish - record.start
+        states[place] = STATE_CODES.get(record.state, 0)
+        return_codes[place] = record.return_code
     requests = None
     if columns.requests is not None or added.requests is not None:
         requests = [

@@ -72,7 +72,8 @@ class World:
     the server heard of them. ``records`` are what is known of jobs since their submission, by full
     identifier, ``workloads`` what is submitted, ``columns`` the jobs of these, ``static_ids`` their
     full identifiers and ``kept_profiles`` what tells which profiles are kept, where these were
-    needed.
+    needed. Where the loop itself keeps the hosts of jobs and tells of their ends, ``loop_ends`` are
+    the executions that have ended since it asked last.
     """
 
     def __init__(self, platform: Platform, options: EngineOptions) -> None:
@@ -97,6 +98,7 @@ class World:
         self.registering = options.dynamic_jobs
         self.kept_profiles: KeptProfiles | None = None
         self.stopped = False
+        self.loop_ends: list[JobRecord] | None = None
         self.outages = outages_of(options.external_events or (), len(self.hosts))
         self.happened: list[ExternalEvent] = []
         self.machine = Machine(platform, self.hosts)
@@ -255,6 +257,12 @@ class World:
         """Start a job on hosts that can take it, with its executors on them."""
         self.occupation.take(hosts, self.now)
         self.note_host_states()
+        self.begin(record, hosts, placement)
+
+    def begin(
+        self, record: JobRecord, hosts: HostSet, placement: tuple[int, ...] | None = None
+    ) -> None:
+        """Begin to execute a job on hosts that it has."""
         record.state = RUNNING
         record.start = self.now
         walltime = record.job.walltime
@@ -273,6 +281,9 @@ class World:
         self._leave_step(record)
         record.state, record.return_code = state, return_code
         record.finish = self.now
+        if self.loop_ends is not None:
+            self.loop_ends.append(record)
+            return
         self.occupation.release(record.hosts, self.now)
         self.note_host_states()
         if state == COMPLETED_KILLED:

@@ -71,12 +71,12 @@ def run_sleeps(
 
     ``registers`` says that the scheduler, not only its users, may register jobs, or kill them.
     """
-    from qops_batsim.engine.loop_columns import loop_of, outcome_of
+    from qops_batsim.engine.loop_columns import outcome_of
     from qops_batsim.engine.sleeping_jobs import with_registered
 
     scheduler, options = module.scheduler, simulation.options
     events = options.external_events
-    loop = loop_of(jobs, workload.jobs, len(simulation.hosts), events)
+    loop = simulation.loop(jobs, workload, registers=registers)
     manager = loop.manager
     assert isinstance(manager, EmbeddedManager)
     manager.qos_log = module.qos_log
@@ -93,6 +93,7 @@ def run_sleeps(
         manager.news = News.of(module.options, manager.system.profiles)
     else:
         manager.registers = isinstance(scheduler, Reacting)
+        manager.profiles = simulation.profiles
         manager.news = News.of(module.options)
 
     loop.run(scheduler, report)
