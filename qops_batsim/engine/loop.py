@@ -736,7 +736,6 @@ class Loop:
             messages += 1
             if messages % _PER_REPORT == 0:
                 on_progress(self.ended_count)
-        scheduler.finished()
 
     def next_message(self, scheduler: Scheduler) -> bool:
         """Process events until the scheduler hears of some; return False if no event is left.

@@ -102,21 +102,23 @@ class Registry:
             else:
                 self._hidden.add((workload, job.profile))
 
-        # A job that is run again was read when it was submitted: nobody waits for that here.
+        # A job that is run again was read when it was submitted: that is not done twice, unless
+        # somebody asks for its record.
         reads = killed is None or not _is_same(job, killed)
         record = register_job(world, RegisterJob(job.id, job), reads=reads)
         self._records.append(record)
         self.arrived.append(arrived)
-        walltime = record.job.walltime
         if not reads:
             self._unread.append(record)
-            if walltime is not None:
-                walltime = round(walltime, TOLD_DECIMALS)
 
-        steps = record.execution.steps
-        if len(steps) > 1 or steps[0].delay is None:
+        step = record.execution.steps[0]
+        if len(record.execution.steps) > 1 or step.delay is None:
+            self.records()
             return math.nan, ""
-        return _end_of(steps[0], steps[0].delay, walltime)
+        walltime = record.job.walltime
+        if not reads and walltime is not None:
+            walltime = round(walltime, TOLD_DECIMALS)
+        return _end_of(step, step.delay, walltime)
 
     def begin(self, job: Job, hosts: int, now: float) -> None:
         """Begin to execute a job that does more than sleep, on hosts (bits)."""

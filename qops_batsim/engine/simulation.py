@@ -261,6 +261,7 @@ class Simulation:
         from qops_batsim.engine.sleeping_jobs import at_places
 
         world, (name,) = self._world, self._delays
+        world.registering = False
         world.workloads[name], world.profiles[name] = workload, workload.profiles
         columns = world.columns[name] = workload.columns
         delays = np.array([each["delay"] for each in workload.profiles.values()], np.float64)

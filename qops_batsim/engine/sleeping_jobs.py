@@ -383,8 +383,6 @@ def told_jobs(jobs: DelayJobs, listed: Sequence[Job]) -> Iterator[Job]:
 def remember(outcome: Outcome, world: World) -> None:
     """Make job records in a world from the loop's outcomes."""
     jobs = outcome.jobs
-    if not jobs.registered:
-        world.registering = False
     registered = {record.job.id: record for record in jobs.registered}
     world.records.clear()
     for job in told_jobs(jobs, world.workloads[jobs.name].jobs):

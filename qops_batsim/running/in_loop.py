@@ -25,6 +25,9 @@ from qops_batsim.workload.workload_model import Workload
 if TYPE_CHECKING:
     from qops_batsim.engine.sleeping_jobs import DelayJobs, Outcome
 
+_DECISIONS = (QOS_ACCEPTED, QOS_REJECTED, "")
+_STARTED, _REFUSED, _UNDECIDED = range(3)
+
 
 def run_simulation(
     simulation: Simulation,
@@ -116,10 +119,12 @@ def run_sleeps(
     is_complete = loop.ended_count == manager.known
     if registry is not None:
         is_complete = is_complete and not registry.is_open
-    simulation.finish(outcome, manager.now, is_complete=is_complete)
+    # First, for it may be a deadlock: what happened before that is written as well.
     log_jobs(module.qos_log, workload, outcome, has_columns=registry is None)
     if module.decision_log is not None:
         module.follow(len(simulation.hosts))
+    simulation.finish(outcome, manager.now, is_complete=is_complete)
+    scheduler.finished()
     report(loop.ended_count)
 
 
@@ -132,32 +137,28 @@ def log_jobs(
     log itself.
     """
 
-    def never_started() -> np.ndarray:
-        done = outcome()
-        refused: np.ndarray = done.ended[np.isnan(done.starts[done.ended])]
-        return refused
-
     def fill(log: QosLog) -> None:
         from qops_batsim.engine.sleeping_jobs import told_jobs
 
-        jobs = outcome().jobs
+        done = outcome()
+        jobs = done.jobs
+        log.jobs.extend(told_jobs(jobs, workload.jobs))
+        started = np.flatnonzero(~np.isnan(done.starts)).tolist()
+        log.started.extend(map(jobs.full_id, started))
         # In the order in which they were.
-        rejected = {jobs.full_id(index): None for index in never_started().tolist()}
-        for told in told_jobs(jobs, workload.jobs):
-            log.jobs.append(told)
-            if told.id not in rejected:
-                log.started.append(told.id)
-        log.rejected.extend(rejected)
+        rejected = done.ended[np.isnan(done.starts[done.ended])].tolist()
+        log.rejected.extend(map(jobs.full_id, rejected))
 
     def tell() -> ToldJobs:
-        jobs = outcome().jobs
+        done = outcome()
+        jobs = done.jobs
         requests = jobs.columns.requests
-        decisions = np.zeros(jobs.submitted, np.int64)
-        decisions[never_started()] = 1
+        decisions = np.where(np.isnan(done.starts), _UNDECIDED, _STARTED)
+        decisions[done.ended[np.isnan(done.starts[done.ended])]] = _REFUSED
         return ToldJobs(
             ids=jobs.full_ids(),
             requests=requests and [requests[place] for place in jobs.places.tolist()],
-            decisions=Words((QOS_ACCEPTED, QOS_REJECTED), decisions),
+            decisions=Words(_DECISIONS, decisions),
         )
 
     log.fill_later(fill, tell if has_columns else None)
