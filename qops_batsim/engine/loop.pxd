@@ -78,6 +78,7 @@ cdef class EmbeddedManager(ResourceManager):
     cdef end_by_kill(self, Job job)
     @cython.locals(job=Job)
     cdef begin_decision(self)
+    cdef Job run_of(self, Job job)
     cdef register_run(self, Job job, object profile, Job killed)
     @cython.locals(index=Py_ssize_t)
     cdef add(self, Job job, double seconds, str state)
@@ -121,6 +122,7 @@ cdef class Loop:
     cdef dict given_up
     cdef Py_ssize_t submitting, happened, told, told_before
     cdef double busy_until
+    cdef bint executes  # whether the world has anything to execute
     cdef bint follows_kills  # whether jobs may be killed or registered by the scheduler itself
     cpdef begin_at(self, double date, list running_since)
     @cython.locals(manager=EmbeddedManager, submissions=Submissions, job=Job, index=Py_ssize_t, start=double, date=double)

@@ -441,6 +441,12 @@ class EmbeddedManager(ResourceManager):
         rest = rest_of_delay(self.profile_of(killed), saved) if saved > 0 else None
         self.register_run(job, rest, killed)
 
+    def run_of(self, job: Job) -> Job | None:
+        """Return a job that waits or runs, or its last run if it was killed; None if it is over."""
+        if job.phase == _OVER and job.id in self.latest:
+            job = self.latest[job.id]
+        return None if job.phase == _OVER else job
+
     def finish_registering(self) -> None:
         self.kills_last = False
         if self.registry is not None:
@@ -637,6 +643,7 @@ class Loop:
         self.end_states = end_states
         self.conversation = conversation
         self.world = world if conversation is None else conversation.world
+        self.executes = conversation is not None
         self.busy_until = 0.0
         if self.world is None:
             self.waits = Heap()
@@ -747,8 +754,9 @@ class Loop:
             self.tell_closing(scheduler)
         soon = manager.now
         while self.told == 0 or self.busy_until > soon:
-            if self.world is not None:
+            if self.executes:
                 self.world.settle()
+            if self.executes or self.follows_kills:
                 self.drop_withdrawn()
             date = INFINITY
             if waits.size > 0:
@@ -767,7 +775,7 @@ class Loop:
     def come_to(self, date: float) -> None:
         """Set the current date of the simulation (seconds)."""
         self.manager.now = date
-        if self.world is not None:
+        if self.executes:
             self.world.now = date
 
     def end_all(self, scheduler: Scheduler, soon: float) -> None:
@@ -802,9 +810,9 @@ class Loop:
         """Report the users' cancellations of submitted jobs."""
         for job_id in self.cancelled:
             job = self.given_up[job_id]
-            if job is not None and job.phase == _OVER and job_id in self.sleepers.latest:
-                job = self.sleepers.latest[job_id]  # It was killed, and runs again as this one.
-            if job is not None and job.phase != _OVER:
+            if job is not None and self.follows_kills:
+                job = self.sleepers.run_of(job)
+            if job is not None:
                 scheduler.cancelled(job)
         self.cancelled.clear()
 
@@ -1024,6 +1032,8 @@ class Loop:
                 self.run_times = grown("d", self.run_times)
             self.starts[index] = self.finishes[index] = float("nan")
             self.run_times[index] = seconds
+            if seconds != seconds:
+                self.executes = True
             if self.end_states is not None:
                 if index >= len(self.end_states):
                     self.end_states = grown("q", self.end_states)
