@@ -1,9 +1,8 @@
 """The event loop: workloads under any scheduler.
 
 The order of events is that of :mod:`~qops_batsim.engine.simulation`, to the last bit of each date.
-Jobs are known by their index in the order of submission, after all others those that the scheduler
-registers. Where jobs do more than sleep on hosts of
-their own, or decisions come in messages, a
+Jobs are known by their index in the order of submission; those that a scheduler registers follow.
+Where jobs of a workload do more than sleep on hosts of their own, or decisions come in messages, a
 :class:`~qops_batsim.engine.conversation.Conversation` is in the place of the scheduler: it has a
 world run the jobs, whose waits are in this loop's heap.
 """
@@ -182,37 +181,63 @@ class EmbeddedManager(ResourceManager):
 
     def __init__(self, machine_size: int, jobs: int, turns: Turns) -> None:
         super().__init__(machine_size)
-        self.hosts, self.turns = FreeHosts(machine_size), turns
-        self.known, self.registers, jobs = jobs, False, max(jobs, LEAST_ROOM)
-        self.added: list[tuple[Job, float, str]] = []
-        self.calls, self.busy, self.changes, self.used = 0, 0, 0, 0
+        self.hosts = FreeHosts(machine_size)
+        self.turns = turns
+        self.known = jobs
+        self.jobs: list[Any] = [None] * jobs
+        self.metadata: dict[int, str] = {}
+        self.profiles: Any = {}
+
+        # What was asked for in a message.
         self.started: list[Job] = []
         self.over: list[Job] = []
+        self.added: list[tuple[Job, float, str]] = []
+        self.calls = 0
+        self.call_dates = array("d", bytes(128))
+        self.call_numbers = array("q", bytes(128))
+
+        # Kills and registered jobs.
+        self.registers = False
         self.registry: Any = None
-        self.acknowledges, self.is_deciding, self.kills_last = False, False, False
-        self.arrived = self.announced = self.withdrawn = 0
+        self.acknowledges = False
+        self.is_deciding = False
+        self.kills_last = False
+        self.arrived = 0
+        self.announced = 0
+        self.withdrawn = 0
         self.kills: list[list[Job]] = []
         self.early_kills: list[Job] = []
         self.killed: set[int] = set()
         self.latest: dict[str, Job] = {}
         self.computing_jobs: dict[str, Job] = {}
-        self.profiles: Any = {}
-        self.metadata: dict[int, str] = {}
-        self.offsets, self.pieces = array("q", bytes(8 * jobs)), array("q", bytes(8 * jobs))
-        self.lows, self.highs = array("q", bytes(16 * jobs)), array("q", bytes(16 * jobs))
-        self.numbers = array("q", bytes(8 * jobs))
-        self.change_dates = array("d", bytes(16 * jobs))
-        self.computing = array("q", bytes(16 * jobs))
-        self.call_dates, self.call_numbers = array("d", bytes(128)), array("q", bytes(128))
-        self.jobs: list[Any] = [None] * self.known
-        self.away, self.taken, self.has_outages, self.idle = 0, 0, False, array("q")
+
+        # Which hosts each job has, and how many compute after each start and end.
+        room = max(jobs, LEAST_ROOM)
+        self.busy = 0
+        self.used = 0
+        self.changes = 0
+        self.offsets = array("q", bytes(8 * room))
+        self.pieces = array("q", bytes(8 * room))
+        self.numbers = array("q", bytes(8 * room))
+        self.lows = array("q", bytes(16 * room))
+        self.highs = array("q", bytes(16 * room))
+        self.change_dates = array("d", bytes(16 * room))
+        self.computing = array("q", bytes(16 * room))
+
+        # Where hosts go away.
+        self.has_outages = False
+        self.away = 0
+        self.taken = 0
+        self.idle = array("q")
 
     def use_registry(self, registry: Any, *, acknowledges: bool) -> None:
         """Let the scheduler kill and register jobs.
 
         If the engine ``acknowledges`` registered jobs, there is another message at their date.
         """
-        self.registry, self.registers, self.acknowledges = registry, True, acknowledges
+        self.registry = registry
+        self.registers = True
+        self.acknowledges = acknowledges
 
     def expect_outages(self) -> None:
         """Record from now on which hosts compute, not only how many do."""
@@ -409,9 +434,8 @@ class EmbeddedManager(ResourceManager):
             state = COMPLETED_SUCCESSFULLY if ends_itself else COMPLETED_WALLTIME_REACHED
             self.add(job, min(float(delay), job.limit), state)
             return
-        seconds, state = self.registry.register(
-            job, profile, self.now, self.arrived, killed
-        )
+
+        seconds, state = self.registry.register(job, profile, self.now, self.arrived, killed)
         self.registered.setdefault(job.id, job.id)
         self.latest[self.registered[job.id]] = job
         self.announced += self.acknowledges
@@ -609,15 +633,15 @@ class Loop:
     events
         What happens whatever the scheduler does: date (seconds) and notice, in order; None where
         nobody asked for events, which is not the same as none.
+    conversation
+        What is run in place of a scheduler if it is one about a world, which runs the jobs;
+        ``run_times`` are not looked at then. Without, there is one workload.
     world
         What executes jobs that a scheduler registers and that do more than sleep, if it may
         register any. Its waits are in this loop's heap, as are those of a conversation's world.
     end_states
         How each job ends then, by index: an array of positions in
         :data:`~qops_batsim.jobs.FINAL_STATES`; None if nobody asks.
-    conversation
-        What is run in place of a scheduler if it is one about a world, which runs the jobs;
-        ``run_times`` are not looked at then. Without, there is one workload.
 
     Attributes
     ----------
@@ -639,8 +663,9 @@ class Loop:
         world: Any = None,
         end_states: array[int] | None = None,
     ) -> None:
-        self.workloads, self.run_times = workloads, run_times
-        self.end_states = end_states
+        self.workloads = workloads
+        self.run_times = run_times
+        self.end_states: Any = end_states
         self.conversation = conversation
         self.world = world if conversation is None else conversation.world
         self.executes = conversation is not None
@@ -727,7 +752,7 @@ class Loop:
         if self.running_since:
             self.join_running(scheduler)
         if self.follows_kills:
-            # As where the beginning is told in a message of its own.
+            # To whom the beginning is told in a message may register jobs before any event.
             self.sleepers.begin_decision()
             scheduler.decide()
         self.carry_out(scheduler)
@@ -926,7 +951,8 @@ class Loop:
         """Remove entries of killed jobs, and of cancelled or rescheduled waits, from the head of
         the heap.
         """
-        manager, waits = self.sleepers, self.waits
+        manager = self.sleepers
+        waits = self.waits
         while waits.size > 0:
             index = waits.jobs[0]
             if index == _WORLD:
@@ -1001,18 +1027,23 @@ class Loop:
 
     def tell_kills(self, scheduler: Scheduler) -> None:
         """Report the kills of this date, those that were asked for together in one event."""
-        manager, kills = self.sleepers, self.sleepers.kills
+        manager = self.sleepers
+        # The scheduler may ask for the next ones as it hears of these.
+        kills = manager.kills
         manager.kills = []
+
         for together in kills:
             for job in together:
                 index = job.index
                 manager.jobs[index] = None
                 if self.run_times[index] == self.run_times[index]:
-                    manager.withdrawn += 1
+                    manager.withdrawn += 1  # Else the world has cancelled its wait.
                 manager.release(job)
-                job.phase, job.state = _OVER, COMPLETED_KILLED
+                job.phase = _OVER
+                job.state = COMPLETED_KILLED
                 self.finishes[index] = manager.now
                 scheduler.ended(job)
+
             manager.qos_log.kills.update([job.id for job in together])
             for job in together:
                 told = manager.registry.progress(job, self.starts[job.index], manager.now)

@@ -1,4 +1,4 @@
-"""What a scheduler registers while the loop of events runs its jobs, and how far killed ones are."""
+"""Jobs that a scheduler registers in the loop of events, and the progress of killed ones."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ of its own at the same date.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
@@ -29,7 +29,6 @@ import numpy as np
 
 from qops_batsim.engine.conversation import Conversation
 from qops_batsim.engine.engine_options import EngineOptions
-from qops_batsim.engine.registered_jobs import Registry
 from qops_batsim.engine.server import NetworkedWorld, Server
 from qops_batsim.engine.world import World
 from qops_batsim.errors import SimulationError
@@ -52,7 +51,6 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from qops_batsim.engine.ended_jobs import EndedJobs, HostChanges
-    from qops_batsim.engine.loop import Loop
     from qops_batsim.engine.records import JobRecord
     from qops_batsim.engine.sleeping_jobs import DelayColumns, DelayJobs, Outcome
 
@@ -268,26 +266,10 @@ class Simulation:
         places, codes = np.arange(len(columns.ids)), np.zeros(len(delays), np.int64)
         return at_places(name, columns, delays, codes, places)
 
-    def loop(self, jobs: DelayJobs, workload: Workload, *, registers: bool) -> Loop:
-        """Return the event loop for :attr:`delay_jobs`, in which others may be registered."""
-        from qops_batsim.engine.loop_columns import loop_of
-
-        world = self._world if registers else None
-        events = self.options.external_events
-        return loop_of(jobs, workload.jobs, len(self.hosts), events, world)
-
     @property
-    def profiles(self) -> Mapping[str, Mapping[str, Mapping[str, Any]]]:
-        """Execution profiles by workload and name."""
-        return self._world.profiles
-
-    def registry(self, *, hides_profiles: bool) -> Registry:
-        """Return what keeps the jobs that a scheduler registers in the loop."""
-        return Registry(self._world, hides_profiles=hides_profiles)
-
-    def beginning(self) -> SimulationBegins:
-        """Return the SIMULATION_BEGINS event."""
-        return simulation_begins(self._world, self.platform)
+    def world(self) -> World:
+        """The profiles, and what the loop of events has not put into columns."""
+        return self._world
 
     def finish(self, outcome: Callable[[], Outcome], now: float, *, is_complete: bool) -> None:
         """End the simulation at a date (seconds), with the loop's outcome of :attr:`delay_jobs`.
@@ -342,7 +324,7 @@ class Simulation:
             nothing will ever start.
         """
         world = self._world
-        begins = self.beginning()
+        begins = simulation_begins(world, self.platform)
         if isinstance(world, NetworkedWorld):
             self._run_networked(world, begins)
         else:

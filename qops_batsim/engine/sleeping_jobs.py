@@ -277,7 +277,9 @@ def with_registered(
     # Stable: a job comes behind those that had arrived.
     turns = np.append(np.arange(count), np.array(arrived, np.float64) - 0.5)
     return DelayJobs(
-        workloads=Words(list(workloads), np.append(jobs.workloads.which, np.array(owned, np.int64))),
+        workloads=Words(
+            list(workloads), np.append(jobs.workloads.which, np.array(owned, np.int64))
+        ),
         columns=both,
         places=np.append(jobs.places, np.arange(len(columns.ids), len(both.ids))),
         submission_times=np.append(jobs.submission_times, added.submission_times),
@@ -369,7 +371,7 @@ class DelayColumns:
 
 
 def told_jobs(jobs: DelayJobs, listed: Sequence[Job]) -> Iterator[Job]:
-    """Yield the jobs as they came, with their full identifiers (``w0!1``), as messages name them."""
+    """Yield the jobs as they came, with full identifiers (``w0!1``), as messages name them."""
     count = jobs.submitted - len(jobs.registered)
     ids, places = jobs.full_ids(), jobs.places.tolist()
     order = range(len(ids)) if jobs.arrivals is None else jobs.arrivals.tolist()

@@ -11,7 +11,7 @@ import numpy as np
 
 from qops_batsim.engine.engine_options import AVAILABLE, UNAVAILABLE, Rules
 from qops_batsim.engine.loop import EmbeddedManager
-from qops_batsim.engine.simulation import Simulation, ignore
+from qops_batsim.engine.simulation import Simulation, ignore, simulation_begins
 from qops_batsim.errors import InputError
 from qops_batsim.jobs import QOS_ACCEPTED, QOS_REJECTED
 from qops_batsim.scheduling.driver import check_needs, system_of
@@ -36,7 +36,9 @@ def run_simulation(
     on_progress: Callable[[int], None] | None,
 ) -> None:
     """Run a simulation with a scheduler module, without messages if the jobs only sleep."""
-    scheduler, needs, options = module.scheduler, module.needs, simulation.options
+    scheduler = module.scheduler
+    needs = module.needs
+    options = simulation.options
     registers = scheduler.kills or needs.dynamic_jobs or options.dynamic_jobs
     if isinstance(scheduler, Reacting):
         if len(workload.jobs):
@@ -74,29 +76,33 @@ def run_sleeps(
 
     ``registers`` says that the scheduler, not only its users, may register jobs, or kill them.
     """
-    from qops_batsim.engine.loop_columns import outcome_of
+    from qops_batsim.engine.loop_columns import loop_of, outcome_of
+    from qops_batsim.engine.registered_jobs import Registry
     from qops_batsim.engine.sleeping_jobs import with_registered
 
-    scheduler, options = module.scheduler, simulation.options
+    scheduler = module.scheduler
+    options = simulation.options
+    world = simulation.world
     events = options.external_events
-    loop = simulation.loop(jobs, workload, registers=registers)
+    hosts = len(simulation.hosts)
+    loop = loop_of(jobs, workload.jobs, hosts, events, world if registers else None)
     manager = loop.manager
     assert isinstance(manager, EmbeddedManager)
     manager.qos_log = module.qos_log
+
     registry = None
     if registers:
-        beginning = simulation.beginning()
+        beginning = simulation_begins(world, simulation.platform)
         check_needs(module, beginning, any_engine=True)
         manager.system = system_of(beginning)
-        registry = simulation.registry(
-            hides_profiles=getattr(scheduler, "hides_profiles", False)
-        )
+        hides = getattr(scheduler, "hides_profiles", False)
+        registry = Registry(world, hides_profiles=hides)
         acknowledges = options.dynamic_jobs and options.acknowledge_dynamic_jobs
         manager.use_registry(registry, acknowledges=acknowledges)
         manager.news = News.of(module.options, manager.system.profiles)
     else:
         manager.registers = isinstance(scheduler, Reacting)
-        manager.profiles = simulation.profiles
+        manager.profiles = world.profiles
         manager.news = News.of(module.options)
 
     loop.run(scheduler, report)
@@ -122,7 +128,7 @@ def run_sleeps(
     # First, for it may be a deadlock: what happened before that is written as well.
     log_jobs(module.qos_log, workload, outcome, has_columns=registry is None)
     if module.decision_log is not None:
-        module.follow(len(simulation.hosts))
+        module.follow(hosts)
     simulation.finish(outcome, manager.now, is_complete=is_complete)
     scheduler.finished()
     report(loop.ended_count)

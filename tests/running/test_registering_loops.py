@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from qops_batsim.core.job import Job
+from qops_batsim.core.job import WAITING, Job
 from qops_batsim.core.scheduler import Scheduler
 from qops_batsim.engine.outputs import add_outputs
 from qops_batsim.engine.simulation import Simulation
@@ -22,6 +22,7 @@ from qops_batsim.errors import SimulationError
 from qops_batsim.platform.equal_hosts import make_cluster
 from qops_batsim.running.in_loop import run_simulation
 from qops_batsim.running.simulate import default_engine
+from qops_batsim.schedulers.fcfs import Fcfs
 from qops_batsim.scheduling.driver import ModuleDriver
 from qops_batsim.scheduling.qos_log import format_qos
 from qops_batsim.scheduling.registry import make_scheduler
@@ -198,3 +199,58 @@ def test_a_wrong_registration_is_the_same_error(
         wrong.wrong = job_id, profile, told
         errors.append(outcome(wrong, workload, by_messages=by_messages)["error"])
     assert errors[0] == errors[1] != ""
+
+
+class Asking(Fcfs):
+    """Ask for the profile of each job, and see how it has ended."""
+
+    def begin(self, manager: Any) -> None:
+        super().begin(manager)
+        self.told: list[Any] = []
+
+    def submitted(self, job: Job) -> None:
+        self.told.append((job.id, self.manager.profile_of(job)))
+        super().submitted(job)
+
+    def ended(self, job: Job) -> None:
+        self.told.append((job.id, job.state))
+        super().ended(job)
+
+
+def test_the_loop_tells_profiles_and_final_states() -> None:
+    sleep, fail = {"type": "delay", "delay": 2}, {"type": "delay", "delay": 2, "ret": 1}
+    jobs = [
+        Job("a", 0.0, 1, "sleep"),
+        Job("b", 0.0, 1, "fail"),
+        Job("c", 1.0, 1, "sleep", walltime=1.5),
+    ]
+    workload = Workload(jobs=jobs, profiles={"sleep": sleep, "fail": fail}, processors=8)
+    assert check(Asking, workload)["told"] == [
+        ("w0!a", sleep),
+        ("w0!b", fail),
+        ("w0!c", sleep),
+        ("w0!a", "COMPLETED_SUCCESSFULLY"),
+        ("w0!b", "COMPLETED_FAILED"),
+        ("w0!c", "COMPLETED_WALLTIME_REACHED"),
+    ]
+
+
+class Idle(Scheduler):
+    """Start the first job only."""
+
+    def submitted(self, job: Job) -> None:
+        self.job = job
+
+    def decide(self) -> None:
+        job = getattr(self, "job", None)
+        if job is not None and job.id == "w0!a" and job.phase == WAITING:
+            self.manager.start(job)
+
+
+def test_files_of_a_deadlock_tell_what_was_decided_before() -> None:
+    name, sleep = delay_profile(2.0)
+    jobs = [Job("a", 0.0, 1, name), Job("b", 1.0, 1, name)]
+    told = check(Idle, Workload(jobs=jobs, profiles={name: sleep}, processors=8))
+    assert "1 jobs were submitted and neither started nor rejected" in told["error"]
+    rows = told["_qos.csv"].decode().splitlines()
+    assert [row.split(",")[4] for row in rows] == ["decision", "accepted", ""]
