@@ -88,7 +88,6 @@ cdef class EmbeddedManager(ResourceManager):
     @cython.locals(job=Job)
     cdef begin_decision(self)
     cdef Job run_of(self, Job job)
-    cdef register_run(self, Job job, object profile, Job killed)
     @cython.locals(index=Py_ssize_t)
     cdef add(self, Job job, double seconds, str state)
 

@@ -421,10 +421,6 @@ class EmbeddedManager(ResourceManager):
         if not self.registers:
             why = "as its scheduler does not say that it needs that"
             raise self.refused(job, f"be registered, {why}")
-        self.register_run(job, profile, None)
-
-    def register_run(self, job: Job, profile: Any, killed: Job | None) -> None:
-        """Carry out :meth:`register`; the job may be another run of the job ``killed``."""
         self.kills_last = False
         if self.registry is None:
             delay = None if profile is None else profile.get("delay")
@@ -435,7 +431,7 @@ class EmbeddedManager(ResourceManager):
             self.add(job, min(float(delay), job.limit), state)
             return
 
-        seconds, state = self.registry.register(job, profile, self.now, self.arrived, killed)
+        seconds, state = self.registry.register(job, profile, self.now, self.arrived)
         self.registered.setdefault(job.id, job.id)
         self.latest[self.registered[job.id]] = job
         self.announced += self.acknowledges
@@ -460,10 +456,8 @@ class EmbeddedManager(ResourceManager):
 
     def register_again(self, job: Job, original: Job, killed: Job, saved: float) -> None:
         self.registered[job.id] = self.original_id(original)
-        if not self.registers:
-            self.register(job)  # An error.
         rest = rest_of_delay(self.profile_of(killed), saved) if saved > 0 else None
-        self.register_run(job, rest, killed)
+        self.register(job, rest)
 
     def run_of(self, job: Job) -> Job | None:
         """Return a job that waits or runs, or its last run if it was killed; None if it is over."""

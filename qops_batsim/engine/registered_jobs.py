@@ -12,12 +12,7 @@ from qops_batsim.engine.execution import (
     Step,
 )
 from qops_batsim.engine.records import JobRecord
-from qops_batsim.engine.registration import (
-    as_registered,
-    notified,
-    register_job,
-    register_profile,
-)
+from qops_batsim.engine.registration import notified, register_job, register_profile
 from qops_batsim.engine.world import World
 from qops_batsim.jobs import (
     COMPLETED_FAILED,
@@ -29,9 +24,6 @@ from qops_batsim.jobs import (
 from qops_batsim.platform.hostset import HostSet
 from qops_batsim.protocol.decisions import RegisterJob, RegisterProfile
 from qops_batsim.protocol.events import Notify
-from qops_batsim.timing import TOLD_DECIMALS
-
-_UNIT = 10.0**-TOLD_DECIMALS
 
 
 class Registry:
@@ -50,8 +42,10 @@ class Registry:
 
     Attributes
     ----------
+    records
+        The registered jobs in order.
     arrived
-        How many jobs of the workload had been submitted before each of the registered jobs.
+        How many jobs of the workload had been submitted before each of them.
     """
 
     def __init__(self, world: World, *, hides_profiles: bool) -> None:
@@ -62,8 +56,7 @@ class Registry:
         self._progress: dict[str, dict[str, Any]] = {}
         self._is_finished = False
         world.loop_ends = []
-        self._records: list[JobRecord] = []
-        self._unread: list[JobRecord] = []
+        self.records: list[JobRecord] = []
         self.arrived: list[int] = []
 
     @property
@@ -71,25 +64,13 @@ class Registry:
         """Whether the engine still waits for the end of the registration."""
         return self._world.registering
 
-    def records(self) -> list[JobRecord]:
-        """Return the records of the registered jobs, in order."""
-        for record in self._unread:
-            record.job = as_registered(record.job.id, record.job)
-        self._unread.clear()
-        return self._records
-
     def register(
-        self,
-        job: Job,
-        profile: Mapping[str, Any] | None,
-        now: float,
-        arrived: int,
-        killed: Job | None = None,
+        self, job: Job, profile: Mapping[str, Any] | None, now: float, arrived: int
     ) -> tuple[float, str]:
         """Register a job, with a profile unless that exists; SimulationError if it is invalid.
 
         Return how long it runs (seconds), and its state then; NaN if it does more than sleep, so
-        that :meth:`begin` has to execute it. It may be another run of the job ``killed``.
+        that :meth:`begin` has to execute it.
         """
         world = self._world
         world.now = now
@@ -102,23 +83,14 @@ class Registry:
             else:
                 self._hidden.add((workload, job.profile))
 
-        # A job that is run again was read when it was submitted: that is not done twice, unless
-        # somebody asks for its record.
-        reads = killed is None or not _is_same(job, killed)
-        record = register_job(world, RegisterJob(job.id, job), reads=reads)
-        self._records.append(record)
+        record = register_job(world, RegisterJob(job.id, job))
+        self.records.append(record)
         self.arrived.append(arrived)
-        if not reads:
-            self._unread.append(record)
 
         step = record.execution.steps[0]
         if len(record.execution.steps) > 1 or step.delay is None:
-            self.records()
             return math.nan, ""
-        walltime = record.job.walltime
-        if not reads and walltime is not None:
-            walltime = round(walltime, TOLD_DECIMALS)
-        return _end_of(step, step.delay, walltime)
+        return _end_of(step, step.delay, record.job.walltime)
 
     def begin(self, job: Job, hosts: int, now: float) -> None:
         """Begin to execute a job that does more than sleep, on hosts (bits)."""
@@ -179,20 +151,3 @@ def _end_of(step: Step, delay: float, walltime: float | None) -> tuple[float, st
     if walltime is not None and delay >= walltime:
         return walltime, COMPLETED_WALLTIME_REACHED
     return delay, COMPLETED_FAILED if step.return_code else COMPLETED_SUCCESSFULLY
-
-
-def _is_same(job: Job, killed: Job) -> bool:
-    """Return whether a job asks for the same as a killed one, and can be read once it is rounded
-    as a message is.
-    """
-    positive = [job.walltime]
-    if job.qos is not None:
-        positive += job.qos.estimated_runtime, job.qos.checkpoint
-    return (
-        job.qos is killed.qos
-        and job.walltime == killed.walltime
-        and job.processors == killed.processors
-        and job.profile == killed.profile
-        and job.submission_time == killed.submission_time
-        and all(number is None or number >= _UNIT for number in positive)
-    )

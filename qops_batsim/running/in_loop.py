@@ -116,7 +116,7 @@ def run_sleeps(
     def outcome() -> Outcome:
         if registry is None:
             return finished
-        whole = with_registered(jobs, registry.records(), registry.arrived)
+        whole = with_registered(jobs, registry.records, registry.arrived)
         return finished._replace(jobs=whole)
 
     for event, date in zip(events or (), loop.happened_dates, strict=False):
