@@ -119,6 +119,7 @@ cdef class Loop:
     cdef object conversation, world  # both None where jobs only sleep and none is registered
     cdef bint executes  # whether the world has anything to execute
     cdef bint follows_kills  # whether the scheduler may kill or register jobs
+    cdef bint withdraws  # whether waits in the heap may count no more: one of these two
     # waits
     cdef Turns turns
     cdef Heap waits
@@ -157,7 +158,7 @@ cdef class Loop:
     cdef end_due(self, Scheduler scheduler, double soon)
     @cython.locals(job=Job)
     cdef end(self, Scheduler scheduler, Py_ssize_t index, long long number, double date)
-    @cython.locals(index=Py_ssize_t)
+    @cython.locals(manager=EmbeddedManager, index=Py_ssize_t)
     cdef end_job(self, Scheduler scheduler, Job job)
     @cython.locals(manager=EmbeddedManager, job=Job)
     cdef end_executed(self, Scheduler scheduler)

@@ -662,7 +662,7 @@ class Loop:
         self.end_states: Any = end_states
         self.conversation = conversation
         self.world = world if conversation is None else conversation.world
-        self.executes = conversation is not None
+        self.executes = self.withdraws = conversation is not None
         self.busy_until = 0.0
         if self.world is None:
             self.waits = Heap()
@@ -742,7 +742,8 @@ class Loop:
         Python notices an interrupt then.
         """
         scheduler.begin(self.manager)
-        self.follows_kills = self.sleepers is not None and self.sleepers.registry is not None
+        if self.sleepers is not None and self.sleepers.registry is not None:
+            self.follows_kills = self.withdraws = True
         if self.running_since:
             self.join_running(scheduler)
         if self.follows_kills:
@@ -773,9 +774,9 @@ class Loop:
             self.tell_closing(scheduler)
         soon = manager.now
         while self.told == 0 or self.busy_until > soon:
-            if self.executes:
-                self.world.settle()
-            if self.executes or self.follows_kills:
+            if self.withdraws:
+                if self.executes:
+                    self.world.settle()
                 self.drop_withdrawn()
             date = INFINITY
             if waits.size > 0:
@@ -921,14 +922,15 @@ class Loop:
 
     def end_job(self, scheduler: Scheduler, job: Job) -> None:
         """End a job."""
+        manager = self.sleepers
         index = job.index
-        self.sleepers.jobs[index] = None
-        self.sleepers.leave(job)
-        self.sleepers.release(job)
+        manager.jobs[index] = None
+        manager.leave(job)
+        manager.release(job)
         job.phase = _OVER
         if self.end_states is not None:
             job.state = _STATES[self.end_states[index]]
-        self.finishes[index] = self.manager.now
+        self.finishes[index] = manager.now
         self.note_ended(index)
         self.told += 1
         scheduler.ended(job)
