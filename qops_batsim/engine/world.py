@@ -71,8 +71,8 @@ class World:
     times in which hosts are away, ``happened`` the events that made it so, with the dates at which
     the server heard of them. ``records`` are what is known of jobs since their submission, by full
     identifier, ``workloads`` what is submitted, ``columns`` the jobs of these, ``static_ids`` their
-    full identifiers and ``kept_profiles`` what tells which profiles are kept, where these were
-    needed. Where the loop itself keeps the hosts of jobs and tells of their ends, ``loop_ends`` are
+    identifiers by workload and ``kept_profiles`` what tells which profiles are kept, where these
+    were needed. Where the loop itself keeps the hosts of jobs and tells of their ends, ``loop_ends`` are
     the executions that have ended since it asked last.
     """
 
@@ -94,7 +94,7 @@ class World:
         self.profiles: dict[str, dict[str, dict[str, Any]]] = {}
         self.workloads: dict[str, Workload] = {}
         self.columns: dict[str, JobColumns] = {}
-        self.static_ids: set[str] | None = None
+        self.static_ids: dict[str, set[str]] | None = None
         self.registering = options.dynamic_jobs
         self.kept_profiles: KeptProfiles | None = None
         self.stopped = False
@@ -235,11 +235,10 @@ class World:
         if record is not None:
             return record
         if self.static_ids is None:
-            columns = self.columns.items()
-            self.static_ids = {f"{name}!{job}" for name, each in columns for job in each.ids}
-        if job_id not in self.static_ids:
-            return None
+            self.static_ids = {name: set(each.ids) for name, each in self.columns.items()}
         name, _, local_id = job_id.partition("!")
+        if local_id not in self.static_ids.get(name, ()):
+            return None
         job = next(each for each in self.workloads[name].jobs if each.id == local_id)
         return self.new_record(name, job.renamed(job_id))
 
