@@ -72,8 +72,8 @@ class World:
     the server heard of them. ``records`` are what is known of jobs since their submission, by full
     identifier, ``workloads`` what is submitted, ``columns`` the jobs of these, ``static_ids`` their
     identifiers by workload and ``kept_profiles`` what tells which profiles are kept, where these
-    were needed. Where the loop itself keeps the hosts of jobs and tells of their ends, ``loop_ends`` are
-    the executions that have ended since it asked last.
+    were needed. Where the loop itself keeps the hosts of jobs and tells of their ends,
+    ``loop_ends`` are the executions that have ended since it asked last.
     """
 
     def __init__(self, platform: Platform, options: EngineOptions) -> None:
