@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 import msgspec
 
 from qops_batsim.core.job import Job as Job
 from qops_batsim.core.job import WrittenFields as WrittenFields
+from qops_batsim.errors import InputError, shown
 from qops_batsim.job_fields import QOS_CLASSES as QOS_CLASSES
 from qops_batsim.job_fields import QosRequest as QosRequest
 from qops_batsim.timing import on_grid
@@ -57,3 +61,21 @@ def rest_profile(profile: str, local_id: str) -> str:
     """Return the name of the profile of a restarted job: the part of ``profile`` not done yet."""
     # As AROMA's: so what is read back is seen to go on.
     return f"{profile.partition('#')[0]}#{local_id}"
+
+
+def rest_of_delay(profile: Mapping[str, Any], saved: float) -> dict[str, Any]:
+    """Return the profile of the rest of a sleeping job, of which ``saved`` seconds are done."""
+    return {**profile, "delay": on_grid(float(profile["delay"]) - saved)}
+
+
+def check_resumable(job: Job, profile: Mapping[str, Any]) -> None:
+    """Raise an InputError if a job with checkpoints cannot be resumed part-way: it must sleep."""
+    assert job.qos is not None
+    kind = profile.get("type")
+    if kind != "delay":
+        told = "unknown" if kind is None else f"of type {shown(kind)}"
+        raise InputError(
+            f"job {job.id}: qos.checkpoint is {job.qos.checkpoint:g}, but its execution "
+            f"profile {shown(job.profile)} is {told}; with the option kill_and_restart, a job "
+            "with checkpoints needs a profile of type 'delay'"
+        )

@@ -51,12 +51,17 @@ def simulated(
     return Figure(title, scheduler, workload, True, wanted, settings)
 
 
+KILLS = ("kill_and_restart=true",)
+OFFERS = ("tolerance_factor=4", "slack_factor=2")
+
 FIGURES = [
     simulated("easy, KTH", "easy", "kth", 0.02 / 0.025),
     simulated("easy with a key in Python, KTH", f"{OWN}:ShortestFirst", "kth", 0.025 / 0.046),
     simulated("easy with schedule overridden, KTH", f"{OWN}:Overridden", "kth", 0.05 / 1.12),
     simulated("slack, KTH", "slack", "kth", 0.3 / 0.44),
     simulated("qops, CTC 338 at load 1.6", "qops", "ctc338_deadlines", 3.0 / 4.7),
+    simulated("fqops with kills, KTH", "fqops", "kth_deadlines", None, *KILLS),
+    simulated("fqops with kills and offers, KTH", "fqops", "kth_deadlines", None, *KILLS, *OFFERS),
     simulated("easy, CTC at load 1.6", "easy", "ctc_1.6", 0.4 / 0.66),
     simulated("fcfs, KTH", "fcfs", "kth"),
     simulated("conservative, KTH", "conservative", "kth", None, "reserve=processors"),

@@ -28,6 +28,16 @@ def is_ours(kind: type) -> bool:
     return kind.__module__.startswith(_OURS)
 
 
+def is_overridden(scheduler: object, base: type, hook: str) -> bool:
+    """Return whether a scheduler's class has a method of its own in place of that of ``base``.
+
+    Here the method is asked for by its name: in a compiled class, ``Base.method`` is another object
+    each time if C code calls the method, and so would seem to be overridden always.
+    """
+    kind: type = type(scheduler)
+    return getattr(kind, hook) is not getattr(base, hook)
+
+
 def without(hooks: Mapping[str, str], *names: str) -> dict[str, str]:
     """Return hooks with their arguments without those that a class does not call."""
     return {name: arguments for name, arguments in hooks.items() if name not in names}

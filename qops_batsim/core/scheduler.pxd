@@ -10,6 +10,7 @@ cdef class ResourceManager:
     cdef public bint drains, plans, shares_hosts, news_in_parts
     cdef public object news, qos_log, system
     cdef public list refusals
+    cdef public dict registered  # of each registered job, by id: the id of the job whose work it does
     cpdef start(self, Job job, object hosts=*)
     cpdef reject(self, Job job, object reason)
     cpdef kill(self, Job job)

@@ -49,6 +49,8 @@ class ResourceManager:
         The machine as the engine describes it, None if it is only a number of equal hosts.
     refusals
         The jobs rejected since this list was last emptied; None if they are not collected.
+    registered
+        Of each job that the scheduler has registered, by id: the id of the job whose work it does.
     """
 
     def __init__(self, machine_size: int) -> None:
@@ -60,6 +62,7 @@ class ResourceManager:
         self.qos_log: Any = None
         self.system: Any = None
         self.refusals: list[Job] | None = None
+        self.registered: dict[str, str] = {}
 
     def start(self, job: Job, hosts: object = None) -> None:
         """Start a waiting job now, on the free hosts ``hosts`` (HostSet, HostBits) or, if None, on
@@ -131,13 +134,13 @@ class ResourceManager:
 
     def original_id(self, job: Job) -> str:
         """Return the id under which a job was first submitted, before any restart."""
-        return job.id
+        return self.registered.get(job.id, job.id) if self.registered else job.id
 
     def know_original(self, job: Job, original: str) -> None:
         """Tell the manager under which id a restarted job was first submitted; for a simulation
         that is resumed.
         """
-        raise NotImplementedError
+        self.registered[job.id] = original
 
     def record(self, job: Job) -> Any:
         """Return the QosRecord of a job, which becomes the job's row of ``PREFIX_qos.csv``.

@@ -1,7 +1,7 @@
 """Decisions by messages: the event loop runs a world, and a decision side answers.
 
-So run all jobs that do more than sleep on hosts of their own, and all whose decisions come from
-another process.
+So run all workloads in which a job does more than sleep on hosts of its own, and all whose
+decisions come from another process.
 """
 
 from __future__ import annotations

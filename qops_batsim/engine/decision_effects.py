@@ -351,6 +351,12 @@ def _query(world: World, decision: Query) -> None:
     world.tell(Answer({"consumed_energy": float(joules)}))
 
 
+def _register(world: World, decision: RegisterJob) -> None:
+    record = register_job(world, decision)
+    if world.options.acknowledge_dynamic_jobs:
+        world.announce(record.job)
+
+
 def _set_metadata(world: World, decision: SetJobMetadata) -> None:
     _known(world, decision.job_id, "SET_JOB_METADATA").metadata = decision.metadata
 
@@ -363,7 +369,7 @@ _EFFECTS: dict[type, Callable[[World, Any], None]] = {
     SetJobMetadata: _set_metadata,
     SetResourceState: set_resource_state,
     RegisterProfile: register_profile,
-    RegisterJob: register_job,
+    RegisterJob: _register,
     Notify: notified,
     ChangePowerState: change_power_state,
     CallPeriodically: _call_periodically,

@@ -1,8 +1,8 @@
 """The event loop: workloads under any scheduler.
 
 The order of events is that of :mod:`~qops_batsim.engine.simulation`, to the last bit of each date.
-Jobs are known by their index in the order of submission. Where jobs do more than sleep on hosts of
-their own, or decisions come in messages, a
+Jobs are known by their index in the order of submission; those that a scheduler registers follow.
+Where jobs of a workload do more than sleep on hosts of their own, or decisions come in messages, a
 :class:`~qops_batsim.engine.conversation.Conversation` is in the place of the scheduler: it has a
 world run the jobs, whose waits are in this loop's heap.
 """
@@ -19,6 +19,15 @@ from qops_batsim.core.job import OVER, RUNNING, WAITING, Job, WrittenFields
 from qops_batsim.core.scheduler import ResourceManager, Scheduler
 from qops_batsim.errors import require_type
 from qops_batsim.job_fields import QosRequest
+from qops_batsim.jobs import (
+    COMPLETED_KILLED,
+    COMPLETED_SUCCESSFULLY,
+    COMPLETED_WALLTIME_REACHED,
+    FINAL_STATES,
+    QOS_REJECTED,
+    check_resumable,
+    rest_of_delay,
+)
 from qops_batsim.platform.hostset import HostSet
 from qops_batsim.protocol.events import (
     JOB_CANCELLED,
@@ -37,6 +46,7 @@ MESSAGES_PER_REPORT = 1024
 INFINITY = float("inf")
 _SAME_DATE, _SHORTEST_CALL_DELAY = SAME_DATE, SHORTEST_CALL_DELAY
 _WAITING, _RUNNING, _OVER, _PER_REPORT = WAITING, RUNNING, OVER, MESSAGES_PER_REPORT
+_STATES = FINAL_STATES
 
 
 def bits_between(low: Any, high: Any) -> int:
@@ -157,27 +167,77 @@ class EmbeddedManager(ResourceManager):
 
     ``jobs`` are those that run, by index; ``known`` is how many there are. Jobs may be registered
     if ``registers``, with profiles of plain sleeps; ``added`` are those that the loop does not know
-    yet, with their run times (seconds). Where hosts go away, ``away`` are those that are not
-    there, under maintenance as well, and ``taken`` those that jobs have, there or not (bits).
+    yet, with their run times (seconds) and final states. Where hosts go away, ``away`` are those
+    that are not there, under maintenance as well, and ``taken`` those that jobs have, there or not
+    (bits).
+
+    Jobs are killed only where there is a ``registry``
+    (:class:`~qops_batsim.engine.registered_jobs.Registry`). A killed job leaves its hosts at once,
+    as far as these are counted; the scheduler hears of it, and has its hosts, in the next message.
+    ``kills`` are the jobs killed in this message, together in one list if no other call came
+    between. Registered jobs that do more than sleep, ``computing_jobs``, are executed by the
+    registry's world. ``profiles`` are those of workloads, where there is none.
     """
 
     def __init__(self, machine_size: int, jobs: int, turns: Turns) -> None:
         super().__init__(machine_size)
-        self.hosts, self.turns = FreeHosts(machine_size), turns
-        self.known, self.registers, jobs = jobs, False, max(jobs, LEAST_ROOM)
-        self.added: list[tuple[Job, float]] = []
-        self.calls, self.busy, self.changes, self.used = 0, 0, 0, 0
-        self.started: list[Job] = []
-        self.rejected: list[Job] = []
+        self.hosts = FreeHosts(machine_size)
+        self.turns = turns
+        self.known = jobs
+        self.jobs: list[Any] = [None] * jobs
         self.metadata: dict[int, str] = {}
-        self.offsets, self.pieces = array("q", bytes(8 * jobs)), array("q", bytes(8 * jobs))
-        self.lows, self.highs = array("q", bytes(16 * jobs)), array("q", bytes(16 * jobs))
-        self.numbers = array("q", bytes(8 * jobs))
-        self.change_dates = array("d", bytes(16 * jobs))
-        self.computing = array("q", bytes(16 * jobs))
-        self.call_dates, self.call_numbers = array("d", bytes(128)), array("q", bytes(128))
-        self.jobs: list[Any] = [None] * self.known
-        self.away, self.taken, self.has_outages, self.idle = 0, 0, False, array("q")
+        self.profiles: Any = {}
+
+        # What was asked for in a message.
+        self.started: list[Job] = []
+        self.over: list[Job] = []
+        self.added: list[tuple[Job, float, str]] = []
+        self.calls = 0
+        self.call_dates = array("d", bytes(128))
+        self.call_numbers = array("q", bytes(128))
+
+        # Kills and registered jobs.
+        self.registers = False
+        self.registry: Any = None
+        self.acknowledges = False
+        self.is_deciding = False
+        self.kills_last = False
+        self.arrived = 0
+        self.announced = 0
+        self.withdrawn = 0
+        self.kills: list[list[Job]] = []
+        self.early_kills: list[Job] = []
+        self.killed: set[int] = set()
+        self.latest: dict[str, Job] = {}
+        self.computing_jobs: dict[str, Job] = {}
+
+        # Which hosts each job has, and how many compute after each start and end.
+        room = max(jobs, LEAST_ROOM)
+        self.busy = 0
+        self.used = 0
+        self.changes = 0
+        self.offsets = array("q", bytes(8 * room))
+        self.pieces = array("q", bytes(8 * room))
+        self.numbers = array("q", bytes(8 * room))
+        self.lows = array("q", bytes(16 * room))
+        self.highs = array("q", bytes(16 * room))
+        self.change_dates = array("d", bytes(16 * room))
+        self.computing = array("q", bytes(16 * room))
+
+        # Where hosts go away.
+        self.has_outages = False
+        self.away = 0
+        self.taken = 0
+        self.idle = array("q")
+
+    def use_registry(self, registry: Any, *, acknowledges: bool) -> None:
+        """Let the scheduler kill and register jobs.
+
+        If the engine ``acknowledges`` registered jobs, there is another message at their date.
+        """
+        self.registry = registry
+        self.registers = True
+        self.acknowledges = acknowledges
 
     def expect_outages(self) -> None:
         """Record from now on which hosts compute, not only how many do."""
@@ -203,9 +263,13 @@ class EmbeddedManager(ResourceManager):
         self.numbers[index] = self.turns.next()
         if self.has_outages:
             self.taken |= self.hosts_of(job)
+        if self.computing_jobs and job.id in self.computing_jobs:
+            self.registry.begin(job, self.hosts_of(job), self.now)
+        self.free -= job.processors
         self.note_busy(job.processors)
         self.jobs[index] = job
         self.started.append(job)
+        self.kills_last = False
 
     def take_lowest(self, missing: int) -> None:
         """Allocate the lowest free hosts. O(intervals)."""
@@ -278,7 +342,6 @@ class EmbeddedManager(ResourceManager):
     def note_busy(self, more: int) -> None:
         """Record that ``more`` hosts compute from now on (fewer if negative)."""
         self.busy += more
-        self.free -= more
         self.change_dates[self.changes], self.computing[self.changes] = self.now, self.busy
         if self.has_outages:
             self.note_counts()
@@ -290,13 +353,16 @@ class EmbeddedManager(ResourceManager):
         self.computing[self.changes] = computing
         self.idle[self.changes] = self.machine_size - self.away.bit_count() - computing
 
+    def leave(self, job: Job) -> None:
+        """Record that a job computes no more. O(intervals) where hosts go away."""
+        if self.has_outages:
+            self.taken &= ~self.hosts_of(job)
+        self.note_busy(-job.processors)
+
     def release(self, job: Job) -> None:
-        """Free the hosts of a job that has ended. O(intervals)."""
+        """Free the hosts of a job that has left them. O(intervals)."""
         if self.has_outages:
             hosts = self.hosts_of(job)
-            self.taken &= ~hosts
-            self.note_busy(-job.processors)
-            self.free -= job.processors
             if self.capacity is not None:
                 hosts &= ~self.capacity.closed(drains=self.drains).mask
             for low, high in HostSet(hosts).intervals():
@@ -306,22 +372,74 @@ class EmbeddedManager(ResourceManager):
         first = self.offsets[job.index]
         for place in range(first, first + self.pieces[job.index]):
             self.hosts.give_back(self.lows[place], self.highs[place])
-        self.note_busy(-job.processors)
+        self.free += job.processors
 
     def reject_job(self, job: Job, reason: object) -> None:
         self.qos_log.refused(job.id, reason)
-        self.rejected.append(job)
+        if self.registered and job.id in self.registered:
+            self.qos_log.refused(self.registered[job.id], reason)
+            self.record(job).decision = QOS_REJECTED
+        self.over.append(job)
+        self.kills_last = False
+
+    # Kills and registered jobs
 
     def kill_job(self, job: Job) -> None:
-        raise self.refused(job, "be killed, as its scheduler does not say that it kills")
+        if self.registry is None:
+            raise self.refused(job, "be killed, as its scheduler does not say that it kills")
+        if self.is_deciding:
+            self.end_by_kill(job)
+        else:
+            # Asked for by a hook: other events of this date may still end the job by itself.
+            self.early_kills.append(job)
+
+    def end_by_kill(self, job: Job) -> None:
+        """Kill a job: only the first time counts."""
+        if job.index in self.killed:
+            return
+        self.killed.add(job.index)
+        if not self.kills_last:
+            self.kills.append([])
+            self.kills_last = True
+        self.kills[len(self.kills) - 1].append(job)
+        if self.computing_jobs and job.id in self.computing_jobs:
+            self.registry.kill(job, self.now)
+        self.leave(job)
+        self.over.append(job)
+
+    def begin_decision(self) -> None:
+        """Carry out the kills that hooks have asked for, before the scheduler decides."""
+        self.kills_last = False
+        self.is_deciding = True
+        if self.early_kills:
+            for job in self.early_kills:
+                if job.phase != _RUNNING:
+                    raise self.refused(job, "be killed")
+                self.end_by_kill(job)
+            self.early_kills.clear()
 
     def register(self, job: Job, profile: Any = None) -> None:
         if not self.registers:
             why = "as its scheduler does not say that it needs that"
             raise self.refused(job, f"be registered, {why}")
-        delay = None if profile is None else profile.get("delay")
-        if delay is None:
-            raise self.refused(job, "be registered without a profile of type delay")
+        self.kills_last = False
+        if self.registry is None:
+            delay = None if profile is None else profile.get("delay")
+            if delay is None:
+                raise self.refused(job, "be registered without a profile of type delay")
+            ends_itself = delay < job.limit
+            state = COMPLETED_SUCCESSFULLY if ends_itself else COMPLETED_WALLTIME_REACHED
+            self.add(job, min(float(delay), job.limit), state)
+            return
+
+        seconds, state = self.registry.register(job, profile, self.now, self.arrived)
+        self.registered.setdefault(job.id, job.id)
+        self.latest[self.registered[job.id]] = job
+        self.announced += self.acknowledges
+        self.add(job, seconds, state)
+
+    def add(self, job: Job, seconds: float, state: str) -> None:
+        """Add a registered job that will run for some seconds, and end in a state."""
         index = job.index = self.known
         job.phase = _WAITING
         if index == len(self.offsets):
@@ -333,13 +451,38 @@ class EmbeddedManager(ResourceManager):
                 self.idle = grown("q", self.idle)
         self.known = index + 1
         self.jobs.append(None)
-        self.added.append((job, min(float(delay), job.limit)))
+        self.added.append((job, seconds, state))
+        if seconds != seconds:
+            self.computing_jobs[job.id] = job
+
+    def register_again(self, job: Job, original: Job, killed: Job, saved: float) -> None:
+        self.registered[job.id] = self.original_id(original)
+        rest = rest_of_delay(self.profile_of(killed), saved) if saved > 0 else None
+        self.register(job, rest)
+
+    def run_of(self, job: Job) -> Job | None:
+        """Return a job that waits or runs, or its last run if it was killed; None if it is over."""
+        if job.phase == _OVER and job.id in self.latest:
+            job = self.latest[job.id]
+        return None if job.phase == _OVER else job
 
     def finish_registering(self) -> None:
-        """Do nothing: the loop ends when no events are left."""
+        self.kills_last = False
+        if self.registry is not None:
+            self.registry.finish(self.now)
+
+    def profile_of(self, job: Job) -> Any:
+        if self.registry is not None:
+            return self.registry.profile_of(job)
+        return self.profiles.get(job.id.partition("!")[0], {}).get(job.profile, {})
+
+    def check_saves(self, job: Job) -> None:
+        if job.qos is not None and job.qos.checkpoint is not None:
+            check_resumable(job, self.profile_of(job))
 
     def note_metadata(self, job: Job, text: str) -> None:
         self.metadata[job.index] = text
+        self.kills_last = False
 
     def call_at(self, date: float) -> None:
         if self.calls == len(self.call_dates):
@@ -348,6 +491,7 @@ class EmbeddedManager(ResourceManager):
         self.call_dates[self.calls] = max(date, self.now + _SHORTEST_CALL_DELAY)
         self.call_numbers[self.calls] = self.turns.next()
         self.calls += 1
+        self.kills_last = False
 
 
 CALL = -1
@@ -487,6 +631,12 @@ class Loop:
     conversation
         What is run in place of a scheduler if it is one about a world, which runs the jobs;
         ``run_times`` are not looked at then. Without, there is one workload.
+    world
+        What executes jobs that a scheduler registers and that do more than sleep, if it may
+        register any. Its waits are in this loop's heap, as are those of a conversation's world.
+    end_states
+        How each job ends then, by index: an array of positions in
+        :data:`~qops_batsim.jobs.FINAL_STATES`; None if nobody asks.
 
     Attributes
     ----------
@@ -505,17 +655,29 @@ class Loop:
         run_times: array[float],
         events: list[tuple[float, Notify]] | None = None,
         conversation: Any = None,
+        world: Any = None,
+        end_states: array[int] | None = None,
     ) -> None:
-        self.workloads, self.run_times = workloads, run_times
-        self.conversation, self.busy_until, count = conversation, 0.0, 0
+        self.workloads = workloads
+        self.run_times = run_times
+        self.end_states: Any = end_states
+        self.conversation = conversation
+        self.world = world if conversation is None else conversation.world
+        self.executes = self.withdraws = conversation is not None
+        self.busy_until = 0.0
+        if self.world is None:
+            self.waits = Heap()
+            self.turns = Turns()
+        else:
+            self.waits = self.world.waits.heap
+            self.turns = self.world.waits.turns
+        count = 0
         self.sleepers: Any = None
         if conversation is None:
-            self.waits, self.turns, count = Heap(), Turns(), workloads[0].size
+            count = workloads[0].size
             self.sleepers = EmbeddedManager(machine_size, count, self.turns)
             self.manager: ResourceManager = self.sleepers
         else:
-            waits = conversation.world.waits
-            self.waits, self.turns = waits.heap, waits.turns
             self.manager = ResourceManager(machine_size)
         self.starts = array("d", [float("nan")]) * count
         self.finishes = array("d", [float("nan")]) * count
@@ -534,6 +696,7 @@ class Loop:
         self.happened_dates: list[float] = []
         self.cancelled: list[str] = []
         self.running_since: list[float] = []
+        self.follows_kills = False
         # The jobs that will be cancelled, once they are submitted.
         self.given_up: dict[str, Any] = {
             str(notice.fields["job_id"]): None
@@ -580,20 +743,27 @@ class Loop:
         Python notices an interrupt then.
         """
         scheduler.begin(self.manager)
+        if self.sleepers is not None and self.sleepers.registry is not None:
+            self.follows_kills = self.withdraws = True
         if self.running_since:
             self.join_running(scheduler)
-        self.carry_out()
+        if self.follows_kills:
+            # To whom the beginning is told in a message may register jobs before any event.
+            self.sleepers.begin_decision()
+            scheduler.decide()
+        self.carry_out(scheduler)
         messages = 0
         while self.next_message(scheduler):
+            if self.follows_kills:
+                self.sleepers.begin_decision()
             scheduler.decide()
             self.told = self.told_before = 0
             if self.closing:
                 self.tell_closing(scheduler)
-            self.carry_out()
+            self.carry_out(scheduler)
             messages += 1
             if messages % _PER_REPORT == 0:
                 on_progress(self.ended_count)
-        scheduler.finished()
 
     def next_message(self, scheduler: Scheduler) -> bool:
         """Process events until the scheduler hears of some; return False if no event is left.
@@ -605,8 +775,9 @@ class Loop:
             self.tell_closing(scheduler)
         soon = manager.now
         while self.told == 0 or self.busy_until > soon:
-            if self.conversation is not None:
-                self.conversation.world.settle()
+            if self.withdraws:
+                if self.executes:
+                    self.world.settle()
                 self.drop_withdrawn()
             date = INFINITY
             if waits.size > 0:
@@ -625,8 +796,8 @@ class Loop:
     def come_to(self, date: float) -> None:
         """Set the current date of the simulation (seconds)."""
         self.manager.now = date
-        if self.conversation is not None:
-            self.conversation.world.now = date
+        if self.executes:
+            self.world.now = date
 
     def end_all(self, scheduler: Scheduler, soon: float) -> None:
         """Process all events of the current date, up to ``soon`` (equal but for rounding)."""
@@ -660,6 +831,8 @@ class Loop:
         """Report the users' cancellations of submitted jobs."""
         for job_id in self.cancelled:
             job = self.given_up[job_id]
+            if job is not None and self.follows_kills:
+                job = self.sleepers.run_of(job)
             if job is not None:
                 scheduler.cancelled(job)
         self.cancelled.clear()
@@ -729,34 +902,62 @@ class Loop:
     def end(self, scheduler: Scheduler, index: int, number: int, date: float) -> None:
         """Process the end of a wait: a job ends, jobs are submitted, or the scheduler is called."""
         if index >= 0:
-            self.end_job(scheduler, self.sleepers.jobs[index])
+            job = self.sleepers.jobs[index]
+            if job is None:
+                self.sleepers.withdrawn -= 1  # It was killed.
+            else:
+                self.end_job(scheduler, job)
         elif index <= _SUBMISSION:
             self.submit(scheduler, _SUBMISSION - index)
         elif index == _EVENT:
             self.happen(scheduler)
         elif index == _WORLD:
-            self.conversation.world.waits.end_one(number, date)
-            self.told = self.conversation.untold()
+            self.world.waits.end_one(number, date)
+            if self.conversation is not None:
+                self.told = self.conversation.untold()
+            else:
+                self.end_executed(scheduler)
         else:
             self.told += 1
             scheduler.called()
 
     def end_job(self, scheduler: Scheduler, job: Job) -> None:
         """End a job."""
+        manager = self.sleepers
         index = job.index
-        self.sleepers.jobs[index] = None
-        self.sleepers.release(job)
+        manager.jobs[index] = None
+        manager.leave(job)
+        manager.release(job)
         job.phase = _OVER
-        self.finishes[index] = self.manager.now
+        if self.end_states is not None:
+            job.state = _STATES[self.end_states[index]]
+        self.finishes[index] = manager.now
         self.note_ended(index)
         self.told += 1
         scheduler.ended(job)
 
+    def end_executed(self, scheduler: Scheduler) -> None:
+        """End the registered jobs whose executions have ended in the world."""
+        manager = self.sleepers
+        for record in manager.registry.ended():
+            job = manager.computing_jobs[record.job.id]
+            self.end_states[job.index] = _STATES.index(record.state)
+            self.end_job(scheduler, job)
+
     def drop_withdrawn(self) -> None:
-        """Remove entries of cancelled or rescheduled waits from the head of the heap."""
+        """Remove entries of killed jobs, and of cancelled or rescheduled waits, from the head of
+        the heap.
+        """
+        manager = self.sleepers
         waits = self.waits
-        while waits.size > 0 and waits.jobs[0] == _WORLD:
-            if self.conversation.world.waits.has(waits.numbers[0], waits.dates[0]):
+        while waits.size > 0:
+            index = waits.jobs[0]
+            if index == _WORLD:
+                if self.world.waits.has(waits.numbers[0], waits.dates[0]):
+                    break
+            elif index >= 0 and manager.withdrawn > 0 and manager.jobs[index] is None:
+                manager.withdrawn -= 1
+            else:
                 break
             waits.pop()
 
@@ -773,6 +974,8 @@ class Loop:
             self.told += 1
             index += 1
         submissions.next = index
+        if self.follows_kills:
+            self.sleepers.arrived = index
         self.wait_for_next(which)
         self.submitting -= index == submissions.size
         if self.submitting == 0:
@@ -785,9 +988,9 @@ class Loop:
             date = max(0.0, submissions.dates[submissions.next])
             self.waits.push(date, self.turns.next(), _SUBMISSION - which)
 
-    def carry_out(self) -> None:
+    def carry_out(self, scheduler: Scheduler) -> None:
         """Carry out a decision: schedule the ends of the jobs that it started, and the requested
-        calls.
+        calls; report the ends of the jobs that it killed.
         """
         if self.conversation is not None:
             self.ended_count = self.conversation.carry_out()
@@ -802,19 +1005,53 @@ class Loop:
                 index = job.index
                 self.starts[index] = manager.now
                 date = manager.now + self.run_times[index]
-                self.waits.push(date, manager.numbers[index], index)
+                if date == date:  # Else it is executed in the world.
+                    self.waits.push(date, manager.numbers[index], index)
             manager.started.clear()
         for place in range(manager.calls):
             self.waits.push(manager.call_dates[place], manager.call_numbers[place], _CALL)
         manager.calls = 0
-        if manager.rejected:
-            for job in manager.rejected:
+        if manager.over:
+            for job in manager.over:
                 self.note_ended(job.index)
-            manager.rejected.clear()
+            manager.over.clear()
+        if self.follows_kills:
+            manager.is_deciding = False
+            self.told += manager.announced
+            manager.announced = 0
+            if manager.kills:
+                self.tell_kills(scheduler)
+
+    def tell_kills(self, scheduler: Scheduler) -> None:
+        """Report the kills of this date, those that were asked for together in one event."""
+        manager = self.sleepers
+        # The scheduler may ask for the next ones as it hears of these.
+        kills = manager.kills
+        manager.kills = []
+
+        for together in kills:
+            for job in together:
+                index = job.index
+                manager.jobs[index] = None
+                if self.run_times[index] == self.run_times[index]:
+                    manager.withdrawn += 1  # Else the world has cancelled its wait.
+                manager.release(job)
+                job.phase = _OVER
+                job.state = COMPLETED_KILLED
+                self.finishes[index] = manager.now
+                scheduler.ended(job)
+
+            manager.qos_log.kills.update([job.id for job in together])
+            for job in together:
+                told = manager.registry.progress(job, self.starts[job.index], manager.now)
+                scheduler.progressed(job, told)
+            for job in together:
+                scheduler.killed(job)
+            self.told += len(together) + 1
 
     def add_registered(self) -> None:
         """Add jobs that the scheduler registered during the run, with their run times."""
-        for job, seconds in self.sleepers.added:
+        for job, seconds, state in self.sleepers.added:
             index = job.index
             if index >= len(self.starts):
                 self.starts, self.finishes = grown("d", self.starts), grown("d", self.finishes)
@@ -823,6 +1060,12 @@ class Loop:
                 self.run_times = grown("d", self.run_times)
             self.starts[index] = self.finishes[index] = float("nan")
             self.run_times[index] = seconds
+            if seconds != seconds:
+                self.executes = True
+            if self.end_states is not None:
+                if index >= len(self.end_states):
+                    self.end_states = grown("q", self.end_states)
+                self.end_states[index] = _STATES.index(state or COMPLETED_SUCCESSFULLY)
         self.sleepers.added.clear()
 
     def note_ended(self, index: int) -> None:

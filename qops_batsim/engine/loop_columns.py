@@ -12,6 +12,7 @@ from qops_batsim.engine.conversation import Conversation
 from qops_batsim.engine.engine_options import ExternalEvent
 from qops_batsim.engine.loop import EmbeddedManager, Loop, Submissions
 from qops_batsim.engine.sleeping_jobs import DelayJobs, Outcome, submission_order
+from qops_batsim.engine.world import World
 from qops_batsim.jobs import Job
 from qops_batsim.platform.host_intervals import HostIntervals
 from qops_batsim.protocol.events import Notify
@@ -21,14 +22,15 @@ from qops_batsim.workload.workload_model import JobColumns
 class SubmittedFields:
     """The workload fields of submitted jobs, by their full identifiers (``w0!1``)."""
 
-    def __init__(self, jobs: Sequence[Job]) -> None:
+    def __init__(self, jobs: Sequence[Job], ids: Sequence[str]) -> None:
         self._jobs = jobs
+        self._ids = ids
         self._places: dict[str, int] = {}
 
     def fields_of(self, job_id: str) -> dict[str, Any]:
         """Return a job's fields as in its workload, with its full id. O(1) after the first call."""
         if not self._places:
-            self._places = {job.id: place for place, job in enumerate(self._jobs)}
+            self._places = {job_id: place for place, job_id in enumerate(self._ids)}
         job = self._jobs[self._places[job_id.partition("!")[2]]]
         return {**job.fields, "id": job_id}
 
@@ -57,16 +59,24 @@ def _submissions(
         floats(columns.submission_times[places]),
         wholes(columns.processors[places]),
         floats(columns.walltimes[places]),
-        SubmittedFields(listed),
+        SubmittedFields(listed, columns.ids),
     )
 
 
 def loop_of(
-    jobs: DelayJobs, listed: Sequence[Job], hosts: int, events: Sequence[ExternalEvent] | None
+    jobs: DelayJobs,
+    listed: Sequence[Job],
+    hosts: int,
+    events: Sequence[ExternalEvent] | None,
+    world: World | None,
 ) -> Loop:
-    """Return the event loop of a run whose jobs only sleep; ``listed`` are the workload's jobs."""
+    """Return the event loop of a run whose jobs only sleep; ``listed`` are the workload's jobs.
+
+    If jobs may be registered that do more, ``world`` executes them.
+    """
     submissions = _submissions(jobs.name, jobs.columns, jobs.places, listed)
-    return Loop(hosts, [submissions], floats(jobs.run_times), _dated(events))
+    run_times, states = floats(jobs.run_times), wholes(jobs.states)
+    return Loop(hosts, [submissions], run_times, _dated(events), None, world, states)
 
 
 def loop_of_world(conversation: Conversation) -> Loop:
@@ -85,7 +95,10 @@ def _dated(events: Sequence[ExternalEvent] | None) -> list[tuple[float, Notify]]
 
 
 def outcome_of(loop: Loop, jobs: DelayJobs) -> Outcome:
-    """Return the outcomes of all jobs of a finished run, and free them in the loop."""
+    """Return the outcomes of all jobs of a finished run, and free them in the loop.
+
+    ``jobs`` may lack those that the scheduler registered in the run.
+    """
     manager = loop.manager
     assert isinstance(manager, EmbeddedManager)
     ended = np.array(loop.ended[: loop.ended_count], np.int64)
@@ -98,13 +111,14 @@ def outcome_of(loop: Loop, jobs: DelayJobs) -> Outcome:
     outcome = Outcome(
         jobs=jobs,
         ended=ended,
-        starts=np.asarray(loop.starts)[: jobs.submitted],
-        finishes=np.asarray(loop.finishes)[: jobs.submitted],
+        starts=np.asarray(loop.starts)[: manager.known],
+        finishes=np.asarray(loop.finishes)[: manager.known],
         hosts=hosts,
         change_dates=np.asarray(manager.change_dates[: manager.changes]),
         computing=np.asarray(manager.computing[: manager.changes]),
         metadata=manager.metadata,
         idle=np.asarray(manager.idle[: manager.changes]) if manager.has_outages else None,
+        killed=manager.killed,
     )
     manager.forget_past()  # Its scheduler may be kept, and it with that.
     return outcome

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import msgspec
+
 from qops_batsim.engine.execution import RUNNABLE_TYPES
 from qops_batsim.engine.kept_profiles import KeptProfiles
 from qops_batsim.engine.records import JobRecord
@@ -12,6 +16,7 @@ from qops_batsim.limits import IN_NO_NAME, NO_NAME
 from qops_batsim.protocol.decisions import RegisterJob, RegisterProfile
 from qops_batsim.protocol.events import Notify
 from qops_batsim.protocol.messages import rounded_value
+from qops_batsim.timing import TOLD_DECIMALS
 
 
 def notified(world: World, decision: Notify) -> None:
@@ -57,8 +62,8 @@ def register_profile(world: World, decision: RegisterProfile) -> None:
         kept.register(decision.workload_name, decision.profile_name)
 
 
-def register_job(world: World, decision: RegisterJob) -> None:
-    """Add a job to the simulation; SimulationError if it is invalid."""
+def register_job(world: World, decision: RegisterJob) -> JobRecord:
+    """Add a job to the simulation and return its record; SimulationError if it is invalid."""
     _need_dynamic_jobs(world, "REGISTER_JOB")
     job, job_id = decision.job, decision.job_id
     workload_name, separator, local_id = job_id.partition("!")
@@ -81,9 +86,7 @@ def register_job(world: World, decision: RegisterJob) -> None:
             f"REGISTER_JOB: profile {job.profile!r} of job {job_id!r} was forgotten, as no job is "
             "left that has it (the feature profile_reuse keeps those of jobs that have ended)"
         )
-    record = registered_record(world, job_id, job)
-    if world.options.acknowledge_dynamic_jobs:
-        world.announce(record.job)
+    return registered_record(world, job_id, job)
 
 
 def _borrow(world: World, workload_name: str, profile: str) -> None:
@@ -112,8 +115,57 @@ def _kept_profiles(world: World) -> KeptProfiles | None:
     return kept
 
 
+class _RoundedFields:
+    """The fields of a registered job as messages tell them: put together only if somebody asks."""
+
+    def __init__(self, job: Job) -> None:
+        self._job = job
+
+    def fields_of(self, job_id: str) -> dict[str, Any]:
+        fields: dict[str, Any] = rounded_value(self._job.fields)
+        return fields
+
+
+def _is_written(job: Job) -> bool:
+    """Return whether a job, or the one that it is another run of, was read from its source."""
+    fields = job._fields
+    while isinstance(fields, Job):
+        fields = fields._fields
+    return fields is not None and not isinstance(fields, dict)
+
+
+def _rounded(job_id: str, job: Job) -> Job | None:
+    """Return a job that was read from its source with its values rounded; None if one of them is
+    then not valid any more.
+    """
+    walltime, qos = job.walltime, job.qos
+    positive = [walltime]
+    if qos is not None:
+        positive += qos.estimated_runtime, qos.checkpoint
+        told = zip(qos.__struct_fields__, msgspec.structs.astuple(qos), strict=True)
+        changed = {
+            name: round(value, TOLD_DECIMALS)
+            for name, value in told
+            if type(value) is float and value != round(value, TOLD_DECIMALS)
+        }
+        if changed:
+            qos = msgspec.structs.replace(qos, **changed)
+    if any(number is not None and number < 10.0**-TOLD_DECIMALS for number in positive):
+        return None
+    if walltime is not None:
+        walltime = round(walltime, TOLD_DECIMALS)
+    submitted = round(job.submission_time, TOLD_DECIMALS)
+    asked = job.processors, job.profile, walltime, qos
+    return Job(job_id, submitted, *asked, _RoundedFields(job))
+
+
 def as_registered(job_id: str, job: Job, *, rounded: bool = True) -> Job:
     """Return a registered job in the form of a workload file; InputError if it is invalid."""
+    if rounded and job.id == job_id and _is_written(job):
+        # It need not be read again, as most jobs that are run again or that users register.
+        found = _rounded(job_id, job)
+        if found is not None:
+            return found
     fields = rounded_value(job.fields) if rounded else job.fields
     job = Job.from_fields(fields, where="REGISTER_JOB")
     return job if job.id == job_id else job.renamed(job_id)

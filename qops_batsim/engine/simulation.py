@@ -82,7 +82,8 @@ def simulation_begins(world: World, platform: Platform) -> SimulationBegins:
         compute_resources=_described(hosts, 0),
         storage_resources=_described(storage, len(hosts)),
         workloads={name: each.source for name, each in world.workloads.items()},
-        profiles=world.profiles,
+        # Copies: those that are registered later are not announced.
+        profiles={name: dict(each) for name, each in world.profiles.items()},
     )
 
 
@@ -258,22 +259,29 @@ class Simulation:
         from qops_batsim.engine.sleeping_jobs import at_places
 
         world, (name,) = self._world, self._delays
+        world.registering = False
         world.workloads[name], world.profiles[name] = workload, workload.profiles
         columns = world.columns[name] = workload.columns
         delays = np.array([each["delay"] for each in workload.profiles.values()], np.float64)
         places, codes = np.arange(len(columns.ids)), np.zeros(len(delays), np.int64)
         return at_places(name, columns, delays, codes, places)
 
-    def finish(self, outcome: Callable[[], Outcome], now: float, ended: int) -> None:
+    @property
+    def world(self) -> World:
+        """The profiles, and what the loop of events has not put into columns."""
+        return self._world
+
+    def finish(self, outcome: Callable[[], Outcome], now: float, *, is_complete: bool) -> None:
         """End the simulation at a date (seconds), with the loop's outcome of :attr:`delay_jobs`.
 
-        ``ended`` counts the submitted jobs that ended for good or were rejected; the outcome is
-        asked for when it is needed.
+        The run ``is_complete`` if all jobs have ended or were rejected, and no more are awaited;
+        the outcome is asked for when it is needed.
         """
         from qops_batsim.engine.sleeping_jobs import DelayColumns
 
-        self._world.now, self._columns = now, DelayColumns(self._world, outcome)
-        if ended < self._columns.submitted:
+        self._world.now = now
+        self._columns = DelayColumns(self._world, outcome)
+        if not is_complete:
             self._check_nothing_left()
 
     @property

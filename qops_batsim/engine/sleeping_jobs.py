@@ -7,7 +7,7 @@ the machinery of :mod:`~qops_batsim.engine.world`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import cached_property
 from types import MappingProxyType
 from typing import NamedTuple
@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from qops_batsim.engine.ended_jobs import STATE_CODES, EndedJobs, HostChanges
-from qops_batsim.engine.execution import WALLTIME_RETURN_CODE, plain_delay
+from qops_batsim.engine.execution import KILLED_DELAY_RETURN_CODE, WALLTIME_RETURN_CODE, plain_delay
 from qops_batsim.engine.records import JobRecord
 from qops_batsim.engine.world import World
 from qops_batsim.jobs import (
@@ -34,14 +34,14 @@ from qops_batsim.workload.workload_model import JobColumns
 
 
 class DelayJobs(NamedTuple):
-    """The jobs of a workload in order of submission, in columns.
+    """The jobs of a workload in order of submission, in columns; then those registered in the run.
 
     Attributes
     ----------
-    name, columns
-        The workload's.
+    workloads, columns
+        Names of the workloads, and their jobs.
     places
-        Where the jobs stand in the workload.
+        Where the jobs stand in the columns.
     submission_times, processors, estimates, walltimes
         As in the workload; dates and durations in seconds, infinite without walltime.
     delays, codes
@@ -50,9 +50,13 @@ class DelayJobs(NamedTuple):
         How long each runs (seconds), until its end or its walltime.
     states, return_codes
         How it ends then: positions in :data:`~qops_batsim.jobs.FINAL_STATES`, and what it returns.
+    registered
+        Records of the last of the jobs, which the scheduler has registered.
+    arrivals
+        The jobs in the order in which they came, if that is another one.
     """
 
-    name: str
+    workloads: Words
     columns: JobColumns
     places: np.ndarray
     submission_times: np.ndarray
@@ -64,23 +68,36 @@ class DelayJobs(NamedTuple):
     run_times: np.ndarray
     states: np.ndarray
     return_codes: np.ndarray
+    registered: Sequence[JobRecord] = ()
+    arrivals: np.ndarray | None = None
+
+    @property
+    def name(self) -> str:
+        """The name of the workload."""
+        return self.workloads.words[0]
 
     @property
     def submitted(self) -> int:
-        """Number of jobs that were submitted."""
+        """Number of jobs that were submitted or registered."""
         return len(self.places)
 
     def local_ids(self) -> list[str]:
         """Return the jobs' identifiers without the workload's name (after ``!``)."""
         return [self.columns.ids[place] for place in self.places.tolist()]
 
+    def full_id(self, index: int) -> str:
+        """Return a job's identifier with the workload's name: ``WORKLOAD!NAME``."""
+        workload = self.workloads.words[self.workloads.which[index]]
+        return f"{workload}!{self.columns.ids[self.places[index]]}"
+
     def profiles(self) -> Words:
         """Return the name of each job's profile."""
         return Words(self.columns.profile_names, self.columns.profiles[self.places])
 
     def full_ids(self) -> list[str]:
-        """Return the jobs' identifiers with the workload's name: ``WORKLOAD!NAME``."""
-        return [f"{self.name}!{each}" for each in self.local_ids()]
+        """Return the jobs' identifiers with their workloads' names."""
+        pairs = zip(self.workloads.texts(), self.local_ids(), strict=True)
+        return [f"{workload}!{each}" for workload, each in pairs]
 
 
 class Outcome(NamedTuple):
@@ -102,6 +119,8 @@ class Outcome(NamedTuple):
         How many hosts idle from then on, None if all others do.
     metadata
         Those of jobs that have any.
+    killed
+        The jobs that were killed.
     """
 
     jobs: DelayJobs
@@ -113,6 +132,28 @@ class Outcome(NamedTuple):
     computing: np.ndarray
     metadata: Mapping[int, str] = MappingProxyType({})
     idle: np.ndarray | None = None
+    killed: Collection[int] = ()
+
+    @property
+    def states(self) -> np.ndarray:
+        """How each job that started has ended: positions in FINAL_STATES (int8)."""
+        if not self.killed:
+            return self.jobs.states
+        states = self.jobs.states.copy()
+        states[list(self.killed)] = STATE_CODES[COMPLETED_KILLED]
+        return states
+
+    @property
+    def return_codes(self) -> np.ndarray:
+        """What each job has returned, if it started."""
+        if not self.killed:
+            return self.jobs.return_codes
+        codes = self.jobs.return_codes.copy()
+        killed = np.array(list(self.killed))
+        # Those of jobs that did more than sleep are known.
+        sleeping = killed[~np.isnan(self.jobs.delays[killed])]
+        codes[sleeping] = KILLED_DELAY_RETURN_CODE
+        return codes
 
     def host_changes(self, hosts: int) -> HostChanges:
         """Return the numbers of computing and idle hosts over time, given the total."""
@@ -148,12 +189,7 @@ def delay_jobs_in(
     registered.
     """
     options = world.options
-    if (
-        options.compute_sharing
-        or options.energy
-        or (options.dynamic_jobs and not registering)
-        or options.forward_profiles
-    ):
+    if options.compute_sharing or options.energy or options.forward_profiles:
         return None
     workload, columns = world.workloads[name], world.columns[name]
     delays, codes = delays.copy(), np.zeros(len(delays), np.int64)
@@ -181,7 +217,7 @@ def at_places(
     delays, codes = delays[profiles], codes[profiles]
     run_times, states, return_codes = _ends(delays, codes, walltimes)
     return DelayJobs(
-        name=name,
+        workloads=Words.one(name, len(places)),
         columns=columns,
         places=places,
         submission_times=columns.submission_times[places],
@@ -193,6 +229,70 @@ def at_places(
         run_times=run_times,
         states=states,
         return_codes=return_codes,
+    )
+
+
+def with_registered(
+    jobs: DelayJobs, records: Sequence[JobRecord], arrived: Sequence[int]
+) -> DelayJobs:
+    """Return the jobs of a run with those that its scheduler has registered behind them.
+
+    Before each of these, so many of the jobs had ``arrived``.
+    """
+    columns, count = jobs.columns, jobs.submitted
+    workloads = {name: code for code, name in enumerate(jobs.workloads.words)}
+    owners = (record.job.id.partition("!")[0] for record in records)
+    owned = [workloads.setdefault(name, len(workloads)) for name in owners]
+    listed = [record.job.renamed(record.local_id) for record in records]
+    added = JobColumns.of(listed, columns.profile_names)
+    delays = np.full(len(records), np.nan)
+    codes = np.zeros(len(records), np.int64)
+    for place, record in enumerate(records):
+        steps = record.execution.steps
+        if len(steps) == 1 and steps[0].delay is not None:
+            delays[place] = steps[0].delay
+            codes[place] = steps[0].return_code
+    run_times, states, return_codes = _ends(delays, codes, added.walltimes)
+    for place in np.flatnonzero(np.isnan(delays)).tolist():
+        record = records[place]
+        run_times[place] = record.finish - record.start
+        states[place] = STATE_CODES.get(record.state, 0)
+        return_codes[place] = record.return_code
+    requests = None
+    if columns.requests is not None or added.requests is not None:
+        requests = [
+            *(columns.requests or [None] * len(columns.ids)),
+            *(added.requests or [None] * len(records)),
+        ]
+    both = JobColumns(
+        ids=[*columns.ids, *added.ids],
+        submission_times=np.append(columns.submission_times, added.submission_times),
+        processors=np.append(columns.processors, added.processors),
+        walltimes=np.append(columns.walltimes, added.walltimes),
+        estimates=np.append(columns.estimates, added.estimates),
+        profiles=np.append(columns.profiles, added.profiles),
+        profile_names=added.profile_names,
+        requests=requests,
+    )
+    # Stable: a job comes behind those that had arrived.
+    turns = np.append(np.arange(count), np.array(arrived, np.float64) - 0.5)
+    return DelayJobs(
+        workloads=Words(
+            list(workloads), np.append(jobs.workloads.which, np.array(owned, np.int64))
+        ),
+        columns=both,
+        places=np.append(jobs.places, np.arange(len(columns.ids), len(both.ids))),
+        submission_times=np.append(jobs.submission_times, added.submission_times),
+        processors=np.append(jobs.processors, added.processors),
+        estimates=np.append(jobs.estimates, added.estimates),
+        walltimes=np.append(jobs.walltimes, added.walltimes),
+        delays=np.append(jobs.delays, delays),
+        codes=np.append(jobs.codes, codes),
+        run_times=np.append(jobs.run_times, run_times),
+        states=np.append(jobs.states, states),
+        return_codes=np.append(jobs.return_codes, return_codes),
+        registered=records,
+        arrivals=np.argsort(turns, kind="stable"),
     )
 
 
@@ -230,12 +330,12 @@ def ended_jobs_of_outcome(outcome: Outcome) -> EndedJobs:
     starts, walltimes = outcome.starts[ended], jobs.walltimes[ended]
     return EndedJobs(
         ids=list(map(jobs.local_ids().__getitem__, listed)),
-        workloads=Words.one(jobs.name, len(listed)),
+        workloads=jobs.workloads.at(ended),
         profiles=jobs.profiles().at(ended),
         submission_times=jobs.submission_times[ended],
         processors=jobs.processors[ended],
         walltimes=np.where(walltimes == np.inf, -1.0, walltimes),
-        states=np.where(np.isnan(starts), STATE_CODES[REJECTED], jobs.states[ended]).astype(
+        states=np.where(np.isnan(starts), STATE_CODES[REJECTED], outcome.states[ended]).astype(
             np.int8
         ),
         starts=starts,
@@ -254,11 +354,6 @@ class DelayColumns:
         self._outcome = outcome
         self._is_remembered = False
 
-    @property
-    def submitted(self) -> int:
-        """Number of jobs submitted."""
-        return sum(len(workload.jobs) for workload in self._world.workloads.values())
-
     @cached_property
     def outcome(self) -> Outcome:
         return self._outcome()
@@ -276,22 +371,31 @@ class DelayColumns:
 
 
 def told_jobs(jobs: DelayJobs, listed: Sequence[Job]) -> Iterator[Job]:
-    """Yield these jobs with their full identifiers (``w0!1``), as messages name them."""
-    for place, job_id in zip(jobs.places.tolist(), jobs.full_ids(), strict=True):
-        yield listed[place].renamed(job_id)
+    """Yield the jobs as they came, with full identifiers (``w0!1``), as messages name them."""
+    count = jobs.submitted - len(jobs.registered)
+    ids, places = jobs.full_ids(), jobs.places.tolist()
+    order = range(len(ids)) if jobs.arrivals is None else jobs.arrivals.tolist()
+    for index in order:
+        if index < count:
+            yield listed[places[index]].renamed(ids[index])
+        else:
+            yield jobs.registered[index - count].job
 
 
 def remember(outcome: Outcome, world: World) -> None:
     """Make job records in a world from the loop's outcomes."""
     jobs = outcome.jobs
-    world.registering = False
-    records: list[JobRecord] = []
+    registered = {record.job.id: record for record in jobs.registered}
+    world.records.clear()
     for job in told_jobs(jobs, world.workloads[jobs.name].jobs):
-        record = world.new_record(jobs.name, job)
+        record = registered.get(job.id)
+        if record is None:
+            record = world.new_record(job.id.partition("!")[0], job)
+        world.records[job.id] = record
         record.state = SUBMITTED
-        records.append(record)
+    records = [world.records[job_id] for job_id in jobs.full_ids()]
     ended = outcome.ended
-    columns = outcome.starts, outcome.finishes, jobs.states, jobs.return_codes
+    columns = outcome.starts, outcome.finishes, outcome.states, outcome.return_codes
     rows = zip(*(each[ended].tolist() for each in columns), outcome.hosts.sets(), strict=True)
     for place, (start, finish, state, code, hosts) in zip(ended.tolist(), rows, strict=True):
         record = records[place]

@@ -71,8 +71,9 @@ class World:
     times in which hosts are away, ``happened`` the events that made it so, with the dates at which
     the server heard of them. ``records`` are what is known of jobs since their submission, by full
     identifier, ``workloads`` what is submitted, ``columns`` the jobs of these, ``static_ids`` their
-    full identifiers and ``kept_profiles`` what tells which profiles are kept, where these were
-    needed.
+    identifiers by workload and ``kept_profiles`` what tells which profiles are kept, where these
+    were needed. Where the loop itself keeps the hosts of jobs and tells of their ends,
+    ``loop_ends`` are the executions that have ended since it asked last.
     """
 
     def __init__(self, platform: Platform, options: EngineOptions) -> None:
@@ -93,10 +94,11 @@ class World:
         self.profiles: dict[str, dict[str, dict[str, Any]]] = {}
         self.workloads: dict[str, Workload] = {}
         self.columns: dict[str, JobColumns] = {}
-        self.static_ids: set[str] | None = None
+        self.static_ids: dict[str, set[str]] | None = None
         self.registering = options.dynamic_jobs
         self.kept_profiles: KeptProfiles | None = None
         self.stopped = False
+        self.loop_ends: list[JobRecord] | None = None
         self.outages = outages_of(options.external_events or (), len(self.hosts))
         self.happened: list[ExternalEvent] = []
         self.machine = Machine(platform, self.hosts)
@@ -233,11 +235,10 @@ class World:
         if record is not None:
             return record
         if self.static_ids is None:
-            workloads = self.workloads.items()
-            self.static_ids = {f"{name}!{job.id}" for name, each in workloads for job in each.jobs}
-        if job_id not in self.static_ids:
-            return None
+            self.static_ids = {name: set(each.ids) for name, each in self.columns.items()}
         name, _, local_id = job_id.partition("!")
+        if local_id not in self.static_ids.get(name, ()):
+            return None
         job = next(each for each in self.workloads[name].jobs if each.id == local_id)
         return self.new_record(name, job.renamed(job_id))
 
@@ -255,6 +256,12 @@ class World:
         """Start a job on hosts that can take it, with its executors on them."""
         self.occupation.take(hosts, self.now)
         self.note_host_states()
+        self.begin(record, hosts, placement)
+
+    def begin(
+        self, record: JobRecord, hosts: HostSet, placement: tuple[int, ...] | None = None
+    ) -> None:
+        """Begin to execute a job on hosts that it has."""
         record.state = RUNNING
         record.start = self.now
         walltime = record.job.walltime
@@ -273,6 +280,9 @@ class World:
         self._leave_step(record)
         record.state, record.return_code = state, return_code
         record.finish = self.now
+        if self.loop_ends is not None:
+            self.loop_ends.append(record)
+            return
         self.occupation.release(record.hosts, self.now)
         self.note_host_states()
         if state == COMPLETED_KILLED:

@@ -195,6 +195,7 @@ class Simulator:
         loop.manager.qos_log, loop.manager.news = QosLog(), News.of(module.options)
         loop.begin_at(now, past.starts[moment.running].tolist())
         loop.run(module.scheduler, ignore)
+        module.scheduler.finished()
         found = np.asarray(loop.starts)[running : running + len(moment.waiting)]
         never = np.inf if cancelled is None else np.where(np.isfinite(cancelled), np.nan, np.inf)
         return np.where(np.isnan(found), never, found)

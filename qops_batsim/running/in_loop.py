@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 from typing import TYPE_CHECKING
 
 import msgspec
 import numpy as np
 
-from qops_batsim.engine.engine_options import AVAILABLE, UNAVAILABLE
+from qops_batsim.engine.engine_options import AVAILABLE, UNAVAILABLE, Rules
 from qops_batsim.engine.loop import EmbeddedManager
-from qops_batsim.engine.simulation import Simulation, ignore
+from qops_batsim.engine.simulation import Simulation, ignore, simulation_begins
 from qops_batsim.errors import InputError
 from qops_batsim.jobs import QOS_ACCEPTED, QOS_REJECTED
+from qops_batsim.scheduling.driver import check_needs, system_of
 from qops_batsim.scheduling.news import News
 from qops_batsim.scheduling.port import SchedulerModule
 from qops_batsim.scheduling.qos_log import QosLog, ToldJobs
@@ -23,6 +25,9 @@ from qops_batsim.workload.workload_model import Workload
 if TYPE_CHECKING:
     from qops_batsim.engine.sleeping_jobs import DelayJobs, Outcome
 
+_DECISIONS = (QOS_ACCEPTED, QOS_REJECTED, "")
+_STARTED, _REFUSED, _UNDECIDED = range(3)
+
 
 def run_simulation(
     simulation: Simulation,
@@ -31,23 +36,31 @@ def run_simulation(
     on_progress: Callable[[int], None] | None,
 ) -> None:
     """Run a simulation with a scheduler module, without messages if the jobs only sleep."""
-    scheduler, needs, jobs = module.scheduler, module.needs, None
-    # One that hears of messages in its own way is told in messages.
-    is_usual, reacts = type(module) is SchedulerModule, isinstance(scheduler, Reacting)
-    sleeps = not (scheduler.kills or needs.dynamic_jobs or needs.compute_sharing)
+    scheduler = module.scheduler
+    needs = module.needs
+    options = simulation.options
+    registers = scheduler.kills or needs.dynamic_jobs or options.dynamic_jobs
     if isinstance(scheduler, Reacting):
         if len(workload.jobs):
             raise InputError(
                 f"{workload.source} has {len(workload.jobs)} jobs; users who react submit all "
                 "jobs, so that their own workload (Users.no_jobs) is expected"
             )
-        sleeps = scheduler.sleeps_only
-    if is_usual and sleeps:
-        jobs = simulation.delay_jobs(registering=reacts)
+        registers = not scheduler.registers_alone
+
+    # One that hears of messages in its own way is told in messages, and another release of Batsim
+    # registers and kills by rules that only the road of messages knows.
+    sleeps = type(module) is SchedulerModule and not needs.compute_sharing
+    if registers and options.rules != Rules():
+        sleeps = False
+    jobs = None
+    if sleeps:
+        jobs = simulation.delay_jobs(registering=registers or isinstance(scheduler, Reacting))
     if jobs is None:
         simulation.run()
     else:
-        run_sleeps(simulation, jobs, workload, module, on_progress or ignore)
+        report = on_progress or ignore
+        run_sleeps(simulation, jobs, workload, module, report, registers=registers)
 
 
 def run_sleeps(
@@ -56,56 +69,102 @@ def run_sleeps(
     workload: Workload,
     module: SchedulerModule,
     report: Callable[[int], None],
+    *,
+    registers: bool,
 ) -> None:
-    """Run a simulation whose jobs only sleep on hosts of their own."""
-    from qops_batsim.engine.loop_columns import loop_of, outcome_of
+    """Run a simulation whose jobs only sleep on hosts of their own.
 
-    events = simulation.options.external_events
-    loop = loop_of(jobs, workload.jobs, len(simulation.hosts), events)
+    ``registers`` says that the scheduler, not only its users, may register jobs, or kill them.
+    """
+    from qops_batsim.engine.loop_columns import loop_of, outcome_of
+    from qops_batsim.engine.registered_jobs import Registry
+    from qops_batsim.engine.sleeping_jobs import with_registered
+
+    scheduler = module.scheduler
+    options = simulation.options
+    world = simulation.world
+    events = options.external_events
+    hosts = len(simulation.hosts)
+    loop = loop_of(jobs, workload.jobs, hosts, events, world if registers else None)
     manager = loop.manager
     assert isinstance(manager, EmbeddedManager)
-    manager.registers = isinstance(module.scheduler, Reacting)
-    manager.qos_log, manager.news = module.qos_log, News.of(module.options)
-    loop.run(module.scheduler, report)
-    if isinstance(module.scheduler, Reacting):
-        workload = module.scheduler.workload()
+    manager.qos_log = module.qos_log
+
+    registry = None
+    if registers:
+        beginning = simulation_begins(world, simulation.platform)
+        check_needs(module, beginning, any_engine=True)
+        manager.system = system_of(beginning)
+        hides = getattr(scheduler, "hides_profiles", False)
+        registry = Registry(world, hides_profiles=hides)
+        acknowledges = options.dynamic_jobs and options.acknowledge_dynamic_jobs
+        manager.use_registry(registry, acknowledges=acknowledges)
+        manager.news = News.of(module.options, manager.system.profiles)
+    else:
+        manager.registers = isinstance(scheduler, Reacting)
+        manager.profiles = world.profiles
+        manager.news = News.of(module.options)
+
+    loop.run(scheduler, report)
+
+    if registry is None and isinstance(scheduler, Reacting):
+        workload = scheduler.workload()
         jobs = simulation.know_registered(workload)
-    outcome = outcome_of(loop, jobs)
+    finished = outcome_of(loop, jobs)
+
+    @cache
+    def outcome() -> Outcome:
+        if registry is None:
+            return finished
+        whole = with_registered(jobs, registry.records, registry.arrived)
+        return finished._replace(jobs=whole)
+
     for event, date in zip(events or (), loop.happened_dates, strict=False):
         if event.type in (UNAVAILABLE, AVAILABLE) and event.hosts:
             simulation.happened.append(msgspec.structs.replace(event, timestamp=date))
-    simulation.finish(lambda: outcome, manager.now, loop.ended_count)
-    log_jobs(module.qos_log, workload, outcome)
+    is_complete = loop.ended_count == manager.known
+    if registry is not None:
+        is_complete = is_complete and not registry.is_open
+    # First, for it may be a deadlock: what happened before that is written as well.
+    log_jobs(module.qos_log, workload, outcome, has_columns=registry is None)
     if module.decision_log is not None:
-        module.follow(len(simulation.hosts))
+        module.follow(hosts)
+    simulation.finish(outcome, manager.now, is_complete=is_complete)
+    scheduler.finished()
     report(loop.ended_count)
 
 
-def log_jobs(log: QosLog, workload: Workload, outcome: Outcome) -> None:
-    """Fill the QoS log with the jobs and the decisions about them."""
-    jobs, columns = outcome.jobs, outcome.jobs.columns
-    never_started = outcome.ended[np.isnan(outcome.starts[outcome.ended])]
-    # In the order in which they were.
-    rejected = {
-        f"{jobs.name}!{columns.ids[place]}": None for place in jobs.places[never_started].tolist()
-    }
+def log_jobs(
+    log: QosLog, workload: Workload, outcome: Callable[[], Outcome], *, has_columns: bool
+) -> None:
+    """Fill the QoS log with the jobs and the decisions about them, when it is asked for them.
+
+    Unless it ``has_columns``, what became of a job that was killed is told of its first run, by the
+    log itself.
+    """
 
     def fill(log: QosLog) -> None:
         from qops_batsim.engine.sleeping_jobs import told_jobs
 
-        for told in told_jobs(jobs, workload.jobs):
-            log.jobs.append(told)
-            if told.id not in rejected:
-                log.started.append(told.id)
-        log.rejected.extend(rejected)
+        done = outcome()
+        jobs = done.jobs
+        log.jobs.extend(told_jobs(jobs, workload.jobs))
+        started = np.flatnonzero(~np.isnan(done.starts)).tolist()
+        log.started.extend(map(jobs.full_id, started))
+        # In the order in which they were.
+        rejected = done.ended[np.isnan(done.starts[done.ended])].tolist()
+        log.rejected.extend(map(jobs.full_id, rejected))
 
     def tell() -> ToldJobs:
-        requests, decisions = columns.requests, np.zeros(jobs.submitted, np.int64)
-        decisions[never_started] = 1
+        done = outcome()
+        jobs = done.jobs
+        requests = jobs.columns.requests
+        decisions = np.where(np.isnan(done.starts), _UNDECIDED, _STARTED)
+        decisions[done.ended[np.isnan(done.starts[done.ended])]] = _REFUSED
         return ToldJobs(
             ids=jobs.full_ids(),
             requests=requests and [requests[place] for place in jobs.places.tolist()],
-            decisions=Words((QOS_ACCEPTED, QOS_REJECTED), decisions),
+            decisions=Words(_DECISIONS, decisions),
         )
 
-    log.fill_later(fill, tell)
+    log.fill_later(fill, tell if has_columns else None)

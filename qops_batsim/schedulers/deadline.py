@@ -14,6 +14,7 @@ from msgspec import Meta
 
 from qops_batsim.core.job import OVER, RUNNING, Job
 from qops_batsim.core.options import PlannerOptions, SchedulerOptions
+from qops_batsim.core.overrides import is_overridden
 from qops_batsim.core.plan import Plan
 from qops_batsim.core.profile import Profile
 from qops_batsim.core.scheduler import ResourceManager
@@ -151,8 +152,7 @@ class DeadlineScheduler(PlanScheduler):
         PlanScheduler.__init__(self, options)
         limit = getattr(self.options, "promise_limit", None)
         self.most_hours = _INFINITY if limit is None else float(limit)
-        # Compiled, DeadlineScheduler.try_admission would be a new wrapper of the C function.
-        self.has_search = type(self).try_admission is not vars(DeadlineScheduler)["try_admission"]
+        self.has_search = is_overridden(self, DeadlineScheduler, "try_admission")
 
     def empty_plan(self, machine_size: int) -> Plan:
         """Return an empty plan, in which no job may be moved past its promise."""

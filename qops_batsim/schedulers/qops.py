@@ -11,6 +11,7 @@ from msgspec import Meta
 
 from qops_batsim.core.job import Job
 from qops_batsim.core.options import SchedulerOptions
+from qops_batsim.core.overrides import is_overridden
 from qops_batsim.core.plan import sort_by_key
 from qops_batsim.core.profile import FitBounds, Profile
 from qops_batsim.core.scheduler import ResourceManager
@@ -182,8 +183,7 @@ class Qops(DeadlineScheduler):
         DeadlineScheduler.__init__(self, options)
         chosen = self.options
         self.has_key = type(self).key is not Qops.key
-        # Compiled, Qops.insertion_points would be a new wrapper of the C function each time.
-        self.has_points = type(self).insertion_points is not vars(Qops)["insertion_points"]
+        self.has_points = is_overridden(self, Qops, "insertion_points")
 
         self.by_laxity = chosen.order == "least_laxity"
         # The keys of a subclass take the place of this option.

@@ -10,9 +10,10 @@ import msgspec
 from qops_batsim.core.host_bits import HostBits
 from qops_batsim.core.job import COMING, OVER, RUNNING, WAITING, Job
 from qops_batsim.core.needs import EngineNeeds
+from qops_batsim.core.overrides import is_overridden
 from qops_batsim.core.scheduler import ResourceManager, Scheduler
-from qops_batsim.errors import InputError, require_type, shown
-from qops_batsim.jobs import QOS_REJECTED, QosRequest
+from qops_batsim.errors import require_type
+from qops_batsim.jobs import QOS_REJECTED, QosRequest, check_resumable, rest_of_delay
 from qops_batsim.platform.hostset import HostSet, lowest_bits
 from qops_batsim.protocol.decisions import (
     CallMeLater,
@@ -36,7 +37,7 @@ from qops_batsim.scheduling.capacity import note_hosts
 from qops_batsim.scheduling.decision_log import DecisionLog
 from qops_batsim.scheduling.news import Hearing, News, with_least_grace
 from qops_batsim.scheduling.qos_log import QosLog
-from qops_batsim.timing import SHORTEST_CALL_DELAY, on_grid
+from qops_batsim.timing import SHORTEST_CALL_DELAY
 
 if TYPE_CHECKING:
     from qops_batsim.platform.platform_model import Platform
@@ -64,8 +65,6 @@ class MessageManager(ResourceManager):
     ----------
     jobs
         The jobs that wait or run, by id.
-    registered
-        Of each job that the scheduler has registered, by id: the id of the job whose work it does.
     hides_profiles
         Whether :meth:`profile_of` knows no profiles of registered jobs, unless the jobs have
         checkpoints.
@@ -76,7 +75,6 @@ class MessageManager(ResourceManager):
         self.system = system
         self.decisions: list[Decision] = []
         self.jobs: dict[str, Job] = {}
-        self.registered: dict[str, str] = {}
         self.hides_profiles = False
         self.dying: dict[str, Job] = {}
         self._profiles: dict[tuple[str, str], Mapping[str, Any]] = {}
@@ -132,10 +130,7 @@ class MessageManager(ResourceManager):
 
     def register_again(self, job: Job, original: Job, killed: Job, saved: float) -> None:
         self.registered[job.id] = self.original_id(original)
-        rest: Mapping[str, Any] | None = None
-        if saved > 0:
-            whole = self.profile_of(killed)
-            rest = {**whole, "delay": on_grid(float(whole["delay"]) - saved)}
+        rest = rest_of_delay(self.profile_of(killed), saved) if saved > 0 else None
         self.register(job, rest)
 
     def finish_registering(self) -> None:
@@ -153,22 +148,8 @@ class MessageManager(ResourceManager):
         return rest or self.system.profiles.get(workload, {}).get(job.profile, {})
 
     def check_saves(self, job: Job) -> None:
-        if job.qos is None or job.qos.checkpoint is None:
-            return
-        kind = self.profile_of(job).get("type")
-        if kind != "delay":
-            told = "unknown" if kind is None else f"of type {shown(kind)}"
-            raise InputError(
-                f"job {job.id}: qos.checkpoint is {job.qos.checkpoint:g}, but its execution "
-                f"profile {shown(job.profile)} is {told}; with the option kill_and_restart, a job "
-                "with checkpoints needs a profile of type 'delay'"
-            )
-
-    def original_id(self, job: Job) -> str:
-        return self.registered.get(job.id, job.id)
-
-    def know_original(self, job: Job, original: str) -> None:
-        self.registered[job.id] = original
+        if job.qos is not None and job.qos.checkpoint is not None:
+            check_resumable(job, self.profile_of(job))
 
     def runs_of(self, job_id: str) -> list[Job]:
         """Return the waiting and running jobs that are the job ``job_id`` or a restart of it.
@@ -311,16 +292,12 @@ class SchedulerModule:
         """Whether the scheduler can handle jobs that users cancel while they wait (needed by
         ``live``).
         """
-        return self._overrides("cancelled")
+        return is_overridden(self.scheduler, Scheduler, "cancelled")
 
     @property
     def hears_of_others(self) -> bool:
         """Whether the scheduler can handle running jobs that were started by somebody else."""
-        return self._overrides("joined")
-
-    def _overrides(self, hook: str) -> bool:
-        kind: type = type(self.scheduler)
-        return getattr(kind, hook) is not getattr(Scheduler, hook)
+        return is_overridden(self.scheduler, Scheduler, "joined")
 
     def keep_decisions(self) -> bool:
         """Turn on the decision log; return False if the scheduler cannot log its decisions.

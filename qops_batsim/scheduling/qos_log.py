@@ -210,9 +210,11 @@ class QosLog:
         self._be_filled()
         return self._rejected
 
-    def fill_later(self, fill: Callable[[QosLog], None], tell: Callable[[], ToldJobs]) -> None:
+    def fill_later(
+        self, fill: Callable[[QosLog], None], tell: Callable[[], ToldJobs] | None = None
+    ) -> None:
         """Postpone filling the log: ``fill`` is called at first use, ``tell`` gives the jobs'
-        columns before that.
+        columns before that, if it is given.
         """
         self._fill, self._tell = fill, tell
 

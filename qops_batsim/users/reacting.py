@@ -19,6 +19,7 @@ import numpy as np
 
 from qops_batsim.core.job import OVER, RUNNING, WAITING, Job
 from qops_batsim.core.needs import EngineNeeds
+from qops_batsim.core.overrides import is_overridden
 from qops_batsim.core.scheduler import ResourceManager, Scheduler
 from qops_batsim.errors import InputError
 from qops_batsim.job_fields import QosRequest
@@ -45,8 +46,6 @@ ROUNDING = 0.01
 
 BEGIN, ASK, GIVE_BACK, END = range(4)
 """What happens at a date: a batch, a job, promises given back, an end at another centre."""
-
-_GIVING_BACK = "cancelled"
 
 # Compiled, these are C variables.
 _BEGIN, _ASK, _GIVE_BACK, _END = range(4)
@@ -170,10 +169,7 @@ class Reacting(Scheduler):
         self.is_exact, self.gap_limit = users.estimates == "exact", users.sessions.gap_limit
         self.summary, self.keeps_decisions = scheduler.summary, scheduler.keeps_decisions
         self.needs_deadlines, self.kills = scheduler.needs_deadlines, scheduler.kills
-        kind: type = type(scheduler)
-        # Compiled, a method that is taken by its name would be another object each time.
-        hears = [getattr(each, _GIVING_BACK) for each in (kind, Scheduler)]
-        if users.reactions.hoarders and hears[0] is hears[1]:
+        if users.reactions.hoarders and not is_overridden(scheduler, Scheduler, "cancelled"):
             raise InputError(
                 f"hoarders is {users.reactions.hoarders:g}; {type(scheduler).__name__} does not "
                 "take jobs out of its queue (cancelled), so that no promise can be given back; 0 "
@@ -188,10 +184,9 @@ class Reacting(Scheduler):
         )
 
     @property
-    def sleeps_only(self) -> bool:
-        """Whether all jobs only sleep on hosts of their own, and no job is killed."""
-        needs = self.inner.needs
-        return not (self.inner.kills or needs.dynamic_jobs or needs.compute_sharing)
+    def registers_alone(self) -> bool:
+        """Whether only users register jobs, and no job is killed."""
+        return not (self.inner.kills or self.inner.needs.dynamic_jobs)
 
     def use_platform(self, platform: Any) -> None:
         self.inner.options = self.options

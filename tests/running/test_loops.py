@@ -1,9 +1,7 @@
 """A scheduler in this process against one behind texts: the same files and log, to the byte."""
 
 import re
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from io import BytesIO
+from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -31,6 +29,7 @@ from qops_batsim.workload import read_workload
 from qops_batsim.workload.scale import subset
 from qops_batsim.workload.workload_model import Workload, delay_profile
 from support.aroma_oracles import machine, work
+from support.kept_files import Kept
 from support.only_texts import OnlyTexts
 
 
@@ -95,16 +94,6 @@ ON_FEWER = [
     ),
     ("fqops", {"kill_and_restart": True, "max_kills_per_job": None, "tolerance_factor": 4.0}),
 ]
-
-
-class Kept(dict[str, bytes]):
-    """The contents of files by name, written nowhere: putting files in place takes longer."""
-
-    @contextmanager
-    def open(self, name: str) -> Iterator[BytesIO]:
-        stream = BytesIO()
-        yield stream
-        self[name] = stream.getvalue()
 
 
 class Loops:

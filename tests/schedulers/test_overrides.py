@@ -12,7 +12,7 @@ import pytest
 
 from qops_batsim.adapters.steered import Steered
 from qops_batsim.core.job import RUNNING
-from qops_batsim.core.overrides import is_ours, methods_in_source
+from qops_batsim.core.overrides import is_ours, is_overridden, methods_in_source
 from qops_batsim.core.scheduler import Scheduler
 from qops_batsim.engine.engine_options import (
     AVAILABLE,
@@ -27,6 +27,7 @@ from qops_batsim.protocol.events import JOB_CANCELLED, JOB_RUNS
 from qops_batsim.running.simulate import default_engine, simulate
 from qops_batsim.schedulers.deadline import DeadlineScheduler
 from qops_batsim.schedulers.planning import PlanScheduler
+from qops_batsim.schedulers.qops import Qops
 from qops_batsim.schedulers.queue_scheduler import QueueScheduler
 from qops_batsim.scheduling.registry import make_scheduler, scheduler_class, scheduler_names
 from qops_batsim.workload.workload_model import Workload, delay_profile
@@ -367,3 +368,16 @@ def test_wrong_points_are_one_clear_error(points: Any) -> None:
         r"waiting jobs, are expected, at least one",
     ):
         admitted(lambda self, job, waiting: points)
+
+
+class Own(Qops):
+    def insertion_points(self, job: Job, waiting: list[Job]) -> list[int]:
+        return [0]
+
+
+def test_a_hook_of_our_own_class_is_not_overridden() -> None:
+    # Compiled, the method is another object each time that it is taken from its class.
+    assert not is_overridden(Qops(), Qops, "insertion_points")
+    assert not is_overridden(make_scheduler("fqops").scheduler, Qops, "insertion_points")
+    assert is_overridden(Own(), Qops, "insertion_points")
+    assert is_overridden(Qops(), DeadlineScheduler, "try_admission")
