@@ -105,7 +105,10 @@ def read_squeue(
         if not isinstance(record, dict) or "job_id" not in record:
             raise InputError(f"{where}: an object with a job_id is expected")
         states = _states(record.get("job_state"), where)
-        why = _elsewhere(record, selection)
+        inside = str(record.get("resv_name") or "")
+        # What runs holds its processors, also inside a reservation that nobody chose.
+        keeps = states & HOLDING and not selection.get("reservation")
+        why = _elsewhere(record, {**selection, "reservation": ["all"]} if keeps else selection)
         component = _component(record, where)
         # One that runs elsewhere keeps nobody waiting.
         counting = WAITING | HELD | {"SUSPENDED"} | (set() if why else HOLDING)
@@ -120,7 +123,7 @@ def read_squeue(
                     "partitions that share nodes (--partition), is expected"
                 )
         elif states & HOLDING:
-            jobs.append(_running(record, where))
+            jobs.append(_running(record, where, inside))
         elif "SUSPENDED" in states:
             jobs.append(_suspended(record, where))
         elif states & (WAITING | HELD):
@@ -263,7 +266,7 @@ def _component(record: dict[str, Any], where: str) -> Component | None:
     return Component(f"{whole:.0f}", int(offset), size_of(record.get("het_job_id_set")))
 
 
-def _running(record: dict[str, Any], where: str) -> QueuedJob:
+def _running(record: dict[str, Any], where: str, reservation: str) -> QueuedJob:
     common, start = _common(record, where), _date(record, "start_time", where)
     if start is None:
         raise InputError(f"{where}: the job runs, but has no start_time; a date is expected")
@@ -273,6 +276,7 @@ def _running(record: dict[str, Any], where: str) -> QueuedJob:
         start=start,
         end=None if estimate is None else _date(record, "end_time", where),
         nodes=str(record.get("nodes") or ""),
+        reservation=reservation,
         **common,
     )
 

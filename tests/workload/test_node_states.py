@@ -238,3 +238,57 @@ def test_json_of_a_slurm_that_does_not_answer_is_one_error(tmp_path: Path) -> No
     with pytest.raises(InputError, match="nodes: Slurm failed .*Unable to contact"):
         nodes_of(text, "nodes")
     assert NodeSizes(()).away([]) == []
+
+
+RECORD = "NodeName={} CPUAlloc=0 CPUEfctv={} CPUTot=8\n   Gres=(null) State={}\n   Partitions={}\n"
+
+
+def test_cores_that_are_kept_for_the_system_are_not_the_jobs() -> None:
+    """Of the cores of a node with CoreSpecCount=2, Slurm gives jobs six."""
+    text = RECORD.format("n1", 6, "IDLE", "cpu") + RECORD.format("n2", 8, "IDLE", "cpu")
+    assert nodes_of(text, "n")["cpu"]["cores"] == 14
+    node = {"name": "n1", "cpus": 8, "state": ["IDLE"], "partitions": ["cpu"]}
+    for effective, cores in ((6, 6), (8, 8), (0, 8), (None, 8)):
+        listed = json.dumps({"nodes": [{**node, "effective_cpus": effective}]})
+        assert nodes_of(listed, "n")["cpu"]["cores"] == cores
+    assert nodes_of(json.dumps({"nodes": [node]}), "n")["cpu"]["cores"] == 8
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        RECORD.format("n1", 8, "IDLE", "cpu") + RECORD.format("n1", 8, "DOWN", "cpu"),
+        RECORD.format("n[1-2]", 8, "IDLE", "cpu") + RECORD.format("n2", 8, "IDLE", "gpu,cpu"),
+        "NODELIST|PARTITION|CPUS|GRES|STATE\nn[1-3]|cpu*|8|(null)|idle\nn3|cpu*|8|(null)|drain\n",
+        json.dumps(
+            {"nodes": [{"name": "n1", "cpus": 8, "state": ["IDLE"], "partitions": ["cpu"]}] * 2}
+        ),
+    ],
+)
+def test_nodes_that_are_listed_twice_are_refused(text: str) -> None:
+    """Lists of two moments, or of two clusters, put together: each node counted twice."""
+    with pytest.raises(InputError, match=r"n: node 'n[123]' is listed twice in partition 'cpu'"):
+        nodes_of(text, "n")
+
+
+def test_a_node_has_no_fewer_than_no_cores() -> None:
+    node = {"name": "n1", "cpus": -8, "state": ["IDLE"], "partitions": ["cpu"]}
+    with pytest.raises(InputError, match="node 'n1' has -8 cores; a number from 0 up"):
+        nodes_of(json.dumps({"nodes": [node]}), "n")
+
+
+@pytest.mark.parametrize(
+    ("state", "asleep"),
+    [("pow_dn", 8), ("powering_down", 8), ("pow_up", 8), ("alloc#", 0), ("mix!", 0), ("down~", 0)],
+)
+def test_nodes_that_are_switched_off_are_asleep_also_without_a_base_state(
+    state: str, asleep: int
+) -> None:
+    found = nodes_of(f"NODELIST|PARTITION|CPUS|GRES|STATE\nn1|cpu|8|(null)|{state}\n", "n")
+    assert found.asleep(["cpu"]) == asleep
+
+
+def test_an_empty_state_is_none() -> None:
+    node = {"name": "n1", "cpus": 8, "state": [], "partitions": ["cpu"]}
+    (doubt,) = nodes_of(json.dumps({"nodes": [node]}), "n").unsure
+    assert doubt == "nodes whose state is not told, counted as if Slurm used them"
