@@ -21,7 +21,13 @@ from pathlib import Path
 from types import ModuleType
 
 from qops_batsim.code_record import CodeRecord
-from qops_batsim.errors import InputError, InterfaceError, did_you_mean, require_instance, require_list
+from qops_batsim.errors import (
+    InputError,
+    InterfaceError,
+    did_you_mean,
+    require_instance,
+    require_list,
+)
 from qops_batsim.files import read_stored
 from qops_batsim.scheduling.code_loading import LoadedCode, RunFile, load_code
 
