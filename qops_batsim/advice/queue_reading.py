@@ -28,7 +28,12 @@ from qops_batsim.limits import MAX_PROCESSORS, MAX_SECONDS
 from qops_batsim.workload.accounting.cells import slurm_number
 from qops_batsim.workload.accounting.rows import ENDED, elsewhere, task_numbers
 from qops_batsim.workload.accounting.scontrol_text import checked_date
-from qops_batsim.workload.other_json import kind_of, refuse_kind, refuse_other_json
+from qops_batsim.workload.other_json import (
+    kind_of,
+    refuse_kind,
+    refuse_object,
+    refuse_other_json,
+)
 from qops_batsim.workload.workload_model import check_processors
 
 MAX_QUEUE_BYTES = 256 << 20
@@ -428,6 +433,8 @@ def _data_of(
         refuse_other_json(content, source, _QUEUE_EXPECTED)
         raise InputError(f"{source}: is not valid JSON ({error})") from None
     refuse_kind(kind_of(data), source, _QUEUE_EXPECTED, ("squeue", "queue"))
+    if isinstance(data, dict):
+        refuse_object(data, source, _QUEUE_EXPECTED, ("jobs",))
     if not isinstance(data, dict) or not isinstance(data.get("jobs"), list):
         raise InputError(f"{source}: a JSON object with a list of jobs is expected")
     refuse_repeated_names(content, source)
