@@ -84,7 +84,9 @@ _FACTORS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 _OWNER = re.compile(r"(?<=\s)UserId=\S+\(\d+\) GroupId=\S+\(\d+\)")
 """Begin of a job's fields, behind its ids and its name."""
 
-_BEHIND_NAME = re.compile(r"(?:\s+(?:SLUID|HetJobIdSet)=\S*)*\s*\Z")
+_BEHIND_NAME = re.compile(r"(?:\s+(?:SLUID|(?:Het|Pack)JobIdSet)=\S*)*\s*\Z")
+
+_ID_SET = re.compile(r"JobIdSet=(\S*)")
 
 _FREE = (
     *("Network", "Command", "SubmitLine", "WorkDir", "Comment", "AdminComment", "SystemComment"),
@@ -153,8 +155,10 @@ def _of_scontrol(text: str, source: str) -> Iterator[tuple[str, dict[str, str]]]
         if array := ids.get("ArrayJobId"):
             tasks = ids.get("ArrayTaskId", "")
             whole = f"{array}_{tasks}" if tasks.isdecimal() else f"{array}_[{tasks}]"
-        elif het := ids.get("HetJobId"):
-            whole = f"{het}+{ids.get('HetJobOffset', '0')}"
+        # Before Slurm 20.02, heterogeneous jobs were packs.
+        elif het := ids.get("HetJobId") or ids.get("PackJobId"):
+            offset = ids.get("HetJobOffset") or ids.get("PackJobOffset", "0")
+            whole = f"{het}+{offset}"
         name, told = _structure(record, f"{where} ({shown(whole)})", where)
         told |= {
             "JOBID": whole,
@@ -217,7 +221,9 @@ def _structure(record: str, job: str, where: str) -> tuple[str, dict[str, str]]:
         )
     ((at, told),) = whole
     _, _, name = record[:at].partition("JobName=")
-    return _BEHIND_NAME.sub("", name).strip(), told
+    behind = _BEHIND_NAME.search(name)
+    ids = _ID_SET.search(behind[0] if behind else "")
+    return _BEHIND_NAME.sub("", name).strip(), {**told, "HET_JOB_ID_SET": ids[1] if ids else ""}
 
 
 def _record(
