@@ -247,6 +247,22 @@ def test_a_job_of_pbs_that_ran_again_is_one(tmp_path: Path) -> None:
         assert jobs(read_trace(path)) == {"1.s": (2, "mona")}
 
 
+def test_a_rerun_tells_its_run_where_the_start_is_in_an_older_file(tmp_path: Path) -> None:
+    """PBS Professional: R has the dates of the run that it ends, as E has; two runs, each once."""
+    about = "user=mona ctime=1773100860 start={} Resource_List.ncpus=2 run_count={}"
+    lines = [
+        f"03/10/2026 01:02:00;R;1.s;{about.format(1773100920, 1)}\n",
+        f"03/10/2026 03:02:00;E;1.s;{about.format(1773108120, 2)} end=1773111720\n",
+    ]
+    path = tmp_path / "pbs"
+    for text in ("".join(lines), "".join(lines * 2)):
+        path.write_text(text)
+        found = read_trace(path, accounting=Choices(restarts="each"))
+        assert jobs(found) == {"1.s": (2, "mona"), "1.sr1": (2, "mona")}
+        assert found.records["run_time"].tolist() == [3600, 3600]
+        assert jobs(read_trace(path)) == {"1.s": (2, "mona")}
+
+
 def test_servers_of_pbs_are_machines_of_their_own(tmp_path: Path) -> None:
     text = "03/10/2026 00:04:00;E;{};user=mona ctime=1773100860 start=1773100920 end=1773101040 "
     path = tmp_path / "pbs"
