@@ -292,3 +292,31 @@ def test_an_empty_state_is_none() -> None:
     node = {"name": "n1", "cpus": 8, "state": [], "partitions": ["cpu"]}
     (doubt,) = nodes_of(json.dumps({"nodes": [node]}), "n").unsure
     assert doubt == "nodes whose state is not told, counted as if Slurm used them"
+
+
+FLOATING = """\
+ReservationName=short StartTime=2026-06-21T01:00:00 EndTime=2026-06-21T02:00:00 Duration=01:00:00
+   Nodes=n[1-2] NodeCnt=2 CoreCnt=16 PartitionName=(null) Flags=SPEC_NODES,TIME_FLOAT
+   Users=root State=INACTIVE
+"""
+ACTIVE = FLOATING.replace("SPEC_NODES,TIME_FLOAT", "MAINT").replace("INACTIVE", "ACTIVE")
+SHORT = "nodes of a reservation with TIME_FLOAT, counted: only short jobs get them"
+
+
+@pytest.mark.parametrize("state", ["IDLE+RESERVED", "ALLOCATED+MAINTENANCE+RESERVED"])
+def test_slurm_uses_nodes_of_a_floating_reservation(state: str) -> None:
+    """Such nodes are RESERVED all the time, and take jobs that end before its start."""
+    text = RECORD.format("n1", 8, state, "cpu") + RECORD.format("n3", 8, "IDLE+RESERVED", "cpu")
+    found = nodes_of(text + FLOATING, "n")
+    assert [each.node[0] for each in found.away(["cpu"])] == ["n3"]
+    assert found.unsure == {SHORT: 1}
+    for others in ("", ACTIVE, FLOATING + ACTIVE.replace("=short", "=maint")):
+        found = nodes_of(text + others, "n")
+        assert [each.node[0] for each in found.away(["cpu"])] == ["n1", "n3"]
+        assert not found.unsure
+
+
+def test_a_drained_node_of_a_floating_reservation_is_away() -> None:
+    found = nodes_of(RECORD.format("n1", 8, "IDLE+DRAIN+RESERVED", "cpu") + FLOATING, "n")
+    (away,) = found.away(["cpu"])
+    assert (away.why, away.until) == (("DRAIN", "RESERVED"), None)

@@ -263,6 +263,7 @@ class _Listed(NamedTuple):
     """Nodes of a kind in a list: their names, cores and generic resources (each), and partitions.
 
     ``state`` is None where none is told; of all their cores, ``busy`` are in use, if that is told.
+    ``floats`` tells that they are in a reservation whose start moves with the clock.
     """
 
     names: list[str]
@@ -272,6 +273,7 @@ class _Listed(NamedTuple):
     state: SlurmNodeState | None
     busy: int | None
     until: float | None = None
+    floats: bool = False
 
     def nodes(self, path: str) -> list[Node]:
         """Return the nodes; InputError, which names ``path``, if their GPUs are not clear."""
@@ -287,7 +289,8 @@ class _Listed(NamedTuple):
         if self.state is None or not (self.state.names or self.state.unknown):
             return "nodes whose state is not told, counted as if Slurm used them"
         if not self.state.unknown:
-            return ""
+            told = "nodes of a reservation with TIME_FLOAT, counted: only short jobs get them"
+            return told if self.floats else ""
         words = printable("+".join(self.state.unknown).upper())
         return f"nodes in a state that is not known ({words}), counted as there"
 
@@ -316,15 +319,18 @@ def _of_records(text: str, path: str, zone: ZoneInfo | None) -> Iterator[_Listed
         where = f"{path}: node {shown(fields['NodeName'])}"
         names = node_names(fields["NodeName"])
         state = read_state(fields["State"]) if "State" in fields else None
+        # Behind what somebody wrote, of which the last is Slurm's.
+        inside = ["", *re.findall(r"\sReservationName=(\S+)", record)][-1]
         until = None
+        floats = state is not None and ends.only_float(state.away, names, inside)
+        if state is not None and floats:
+            state = state._replace(names=state.names - {RESERVED, MAINTENANCE})
         if state is not None and state.away:
             resume = fields.get("ResumeAfterTime", "")
-            # Behind what somebody wrote, of which the last is Slurm's.
-            inside = re.findall(r"\sReservationName=(\S+)", record)
             until = ends.of(
                 state.away,
                 names,
-                inside[-1] if inside else "",
+                inside,
                 None if is_none(resume) else local_date(resume, f"{where}: ResumeAfterTime", zone),
             )
         busy = int(fields["CPUAlloc"]) if "CPUAlloc" in fields else None
@@ -336,6 +342,7 @@ def _of_records(text: str, path: str, zone: ZoneInfo | None) -> Iterator[_Listed
             state,
             busy,
             until,
+            floats,
         )
 
 
@@ -344,13 +351,27 @@ class _Ends:
 
     def __init__(self, path: str, records: Sequence[str], zone: ZoneInfo | None = None) -> None:
         self._of: list[tuple[str, set[str], float]] = []
+        self._floating: list[tuple[str, set[str]]] = []
         for record in records:
             fields = fields_of(record, ("Comment",))
             name = fields["ReservationName"]
+            nodes = {*node_names(fields.get("Nodes", ""))}
             if fields.get("State") == "ACTIVE":
                 where = f"{path}: reservation {shown(name)}: EndTime"
                 end = local_date(fields.get("EndTime", ""), where, zone)
-                self._of.append((name, {*node_names(fields.get("Nodes", ""))}, end))
+                self._of.append((name, nodes, end))
+            elif "TIME_FLOAT" in fields.get("Flags", "").split(","):
+                self._floating.append((name, nodes))
+
+    def only_float(self, states: Iterable[str], names: Sequence[str], inside: str) -> bool:
+        """Return whether nodes are in these states only for a reservation whose start moves with
+        the clock: Slurm gives them to jobs that end before it.
+        """
+        if not states or not {RESERVED, MAINTENANCE}.issuperset(states):
+            return False
+        active = any(name == inside or not on.isdisjoint(names) for name, on, _ in self._of)
+        floating = any(name == inside or not on.isdisjoint(names) for name, on in self._floating)
+        return floating and not active
 
     def of(
         self, states: Iterable[str], names: Sequence[str], inside: str, resumed: float | None
