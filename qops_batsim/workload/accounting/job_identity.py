@@ -99,8 +99,8 @@ def take_cluster(rows: Rows, chosen: str, source: str) -> None:
     if not chosen and len(jobs) > 1:
         raise InputError(
             f"{source}: has jobs of {len(jobs)} clusters ({told}), which are machines of their "
-            f"own; a file of one is expected (of several, `workload import --cluster {min(jobs)}` "
-            "takes one)"
+            f"own; a file of one is expected (as of `sacct --clusters {min(jobs)}`; `workload "
+            f"import --cluster {min(jobs)}` takes one of several)"
         )
     if chosen:
         other = column.where(lambda word: word not in ("", chosen))
