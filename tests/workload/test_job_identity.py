@@ -84,6 +84,17 @@ def test_rows_that_cannot_be_of_one_job_are_two(
     assert "7j2" in told.description
 
 
+@pytest.mark.parametrize(("year", "right"), [("2020", "7j2"), ("2033", "7")])
+def test_a_row_without_a_submission_is_dated_by_its_start(
+    tmp_path: Path, year: str, right: str
+) -> None:
+    """A run of other years is of another job, which has no date of submission, and is left out."""
+    other = row("7", "Unknown", *(f"{year}-01-01T{hour}:00:00" for hour in ("09", "10")), 8)
+    found = read(tmp_path, [other, FIRST])
+    assert jobs(found) == {right: (64, "mona")}
+    assert {"ids_again", "no_submit_time"} <= {each.rule for each in found.repairs}
+
+
 AGAIN = {
     "requeued": row("7", "09:30", "09:40", "09:50", 8),
     "requeued minutes later": row("7", "09:45", "09:50", "09:55", 8),

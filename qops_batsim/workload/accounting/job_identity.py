@@ -165,6 +165,8 @@ class _Job:
         if _differ(self.user, row.user):
             return False
         last, slack = self.last, max(self.last.slack, row.slack)
+        if math.isnan(row.submitted) and row.started > last.over + UNKNOWN_LIMIT:
+            return False
         if row.submitted in self.dates or math.isnan(row.submitted):
             return bool(self.user and row.user) or not _differ(last.account, row.account)
         if not row.submitted <= last.over + AGAIN_WITHIN:
@@ -275,9 +277,8 @@ def _jobs_of(found: list[_Row], keys: Sequence[str]) -> list[_Job]:
     """
 
     def order(row: _Row) -> tuple[float, float, int]:
-        submitted, started = (
-            math.inf if math.isnan(each) else each for each in (row.submitted, row.started)
-        )
+        started = math.inf if math.isnan(row.started) else row.started
+        submitted = started if math.isnan(row.submitted) else row.submitted
         return submitted, started, row.place
 
     jobs: list[_Job] = []
