@@ -530,7 +530,8 @@ def _read_short(path: Path, text: str, form: Form) -> Table:
             f"{form.what} is expected"
         )
     columns = _plain_columns(path, text, form)
-    numbers, choices, texts = form.kinds([*columns])
+    # The header above may be cut in the last of its names.
+    numbers, choices, texts = form.kinds(list(columns))
 
     def refuse(column: str, wrong: Booleans, accepted: str) -> None:
         if not wrong.any():

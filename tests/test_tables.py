@@ -355,6 +355,15 @@ def test_what_would_take_far_more_memory_than_it_has_letters_is_refused(
         read_table(path, FORM, read)
 
 
+def test_a_name_that_is_longer_than_any_is_no_error_of_ours(tmp_path: Path) -> None:
+    """Others of a table's columns may have any name; this was looked for under its beginning."""
+    name = 'x"' * 80_000
+    path = tmp_path / "t.csv"
+    path.write_text(f"number,{name}\n1,a\n")
+    form = Form(numbers=("number",), others=True, needed=("number",), what="a table")
+    assert [*read_table(path, form, lambda table: table.texts[name])] == ["a"]
+
+
 @pytest.mark.parametrize(
     ("content", "expected"),
     [

@@ -75,8 +75,9 @@ class Components:
                 "once"
             )
         self._known[component.whole].add(component.offset)
+        # Where the number is not told, it is two at least.
         self._sizes[component.whole] = max(
-            self._sizes.get(component.whole, 0), component.size, component.offset + 1
+            self._sizes.get(component.whole, 2), component.size, component.offset + 1
         )
         if is_away:
             self._away.add(component.whole)

@@ -29,7 +29,12 @@ from qops_batsim.limits import MAX_PROCESSORS, MAX_SECONDS
 from qops_batsim.workload.accounting.cells import slurm_number
 from qops_batsim.workload.accounting.rows import ENDED, elsewhere, task_numbers
 from qops_batsim.workload.accounting.scontrol_text import checked_date
-from qops_batsim.workload.other_json import kind_of, refuse_kind, refuse_other_json
+from qops_batsim.workload.other_json import (
+    kind_of,
+    refuse_kind,
+    refuse_object,
+    refuse_other_json,
+)
 from qops_batsim.workload.workload_model import check_processors
 
 MAX_QUEUE_BYTES = 256 << 20
@@ -106,7 +111,10 @@ def read_squeue(
         if not isinstance(record, dict) or "job_id" not in record:
             raise InputError(f"{where}: an object with a job_id is expected")
         states = _states(record.get("job_state"), where)
-        why = _elsewhere(record, selection)
+        inside = str(record.get("resv_name") or "")
+        # What runs holds its processors, also inside a reservation that nobody chose.
+        keeps = states & HOLDING and not selection.get("reservation")
+        why = _elsewhere(record, {**selection, "reservation": ["all"]} if keeps else selection)
         component = _component(record, where)
         # One that runs elsewhere keeps nobody waiting.
         counting = WAITING | HELD | {"SUSPENDED"} | (set() if why else HOLDING)
@@ -121,7 +129,7 @@ def read_squeue(
                     "partitions that share nodes (--partition), is expected"
                 )
         elif states & HOLDING:
-            jobs.append(_running(record, where))
+            jobs.append(_running(record, where, inside))
         elif "SUSPENDED" in states:
             jobs.append(_suspended(record, where))
         elif states & (WAITING | HELD):
@@ -264,7 +272,7 @@ def _component(record: dict[str, Any], where: str) -> Component | None:
     return Component(f"{whole:.0f}", int(offset), size_of(record.get("het_job_id_set")))
 
 
-def _running(record: dict[str, Any], where: str) -> QueuedJob:
+def _running(record: dict[str, Any], where: str, reservation: str) -> QueuedJob:
     common, start = _common(record, where), _date(record, "start_time", where)
     if start is None:
         raise InputError(f"{where}: the job runs, but has no start_time; a date is expected")
@@ -274,6 +282,7 @@ def _running(record: dict[str, Any], where: str) -> QueuedJob:
         start=start,
         end=None if estimate is None else _date(record, "end_time", where),
         nodes=str(record.get("nodes") or ""),
+        reservation=reservation,
         **common,
     )
 
@@ -425,6 +434,8 @@ def _data_of(
         refuse_other_json(content, source, _QUEUE_EXPECTED)
         raise InputError(f"{source}: is not valid JSON ({error})") from None
     refuse_kind(kind_of(data), source, _QUEUE_EXPECTED, ("squeue", "queue"))
+    if isinstance(data, dict):
+        refuse_object(data, source, _QUEUE_EXPECTED, ("jobs",))
     if not isinstance(data, dict) or not isinstance(data.get("jobs"), list):
         raise InputError(f"{source}: a JSON object with a list of jobs is expected")
     refuse_repeated_names(content, source)

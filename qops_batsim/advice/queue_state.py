@@ -37,6 +37,8 @@ class QueuedJob(msgspec.Struct, frozen=True, kw_only=True):
         Array that it is a task of, and how many tasks of that may run at once; 0: any number.
     nodes
         Where it runs, as Slurm lists nodes (``n[1-4]``); empty if not told.
+    reservation
+        Reservation inside which it runs; empty if in none.
     reason
         Why it waits, as Slurm says it (``JobHeldUser``); empty if not told.
     components
@@ -58,6 +60,7 @@ class QueuedJob(msgspec.Struct, frozen=True, kw_only=True):
     array: str = ""
     at_once: int = 0
     nodes: str = ""
+    reservation: str = ""
     reason: str = ""
     components: tuple[str, ...] = ()
 

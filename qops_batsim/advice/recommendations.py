@@ -558,7 +558,7 @@ def _advised(advice: Advice) -> str:
                 f"Of the schedulers tried, choose {scheduler.value}: {scheduler.reason}.",
                 ""
                 if advice.fit.is_known
-                else "The trace tells no waits, so whether the model fits it is not known.",
+                else "Too few waits can be compared to know whether the model fits the trace.",
             ),
         )
     )

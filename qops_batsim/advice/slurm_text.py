@@ -15,7 +15,7 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 from qops_batsim.dates import comes_twice
-from qops_batsim.errors import InputError, shown
+from qops_batsim.errors import InputError, printable, shown
 from qops_batsim.workload.accounting.cells import is_none, read_duration
 from qops_batsim.workload.accounting.scontrol_text import as_iso, fields_of, local_date
 
@@ -63,6 +63,7 @@ _TEXTS = {
     "NODELIST": "nodes",
     "NAME": "name",
     "HET_JOB_ID_SET": "het_job_id_set",
+    "CLUSTER": "cluster",
 }
 _NUMBERS = {
     "CPUS": "cpus",
@@ -78,13 +79,23 @@ _DATES = {
     "END_TIME": "end_time",
     "DEADLINE": "deadline",
 }
+_NODES_OR_REASON = "NODELIST(REASON)"
+"""Column with the nodes of a job that runs, or in brackets why it waits."""
+
+_NO_REASON = "wait for a reason that is not told (column REASON), and planned like others"
+
+_READ = {"JOBID", "STATE", "TIME_LIMIT", "OVER_SUBSCRIBE", *_TEXTS, *_NUMBERS, *_DATES}
+"""Columns of squeue that are read."""
+
 _ID = re.compile(r"([0-9]{1,18})(?:_\[?([0-9,:%.-]+)\]?|\+([0-9]{1,9}))?")
 _COUNT = re.compile(r"([0-9]{1,12}(?:\.[0-9]{1,12})?)([KMG]?)(?:-.*)?")
 _FACTORS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 _OWNER = re.compile(r"(?<=\s)UserId=\S+\(\d+\) GroupId=\S+\(\d+\)")
 """Begin of a job's fields, behind its ids and its name."""
 
-_BEHIND_NAME = re.compile(r"(?:\s+(?:SLUID|HetJobIdSet)=\S*)*\s*\Z")
+_BEHIND_NAME = re.compile(r"(?:\s+(?:SLUID|(?:Het|Pack)JobIdSet)=\S*)*\s*\Z")
+
+_ID_SET = re.compile(r"JobIdSet=(\S*)")
 
 _FREE = (
     *("Network", "Command", "SubmitLine", "WorkDir", "Comment", "AdminComment", "SystemComment"),
@@ -116,6 +127,10 @@ def records_of_text(
         records.append(_record(told, where, names, zone))
         if unsure is not None and any(_is_twice(told.get(name, ""), zone) for name in _DATES):
             unsure["dated in an hour that comes twice, and taken for the first"] += 1
+        if unsure is not None and told["STATE"] == "PENDING" and "REASON" not in told:
+            unsure[
+                "wait for a reason that is not told (column REASON), and planned like others"
+            ] += 1
     return records
 
 
@@ -123,11 +138,14 @@ def _of_squeue(text: str, source: str) -> Iterator[tuple[str, dict[str, str]]]:
     """Yield for each job in squeue's text where it stands (file and line, for errors), and its
     cells by column.
     """
-    head, *lines = text.splitlines() or [""]
+    head, first, lines = _header(text, source)
     heads = [name.strip() for name in head.split("|")]
     if lacks := [name for name in _NEEDED if name not in heads]:
         raise InputError(f"{source}: lacks the columns {', '.join(lacks)}; {EXPECTED}")
-    for number, line in enumerate(lines, 2):
+    twice = [name for name, count in Counter(heads).items() if count > 1 and name in _READ]
+    if twice:
+        raise InputError(f"{source}: has the column {twice[0]} twice; each is expected once")
+    for number, line in enumerate(lines, first + 1):
         # A name may hold the separator.
         cells = line.split("|", len(heads) - 1)
         if len(cells) != len(heads):
@@ -136,7 +154,25 @@ def _of_squeue(text: str, source: str) -> Iterator[tuple[str, dict[str, str]]]:
                 "separated by | are expected"
             )
         told = {name: cell.strip() for name, cell in zip(heads, cells, strict=True)}
+        if both := told.get(_NODES_OR_REASON):
+            waits = both.startswith("(")
+            told.setdefault("REASON" if waits else "NODELIST", both.strip("()") if waits else both)
         yield f"{source}: line {number}", told
+
+
+def _header(text: str, source: str) -> tuple[str, int, list[str]]:
+    """Return the line of squeue's text with the names of its columns, its number, and the lines
+    behind it; before it, squeue writes the cluster that it was asked for.
+    """
+    lines = text.splitlines() or [""]
+    clusters = [line.split()[1:] for line in lines if line.startswith("CLUSTER: ")]
+    if len(clusters) > 1:
+        told = ", ".join(printable(name) for names in clusters for name in names)
+        raise InputError(
+            f"{source}: has jobs of clusters {told}; the jobs of one cluster are expected"
+        )
+    first = 1 if lines[0].startswith("CLUSTER: ") else 0
+    return (lines[first] if first < len(lines) else ""), first + 1, lines[first + 1 :]
 
 
 def _of_scontrol(text: str, source: str) -> Iterator[tuple[str, dict[str, str]]]:
@@ -153,8 +189,10 @@ def _of_scontrol(text: str, source: str) -> Iterator[tuple[str, dict[str, str]]]
         if array := ids.get("ArrayJobId"):
             tasks = ids.get("ArrayTaskId", "")
             whole = f"{array}_{tasks}" if tasks.isdecimal() else f"{array}_[{tasks}]"
-        elif het := ids.get("HetJobId"):
-            whole = f"{het}+{ids.get('HetJobOffset', '0')}"
+        # Before Slurm 20.02, heterogeneous jobs were packs.
+        elif het := ids.get("HetJobId") or ids.get("PackJobId"):
+            offset = ids.get("HetJobOffset") or ids.get("PackJobOffset", "0")
+            whole = f"{het}+{offset}"
         name, told = _structure(record, f"{where} ({shown(whole)})", where)
         told |= {
             "JOBID": whole,
@@ -217,7 +255,9 @@ def _structure(record: str, job: str, where: str) -> tuple[str, dict[str, str]]:
         )
     ((at, told),) = whole
     _, _, name = record[:at].partition("JobName=")
-    return _BEHIND_NAME.sub("", name).strip(), told
+    behind = _BEHIND_NAME.search(name)
+    ids = _ID_SET.search(behind[0] if behind else "")
+    return _BEHIND_NAME.sub("", name).strip(), {**told, "HET_JOB_ID_SET": ids[1] if ids else ""}
 
 
 def _record(

@@ -25,7 +25,12 @@ from qops_batsim.live.manager import CommandFailed, Unreachable
 from qops_batsim.live.slurm_manager import Run, read_priorities, read_queue_text, run_command
 from qops_batsim.schedulers.slurm.config import SlurmConfig, read_slurm_config
 from qops_batsim.workload.accounting.node_states import MAINTENANCE, RESERVED
-from qops_batsim.workload.accounting.nodes import NodeSizes, nodes_of, read_nodes
+from qops_batsim.workload.accounting.nodes import (
+    NodeSizes,
+    node_names,
+    nodes_of,
+    read_nodes,
+)
 
 LIVE_SECONDS = 5.0
 """For how long an answer of a live Slurm counts as its queue."""
@@ -130,6 +135,8 @@ class QueueSource:
         state = replace(state, shares_nodes=True, asleep=self.nodes.asleep(partitions))
         reserved = not self.selection.get("reservation")
         away = self.nodes.away(partitions, reserved=reserved)
+        if reserved:
+            away += self.nodes.also_reserved(partitions, _reserved_nodes(state), away)
         state.unsure.update(self.nodes.unsure)
         return without_away(state, away)
 
@@ -212,6 +219,12 @@ class QueueSource:
             away = hosts_away(journal)
             self.check_age(str(path), journal.last_news)
         return queue_of(about, entries, self.now or time.time(), away)
+
+
+def _reserved_nodes(state: QueueState) -> set[str]:
+    """Return the nodes on which jobs run inside reservations."""
+    inside = [job for job in state.jobs if job.start is not None and job.reservation]
+    return {name for job in inside for name in node_names(job.nodes)}
 
 
 def live_config(run: Run = run_command) -> SlurmConfig:

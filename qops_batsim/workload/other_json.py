@@ -93,6 +93,8 @@ _GEO = frozenset(
 )
 _BATSIM_JOB = frozenset(("subtime", "res", "profile"))
 _OWN_JOB = frozenset(("processors", "estimate", "submission", "planned_start"))
+_ROUND_JOBS = frozenset(("nb_res", "profiles", "processors", "now", "meta"))
+"""Fields beside the list of jobs in what is read here."""
 
 
 def kind_of(data: Any) -> JsonKind | None:
@@ -107,7 +109,14 @@ def kind_of(data: Any) -> JsonKind | None:
     kind = data.get("type")
     if isinstance(kind, str) and kind in _GEO:
         return JsonKind("geo", "GeoJSON, a map")
-    return _kind_of_record(data)
+    records = _by_id(data)
+    return _kind_of_list(records) if records else _kind_of_record(data)
+
+
+def _by_id(data: Mapping[str, Any]) -> list[Any]:
+    """Return the records of an object that has them by id (``{"11": {…}}``), nothing of another."""
+    are_ids = all(name.partition(".")[0].partition("[")[0].isdecimal() for name in data)
+    return [*data.values()] if are_ids else []
 
 
 def _kind_of_list(data: list[Any]) -> JsonKind | None:
@@ -131,11 +140,16 @@ def _kind_by_lists(data: Mapping[str, Any]) -> JsonKind | None:
     if _BATSIM_JOB & data.keys() <= {"profile"} and {"nb_res", "profiles"} & data.keys():
         return _BATSIM
     jobs = data.get("jobs")
+    if isinstance(jobs, dict) and not data.keys() & _ROUND_JOBS:
+        return _kind_of_list([*jobs.values()])
     if isinstance(jobs, list):
         first = jobs[0] if jobs else None
-        if isinstance(first, dict):
-            return _kind_of_record(first)
-        return _OF_SLURM["squeue"] if "meta" in data and not jobs else None
+        found = _kind_of_record(first) if isinstance(first, dict) else None
+        if found is not None or not jobs or data.keys() & _ROUND_JOBS:
+            return _OF_SLURM["squeue"] if "meta" in data and not jobs else found
+        known = _BATSIM_JOB | _OWN_JOB | {"job_id"}
+        is_other = isinstance(first, dict) and len(first) > 1 and not first.keys() & known
+        return _kind_of_list(jobs) if is_other or isinstance(first, str) else None
     if isinstance(data.get("nodes"), list) or isinstance(data.get("sinfo"), list):
         return _OF_SLURM["nodes"]
     if isinstance(data.get("reservations"), list):

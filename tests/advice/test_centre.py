@@ -185,8 +185,9 @@ def test_sizes_come_from_the_nodes_where_they_are_told(dump: Path, tmp_path: Pat
         "".join(record.format(f"g{n}", "gpu:a100:8(S:0-1)", "gpu") for n in range(10))
         + "".join(record.format(f"c{n}", "(null)", "cpu,short") for n in range(20)),
     )
-    table = "NODELIST|PARTITION|CPUS|GRES\n" + "g1|gpu*|64|gpu:a100:8\n" * 10
-    table += "c1|cpu|64|(null)\nc1|short|64|(null)\n" * 20
+    table = "NODELIST|PARTITION|CPUS|GRES\n"
+    table += "".join(f"g{n}|gpu*|64|gpu:a100:8\n" for n in range(10))
+    table += "".join(f"c{n}|cpu|64|(null)\nc{n}|short|64|(null)\n" for n in range(20))
     info = written(tmp_path / "sinfo.txt", f"Tue Nov 24 2026\n{table}")
     expected = {
         "gpu": {"cores": 640, "nodes": 10, "gpus": 80},

@@ -115,7 +115,12 @@ JobId=30 JobName=x
 """
 
 
-@pytest.mark.parametrize("text", [SQUEUE, COLUMNS, SCONTROL], ids=["squeue", "columns", "scontrol"])
+PACKS = SCONTROL.replace("HetJob", "PackJob")
+
+
+@pytest.mark.parametrize(
+    "text", [SQUEUE, COLUMNS, SCONTROL, PACKS], ids=["squeue", "columns", "scontrol", "packs"]
+)
 def test_texts_tell_the_same(text: str) -> None:
     found = read_queue(text.encode(), "queue.txt", processors=128, now=NOW)
     assert [(each.id, each.processors, each.components) for each in found.jobs] == [
@@ -128,6 +133,24 @@ def test_texts_tell_the_same(text: str) -> None:
         0,
         7200,
     )
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        SQUEUE.replace("20+1|PENDING|64|1:00:00|N/A|900|None\n", ""),
+        COLUMNS.replace("20|1|21|PENDING|64|1:00:00|N/A|900|None\n", ""),
+        SCONTROL.replace("IdSet=20-21", "IdSet=20-22"),
+        PACKS.replace("IdSet=20-21", "IdSet=20-21,23"),
+    ],
+    ids=["squeue", "columns", "scontrol", "packs"],
+)
+def test_a_text_that_lacks_components_tells_no_start(text: str) -> None:
+    """As of `squeue --partition`: what is listed is not the job."""
+    found = read_queue(text.encode(), "queue.txt", processors=128, now=NOW)
+    (lacking,) = found.blocked
+    assert (lacking.reason, lacking.start) == ("components elsewhere", None)
+    assert lacking.components[0] == "20+0"
 
 
 def only(*parts: dict[str, Any], **how: Any) -> QueuedJob:

@@ -210,3 +210,40 @@ def test_a_forecast_tells_no_date_for_what_is_too_wide_now() -> None:
     assert (second.planned, second.no_date) == (NOW + H, None)
     assert (third.planned, third.median) == (None, None)
     assert (third.reason, third.waits_for) == ("wider than the nodes that are not away", "nodes")
+
+
+SINFO = "NODELIST|PARTITION|CPUS|GRES|STATE\nn[1-2]|cpu|8|(null)|allocated\n"
+
+
+@pytest.mark.parametrize("state", ["mixed", "allocated", "reserved"])
+def test_a_node_on_which_jobs_of_a_reservation_run_is_reserved(state: str) -> None:
+    """n3 (24 of 32 processors are left) is used by a job of half of it inside a reservation, which
+    sinfo tells only of idle nodes: a job of 8 got the other half's date, now.
+    """
+    text = SINFO + f"n3|cpu|8|(null)|{state}\nn4|cpu|8|(null)|idle\n"
+    inside = running(1, 9, 4, where="n3", resv_name="course")
+    jobs = [running(2, 1, 16, where="n[1-2]"), inside]
+    found = state_of(text, *jobs)
+    assert found.left_out == {"nodes away (RESERVED), with 8 processors": 1}
+    assert [wait(found, size) for size in (8, 9, 24)] == [0, 1, 1]
+    assert [job.id for job in found.apart] == ["1"]
+
+
+def test_a_running_job_inside_a_reservation_holds_its_processors() -> None:
+    """Of a FLEX reservation jobs run on other nodes too (n3), of which scontrol tells the state;
+    without a list of nodes nobody knows where the reservation is.
+    """
+    inside = running(1, 2, 8, where="n3", resv_name="course")
+    others = [running(2, 1, 16, where="n[1-2]"), waiting(9, 8, resv_name="course")]
+    found = state_of(nodes("IDLE"), inside, *others, selection={"reservation": []})
+    assert found.left_out == {"inside a reservation (--reservation takes them)": 1}
+    assert [wait(found, size) for size in (8, 24, 32)] == [0, 1, 2]
+
+    everyone = {"partition": ["cpu"], "reservation": []}
+    data = {"meta": {}, "errors": [], "last_update": NOW, "jobs": [inside, *others]}
+    source = QueueSource(Path("q.json"), machine=32, now=NOW, selection=everyone)
+    alone = source.read(json.dumps(data).encode(), "q.json")
+    assert [wait(alone, size) for size in (8, 24, 32)] == [0, 1, 2]
+    chosen = {"partition": ["cpu"], "reservation": ["other"]}
+    source = QueueSource(Path("q.json"), machine=32, now=NOW, selection=chosen)
+    assert not source.read(json.dumps(data).encode(), "q.json").jobs

@@ -76,6 +76,7 @@ def test_squeue_of_several_versions(version: str) -> None:
         record(number, state("RUNNING"), job_id=6, array_job_id=5, array_task_id=number(7))
         | {"start_time": number(NOW - 10)},
         record(number, state("PENDING"), job_id=8, het_job_id=8, het_job_offset=0, cpus=999),
+        record(number, state("PENDING"), job_id=9, het_job_id=8, het_job_offset=1),
         record(number, state("STOPPED"), job_id=12, start_time=NOW - 10),
         record(number, state("RESIZING"), job_id=13, start_time=NOW - 10),
         record(number, state("PENDING"), job_id=14, state_reason="PartitionInactive"),

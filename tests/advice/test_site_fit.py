@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from qops_batsim.advice.advise import AdviceChoices, advise
-from qops_batsim.advice.recommendations import fit_text
+from qops_batsim.advice.recommendations import fit_text, headline
 from qops_batsim.advice.site_fit import Waits, WaitsCase, site_fit, site_schedulers
 from qops_batsim.economics.charges import Categories
 from qops_batsim.experiments.deadline_runs import contestant_of
@@ -148,3 +148,12 @@ def test_advice_for_a_site_with_several_qos_says_that_nothing_fits(
             break
     expected = {1: (False, 10), 2: (False, 12), 3: (False, 12)}
     assert told == {count: expected[count] for count in told}
+
+
+def test_a_log_of_few_jobs_is_said_to_have_too_few_waits(tmp_path: Path) -> None:
+    """A named scheduler is judged on the later half; the page said that the log tells no waits."""
+    choices = AdviceChoices(loads=(1.0,), stringencies=(0.2,), by_scheduler=contestant_of("slurm"))
+    path = dump(tmp_path / "two.txt", ("normal", "high"))
+    found = advise(path, choices, processors=64, time_zone="UTC")
+    assert not found.fit.is_known
+    assert any("Too few waits can be compared" in each for each in headline(found))

@@ -154,3 +154,55 @@ def test_the_format_has_the_columns_and_names_are_last() -> None:
     assert [each.partition(":")[0] for each in FORMAT.split(",")] == [*COLUMNS]
     assert COLUMNS[-1] == "Name"
     assert records_of_text(SQUEUE, "q")[3]["name"].startswith("a b|c")
+
+
+SHORT = "JOBID|STATE|CPUS|TIME_LIMIT|START_TIME"
+RUNS = "1|RUNNING|8|2:00:00|1779999950"
+WAITS = "2|PENDING|4|1:00:00|N/A"
+
+
+@pytest.mark.parametrize("reason", ["Resources", "JobHeldUser", "Nodes required for job are DOWN"])
+def test_the_column_of_nodes_or_reason_is_read(reason: str) -> None:
+    """What `%R` prints; without it, a held job got a date."""
+    found = read(f"{SHORT}|NODELIST(REASON)\n{RUNS}|n[1-2]\n{WAITS}|({reason})\n")
+    one, *others = [*found.jobs, *found.blocked]
+    assert (one.nodes, one.reason) == ("n[1-2]", "")
+    assert [job.reason for job in others] == [reason]
+    assert bool(found.blocked) is (reason == "JobHeldUser")
+    assert not found.unsure
+
+
+def test_a_text_without_reasons_says_so() -> None:
+    found = read(f"{SHORT}\n{RUNS}\n{WAITS}\n3{WAITS[1:]}\n")
+    told = "wait for a reason that is not told (column REASON), and planned like others"
+    assert found.unsure == {told: 2}
+    assert not read(f"{SHORT}\n{RUNS}\n").unsure
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"{SHORT}|CLUSTER\n{RUNS}|alder\n{WAITS}|birch\n",
+        f"CLUSTER: alder\n{SHORT}\n{RUNS}\n\nCLUSTER: birch\n{SHORT}\n{WAITS}\n",
+        f"CLUSTER: alder\n{SHORT}\n\nCLUSTER: birch\n{SHORT}\n{WAITS}\n",
+    ],
+)
+def test_text_of_several_clusters_is_refused(text: str) -> None:
+    """Of `squeue --clusters`."""
+    with pytest.raises(
+        InputError, match="queue.txt: has jobs of clusters alder, birch; the jobs of"
+    ):
+        read(text)
+
+
+def test_text_of_one_cluster_may_name_it() -> None:
+    found = read(f"CLUSTER: alder\n{SHORT}|REASON\n{RUNS}|None\n{WAITS}|Priority\n")
+    assert [job.id for job in found.jobs] == ["1", "2"]
+    with pytest.raises(InputError, match="queue.txt: line 3: CPUS is 'x'"):
+        read(f"CLUSTER: alder\n{SHORT}\n{RUNS.replace('|8|', '|x|')}\n")
+
+
+def test_a_column_that_is_told_twice_is_refused() -> None:
+    """`squeue -o '%i|%A|...'` calls both ids JOBID: 2_3, and 7."""
+    with pytest.raises(InputError, match="queue.txt: has the column JOBID twice; each is exp"):
+        read(f"JOBID|{SHORT}\n2_3|{RUNS}\n")

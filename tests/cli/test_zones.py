@@ -187,14 +187,15 @@ def test_imports_and_advice_do_not_depend_on_the_machine(
 
 
 def read(text: str, time_zone: str | None = None) -> QueueState:
-    head = "JOBID|STATE|CPUS|TIME_LIMIT|SUBMIT_TIME|START_TIME\n"
+    head = "REASON|JOBID|STATE|CPUS|TIME_LIMIT|SUBMIT_TIME|START_TIME\n"
     content = (head + text).encode()
     return read_queue(content, "queue", processors=8, now=1.8e9, time_zone=time_zone)
 
 
 def test_an_hour_that_comes_twice_in_a_queue_is_told(in_zone: Callable[[str], None]) -> None:
     """Clocks in Berlin were put back at 3:00 on 2026-10-25, to 2:00; 1792891800 is 2:30 +0200."""
-    text = "7|PENDING|4|1:00:00|2026-10-25T02:30:00|N/A\n8|PENDING|4|1:00:00|2026-10-25T03:30:00|\n"
+    rest = "PENDING|4|1:00:00|2026-10-25"
+    text = f"None|7|{rest}T02:30:00|N/A\nNone|8|{rest}T03:30:00|\n"
     named = read(text, "Europe/Berlin")
     in_zone("Europe/Berlin")
     for state in (named, read(text)):

@@ -84,6 +84,17 @@ def test_rows_that_cannot_be_of_one_job_are_two(
     assert "7j2" in told.description
 
 
+@pytest.mark.parametrize(("year", "right"), [("2020", "7j2"), ("2033", "7")])
+def test_a_row_without_a_submission_is_dated_by_its_start(
+    tmp_path: Path, year: str, right: str
+) -> None:
+    """A run of other years is of another job, which has no date of submission, and is left out."""
+    other = row("7", "Unknown", *(f"{year}-01-01T{hour}:00:00" for hour in ("09", "10")), 8)
+    found = read(tmp_path, [other, FIRST])
+    assert jobs(found) == {right: (64, "mona")}
+    assert {"ids_again", "no_submit_time"} <= {each.rule for each in found.repairs}
+
+
 AGAIN = {
     "requeued": row("7", "09:30", "09:40", "09:50", 8),
     "requeued minutes later": row("7", "09:45", "09:50", "09:55", 8),
@@ -244,6 +255,22 @@ def test_a_job_of_pbs_that_ran_again_is_one(tmp_path: Path) -> None:
     path = tmp_path / "pbs"
     for text in (lines, lines + lines):
         path.write_text(text)
+        assert jobs(read_trace(path)) == {"1.s": (2, "mona")}
+
+
+def test_a_rerun_tells_its_run_where_the_start_is_in_an_older_file(tmp_path: Path) -> None:
+    """PBS Professional: R has the dates of the run that it ends, as E has; two runs, each once."""
+    about = "user=mona ctime=1773100860 start={} Resource_List.ncpus=2 run_count={}"
+    lines = [
+        f"03/10/2026 01:02:00;R;1.s;{about.format(1773100920, 1)}\n",
+        f"03/10/2026 03:02:00;E;1.s;{about.format(1773108120, 2)} end=1773111720\n",
+    ]
+    path = tmp_path / "pbs"
+    for text in ("".join(lines), "".join(lines * 2)):
+        path.write_text(text)
+        found = read_trace(path, accounting=Choices(restarts="each"))
+        assert jobs(found) == {"1.s": (2, "mona"), "1.sr1": (2, "mona")}
+        assert found.records["run_time"].tolist() == [3600, 3600]
         assert jobs(read_trace(path)) == {"1.s": (2, "mona")}
 
 

@@ -238,3 +238,85 @@ def test_json_of_a_slurm_that_does_not_answer_is_one_error(tmp_path: Path) -> No
     with pytest.raises(InputError, match="nodes: Slurm failed .*Unable to contact"):
         nodes_of(text, "nodes")
     assert NodeSizes(()).away([]) == []
+
+
+RECORD = "NodeName={} CPUAlloc=0 CPUEfctv={} CPUTot=8\n   Gres=(null) State={}\n   Partitions={}\n"
+
+
+def test_cores_that_are_kept_for_the_system_are_not_the_jobs() -> None:
+    """Of the cores of a node with CoreSpecCount=2, Slurm gives jobs six."""
+    text = RECORD.format("n1", 6, "IDLE", "cpu") + RECORD.format("n2", 8, "IDLE", "cpu")
+    assert nodes_of(text, "n")["cpu"]["cores"] == 14
+    node = {"name": "n1", "cpus": 8, "state": ["IDLE"], "partitions": ["cpu"]}
+    for effective, cores in ((6, 6), (8, 8), (0, 8), (None, 8)):
+        listed = json.dumps({"nodes": [{**node, "effective_cpus": effective}]})
+        assert nodes_of(listed, "n")["cpu"]["cores"] == cores
+    assert nodes_of(json.dumps({"nodes": [node]}), "n")["cpu"]["cores"] == 8
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        RECORD.format("n1", 8, "IDLE", "cpu") + RECORD.format("n1", 8, "DOWN", "cpu"),
+        RECORD.format("n[1-2]", 8, "IDLE", "cpu") + RECORD.format("n2", 8, "IDLE", "gpu,cpu"),
+        "NODELIST|PARTITION|CPUS|GRES|STATE\nn[1-3]|cpu*|8|(null)|idle\nn3|cpu*|8|(null)|drain\n",
+        json.dumps(
+            {"nodes": [{"name": "n1", "cpus": 8, "state": ["IDLE"], "partitions": ["cpu"]}] * 2}
+        ),
+    ],
+)
+def test_nodes_that_are_listed_twice_are_refused(text: str) -> None:
+    """Lists of two moments, or of two clusters, put together: each node counted twice."""
+    with pytest.raises(InputError, match=r"n: node 'n[123]' is listed twice in partition 'cpu'"):
+        nodes_of(text, "n")
+
+
+def test_a_node_has_no_fewer_than_no_cores() -> None:
+    node = {"name": "n1", "cpus": -8, "state": ["IDLE"], "partitions": ["cpu"]}
+    with pytest.raises(InputError, match="node 'n1' has -8 cores; a number from 0 up"):
+        nodes_of(json.dumps({"nodes": [node]}), "n")
+
+
+@pytest.mark.parametrize(
+    ("state", "asleep"),
+    [("pow_dn", 8), ("powering_down", 8), ("pow_up", 8), ("alloc#", 0), ("mix!", 0), ("down~", 0)],
+)
+def test_nodes_that_are_switched_off_are_asleep_also_without_a_base_state(
+    state: str, asleep: int
+) -> None:
+    found = nodes_of(f"NODELIST|PARTITION|CPUS|GRES|STATE\nn1|cpu|8|(null)|{state}\n", "n")
+    assert found.asleep(["cpu"]) == asleep
+
+
+def test_an_empty_state_is_none() -> None:
+    node = {"name": "n1", "cpus": 8, "state": [], "partitions": ["cpu"]}
+    (doubt,) = nodes_of(json.dumps({"nodes": [node]}), "n").unsure
+    assert doubt == "nodes whose state is not told, counted as if Slurm used them"
+
+
+FLOATING = """\
+ReservationName=short StartTime=2026-06-21T01:00:00 EndTime=2026-06-21T02:00:00 Duration=01:00:00
+   Nodes=n[1-2] NodeCnt=2 CoreCnt=16 PartitionName=(null) Flags=SPEC_NODES,TIME_FLOAT
+   Users=root State=INACTIVE
+"""
+ACTIVE = FLOATING.replace("SPEC_NODES,TIME_FLOAT", "MAINT").replace("INACTIVE", "ACTIVE")
+SHORT = "nodes of a reservation with TIME_FLOAT, counted: only short jobs get them"
+
+
+@pytest.mark.parametrize("state", ["IDLE+RESERVED", "ALLOCATED+MAINTENANCE+RESERVED"])
+def test_slurm_uses_nodes_of_a_floating_reservation(state: str) -> None:
+    """Such nodes are RESERVED all the time, and take jobs that end before its start."""
+    text = RECORD.format("n1", 8, state, "cpu") + RECORD.format("n3", 8, "IDLE+RESERVED", "cpu")
+    found = nodes_of(text + FLOATING, "n")
+    assert [each.node[0] for each in found.away(["cpu"])] == ["n3"]
+    assert found.unsure == {SHORT: 1}
+    for others in ("", ACTIVE, FLOATING + ACTIVE.replace("=short", "=maint")):
+        found = nodes_of(text + others, "n")
+        assert [each.node[0] for each in found.away(["cpu"])] == ["n1", "n3"]
+        assert not found.unsure
+
+
+def test_a_drained_node_of_a_floating_reservation_is_away() -> None:
+    found = nodes_of(RECORD.format("n1", 8, "IDLE+DRAIN+RESERVED", "cpu") + FLOATING, "n")
+    (away,) = found.away(["cpu"])
+    assert (away.why, away.until) == (("DRAIN", "RESERVED"), None)

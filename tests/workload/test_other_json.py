@@ -45,6 +45,16 @@ OTHERS: dict[str, tuple[Any, str]] = {
     "philly": ([{"status": "Pass", "jobid": "a", "attempts": []}], "Philly's list of jobs"),
     "condor": ([{"ClusterId": 4, "ProcId": 0, "Owner": "kim"}], "a list of HTCondor"),
     "lsf": ({"COMMAND": "bjobs", "JOBS": 1, "RECORDS": [{"JOBID": "7"}]}, "a job list of LSF"),
+    "jobs of another system": (
+        {"jobs": [{"name": "projects/x", "uid": "j", "taskGroups": []}]},
+        r"a list of 1 records \(name, uid, taskGroups\)",
+    ),
+    "jobs with ids": ({"jobs": [{"id": 7, "user": "kim", "state": "R"}]}, "a list of 1 records"),
+    "names of jobs": ({"jobs": ["a", "b"]}, "a list in JSON without records"),
+    "jobs by id": ({"jobs": {"7": {"owner": "kim"}}}, r"a list of 1 records \(owner\)"),
+    "oarstat": ({"11": {"Job_Id": 11, "owner": "kim"}}, "a job list of OAR"),
+    "pyslurm": ({"7": SQUEUE, "8": SQUEUE}, "a list out of a queue of Slurm"),
+    "qstat without its head": ({"12[3].srv": {"Job_Owner": "kim"}}, "jobs of PBS"),
     "records": ([{"a": 1, "b": 2}] * 3, r"a list of 3 records \(a, b\)"),
     "numbers": ([1, 2], "a list in JSON without records"),
     "map": ({"type": "FeatureCollection", "features": []}, "GeoJSON"),
@@ -137,4 +147,9 @@ def test_what_is_read_is_read(tmp_path: Path) -> None:
     path.write_text('{"some": 1, "thing": 2}')
     with pytest.raises(InputError, match="is JSON with the fields some, thing; a Batsim workload"):
         read_workload(path)
+    with pytest.raises(InputError, match="is JSON with the fields some, thing; the output of `sq"):
+        READERS["a queue"](path)
+    path.write_text('{"jobs": [{"id": 1, "procesors": 4}], "processors": 8}')
+    with pytest.raises(InputError, match="missing required field `processors`|`procesors`"):
+        READERS["a queue"](path)
     assert kind_of("text") is kind_of({}) is kind_of([]) is kind_of({"type": {}}) is None

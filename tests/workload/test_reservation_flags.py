@@ -145,3 +145,24 @@ def test_dates_that_are_not_sure_are_refused_by_field(
     with pytest.raises(InputError, match=f"r.txt: line 1: StartTime is '{start}'; ") as error:
         read_reservations(listed, Choices(time_zone="UTC", date_format=form))
     assert "expected" in str(error.value)
+
+
+def test_reservations_of_several_clusters_are_refused_or_chosen() -> None:
+    """sacctmgr lists those of all clusters; of one name and date, one went under."""
+    row = "{}|maint|cpu={}|1780560000|1780574400|MAINT\n"
+    head = "Cluster|Name|TRES|TimeStart|TimeEnd|Flags\n"
+    text = head + row.format("alder", 8) + row.format("birch", 48)
+    with pytest.raises(InputError, match=r"2 clusters \(alder, birch\).*--cluster alder takes"):
+        reservations_of(text, "r", CHOICES)
+    for cluster, cores in (("alder", 8), ("birch", 48)):
+        (found,) = reservations_of(text, "r", Choices(time_zone="UTC", cluster=cluster))
+        assert found.amounts["cores"] == cores
+    assert reservations_of(text, "r", Choices(time_zone="UTC", cluster="cedar")) == []
+    assert len(reservations_of(head + row.format("alder", 8), "r", CHOICES)) == 1
+
+
+def test_a_table_tells_the_flags() -> None:
+    """Without them nobody knows which are repeated, or never begin."""
+    text = "Name|TRES|TimeStart|TimeEnd\nmaint|cpu=48|1780560000|1780574400\n"
+    with pytest.raises(InputError, match="r: has no column Flags; .*`sacctmgr "):
+        reservations_of(text, "r", CHOICES)

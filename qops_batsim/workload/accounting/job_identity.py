@@ -99,8 +99,8 @@ def take_cluster(rows: Rows, chosen: str, source: str) -> None:
     if not chosen and len(jobs) > 1:
         raise InputError(
             f"{source}: has jobs of {len(jobs)} clusters ({told}), which are machines of their "
-            f"own; a file of one is expected (of several, `workload import --cluster {min(jobs)}` "
-            "takes one)"
+            f"own; a file of one is expected (as of `sacct --clusters {min(jobs)}`; `workload "
+            f"import --cluster {min(jobs)}` takes one of several)"
         )
     if chosen:
         other = column.where(lambda word: word not in ("", chosen))
@@ -165,6 +165,8 @@ class _Job:
         if _differ(self.user, row.user):
             return False
         last, slack = self.last, max(self.last.slack, row.slack)
+        if math.isnan(row.submitted) and row.started > last.over + UNKNOWN_LIMIT:
+            return False
         if row.submitted in self.dates or math.isnan(row.submitted):
             return bool(self.user and row.user) or not _differ(last.account, row.account)
         if not row.submitted <= last.over + AGAIN_WITHIN:
@@ -275,9 +277,8 @@ def _jobs_of(found: list[_Row], keys: Sequence[str]) -> list[_Job]:
     """
 
     def order(row: _Row) -> tuple[float, float, int]:
-        submitted, started = (
-            math.inf if math.isnan(each) else each for each in (row.submitted, row.started)
-        )
+        started = math.inf if math.isnan(row.started) else row.started
+        submitted = started if math.isnan(row.submitted) else row.submitted
         return submitted, started, row.place
 
     jobs: list[_Job] = []

@@ -96,7 +96,7 @@ class SlurmNodeState(NamedTuple):
         """Return whether the node has no jobs and is powered down, or on its way to or from that:
         it comes when a job needs it, but not at once.
         """
-        return bool(self.names & _POWERING) and "IDLE" in self.names and not self.away
+        return bool(self.names & _POWERING) and not self.may_have_jobs and not self.away
 
     @property
     def away(self) -> tuple[str, ...]:

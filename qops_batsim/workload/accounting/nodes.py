@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import reduce
 from operator import or_
 from pathlib import Path
@@ -58,13 +58,15 @@ class NodeSizes(dict[str, dict[str, int]]):
 
     Partitions may have nodes in common: together they are a pool, in which these count once. All
     nodes count, those in ``away`` as well. ``unsure`` counts nodes of whose state something is not
-    known, by what.
+    known, by what; ``hides_reserved`` tells that of nodes in use it is not known which are in a
+    reservation.
     """
 
     def __init__(self, nodes: Iterable[tuple[str, Node]]) -> None:
         self._asleep: dict[str, Counter[Node]] = {}
         self._away: dict[str, Counter[NodeAway]] = {}
         self.unsure: Counter[str] = Counter()
+        self.hides_reserved = False
         self._nodes: dict[str, Counter[Node]] = {}
         for partition, node in nodes:
             self._nodes.setdefault(partition, Counter())[node] += 1
@@ -93,6 +95,17 @@ class NodeSizes(dict[str, dict[str, int]]):
                 named[each.node] = max(each, other, key=lambda one: one.busy or 0)
         found = [*named.values(), *unnamed.elements()]
         return [each for each in found if reserved or each.why != (RESERVED,)]
+
+    def also_reserved(
+        self, partitions: Iterable[str], names: Collection[str], away: Iterable[NodeAway]
+    ) -> list[NodeAway]:
+        """Return further nodes, of these ``names``, that are in reservations: a table of ``sinfo``
+        says of a node in use, but for maintenance, only that it is in use.
+        """
+        known = {each.node for each in away}
+        named = {node for name in partitions for node in self._nodes.get(name, ())} - known
+        inside = sorted(node for node in named if self.hides_reserved and node[0] in names)
+        return [NodeAway(node, (RESERVED,), None, None) for node in inside]
 
     def set_asleep(self, nodes: Iterable[tuple[str, Node]]) -> None:
         """Set which nodes are powered down, by partition: they come when a job needs them."""
@@ -185,6 +198,7 @@ def nodes_of(text: str, path: str, time_zone: str | None = None) -> NodeSizes:
     Reservations behind the nodes (``scontrol show reservation``) tell until when those are away
     that are in one.
     """
+    is_table = False
     try:
         if text.lstrip().startswith("{"):
             listed = [*_of_json(text, path)]
@@ -192,6 +206,7 @@ def nodes_of(text: str, path: str, time_zone: str | None = None) -> NodeSizes:
             listed = [*_of_records(text, path, None if time_zone is None else ZoneInfo(time_zone))]
         else:
             listed = [*_of_table(text)]
+            is_table = True
         nodes = [
             (partition, node, each, place)
             for each in listed
@@ -200,7 +215,9 @@ def nodes_of(text: str, path: str, time_zone: str | None = None) -> NodeSizes:
         ]
     except (KeyError, ValueError, IndexError, TypeError, AttributeError, msgspec.DecodeError):
         raise InputError(f"{path}: is no list of nodes; {_EXPECTED}") from None
+    _refuse_wrong(((partition, node) for partition, node, _, _ in nodes), path)
     sizes = NodeSizes((partition, node) for partition, node, _, _ in nodes)
+    sizes.hides_reserved = is_table
     sizes.set_away(
         (partition, NodeAway(node, each.state.away, each.until, each.busy_of(place)))
         for partition, node, each, place in nodes
@@ -224,10 +241,29 @@ def nodes_of(text: str, path: str, time_zone: str | None = None) -> NodeSizes:
     return sizes
 
 
+def _refuse_wrong(nodes: Iterable[tuple[str, Node]], path: str) -> None:
+    """Raise an InputError, which names ``path``, if a partition has a node twice, as in lists that
+    were put together, or one with fewer than no cores.
+    """
+    seen: set[tuple[str, str]] = set()
+    for partition, (name, cores, _) in nodes:
+        if name and (partition, name) in seen:
+            raise InputError(
+                f"{path}: node {shown(name)} is listed twice in partition {shown(partition)}; one "
+                "list, of the nodes of one cluster, is expected"
+            )
+        if cores < 0:
+            raise InputError(
+                f"{path}: node {shown(name)} has {cores} cores; a number from 0 up is expected"
+            )
+        seen.add((partition, name))
+
+
 class _Listed(NamedTuple):
     """Nodes of a kind in a list: their names, cores and generic resources (each), and partitions.
 
     ``state`` is None where none is told; of all their cores, ``busy`` are in use, if that is told.
+    ``floats`` tells that they are in a reservation whose start moves with the clock.
     """
 
     names: list[str]
@@ -237,6 +273,7 @@ class _Listed(NamedTuple):
     state: SlurmNodeState | None
     busy: int | None
     until: float | None = None
+    floats: bool = False
 
     def nodes(self, path: str) -> list[Node]:
         """Return the nodes; InputError, which names ``path``, if their GPUs are not clear."""
@@ -249,10 +286,11 @@ class _Listed(NamedTuple):
     @property
     def doubt(self) -> str:
         """What is not known of their state, empty if it is known."""
-        if self.state is None:
+        if self.state is None or not (self.state.names or self.state.unknown):
             return "nodes whose state is not told, counted as if Slurm used them"
         if not self.state.unknown:
-            return ""
+            told = "nodes of a reservation with TIME_FLOAT, counted: only short jobs get them"
+            return told if self.floats else ""
         words = printable("+".join(self.state.unknown).upper())
         return f"nodes in a state that is not known ({words}), counted as there"
 
@@ -281,26 +319,30 @@ def _of_records(text: str, path: str, zone: ZoneInfo | None) -> Iterator[_Listed
         where = f"{path}: node {shown(fields['NodeName'])}"
         names = node_names(fields["NodeName"])
         state = read_state(fields["State"]) if "State" in fields else None
+        # Behind what somebody wrote, of which the last is Slurm's.
+        inside = ["", *re.findall(r"\sReservationName=(\S+)", record)][-1]
         until = None
+        floats = state is not None and ends.only_float(state.away, names, inside)
+        if state is not None and floats:
+            state = state._replace(names=state.names - {RESERVED, MAINTENANCE})
         if state is not None and state.away:
             resume = fields.get("ResumeAfterTime", "")
-            # Behind what somebody wrote, of which the last is Slurm's.
-            inside = re.findall(r"\sReservationName=(\S+)", record)
             until = ends.of(
                 state.away,
                 names,
-                inside[-1] if inside else "",
+                inside,
                 None if is_none(resume) else local_date(resume, f"{where}: ResumeAfterTime", zone),
             )
         busy = int(fields["CPUAlloc"]) if "CPUAlloc" in fields else None
         yield _Listed(
             names,
-            int(fields["CPUTot"]),
+            _usable(fields["CPUTot"], fields.get("CPUEfctv")),
             fields["Gres"],
             _split(fields.get("Partitions", "")),
             state,
             busy,
             until,
+            floats,
         )
 
 
@@ -309,13 +351,27 @@ class _Ends:
 
     def __init__(self, path: str, records: Sequence[str], zone: ZoneInfo | None = None) -> None:
         self._of: list[tuple[str, set[str], float]] = []
+        self._floating: list[tuple[str, set[str]]] = []
         for record in records:
             fields = fields_of(record, ("Comment",))
             name = fields["ReservationName"]
+            nodes = {*node_names(fields.get("Nodes", ""))}
             if fields.get("State") == "ACTIVE":
                 where = f"{path}: reservation {shown(name)}: EndTime"
                 end = local_date(fields.get("EndTime", ""), where, zone)
-                self._of.append((name, {*node_names(fields.get("Nodes", ""))}, end))
+                self._of.append((name, nodes, end))
+            elif "TIME_FLOAT" in fields.get("Flags", "").split(","):
+                self._floating.append((name, nodes))
+
+    def only_float(self, states: Iterable[str], names: Sequence[str], inside: str) -> bool:
+        """Return whether nodes are in these states only for a reservation whose start moves with
+        the clock: Slurm gives them to jobs that end before it.
+        """
+        if not states or not {RESERVED, MAINTENANCE}.issuperset(states):
+            return False
+        active = any(name == inside or not on.isdisjoint(names) for name, on, _ in self._of)
+        floating = any(name == inside or not on.isdisjoint(names) for name, on in self._floating)
+        return floating and not active
 
     def of(
         self, states: Iterable[str], names: Sequence[str], inside: str, resumed: float | None
@@ -387,13 +443,20 @@ def _of_json(text: str, path: str) -> Iterator[_Listed]:
             until = checked_date(resume, resume, f"{path}: node {each['name']}: resume_after")
         yield _Listed(
             node_names(each["name"]),
-            int(each["cpus"]),
+            _usable(each["cpus"], each.get("effective_cpus")),
             each.get("gres") or "",
             _split(",".join(each.get("partitions") or [])),
             state,
             _whole(each.get("alloc_cpus")),
             until,
         )
+
+
+def _usable(cores: Any, effective: Any) -> int:
+    """Return the cores of a node that jobs get: without those that are kept for the system
+    (CoreSpecCount), where the ``effective`` ones are told.
+    """
+    return min(int(cores), int(effective)) if effective else int(cores)
 
 
 def _whole(value: Any) -> int | None:

@@ -222,9 +222,9 @@ def _stretches(job: _PbsJob, limit: float) -> list[tuple[str, float, float, floa
             state = "CANCELLED" if deleted and state == "FAILED" else state
             found.append((state, start, end, used, line))
             start, deleted = math.nan, False
-        elif not math.isnan(start):  # run again, or aborted
+        elif not math.isnan(begun := _begun(start, kind, fields)):  # run again, or aborted
             state = "REQUEUED" if kind == "R" else "FAILED"
-            found.append((state, start, date, math.nan, line))
+            found.append((state, begun, date, math.nan, line))
             start = math.nan
         elif kind == "A":
             deleted, begin_line = True, line
@@ -234,6 +234,13 @@ def _stretches(job: _PbsJob, limit: float) -> list[tuple[str, float, float, floa
         state = "CANCELLED" if deleted else "PENDING"
         found.append((state, math.nan, math.nan, math.nan, begin_line))
     return found
+
+
+def _begun(start: float, kind: str, fields: Mapping[str, str]) -> float:
+    """Return when a run began that a record ends: the record of a rerun (PBS Professional) tells
+    it too, where that of the ``start`` is in an older file.
+    """
+    return _number(fields.get("start")) if kind == "R" and math.isnan(start) else start
 
 
 def _number(text: str | None) -> float:

@@ -14,7 +14,7 @@ from zoneinfo import ZoneInfo
 import msgspec
 import numpy as np
 
-from qops_batsim.errors import InputError, shown
+from qops_batsim.errors import InputError, printable, shown
 from qops_batsim.files import read_text
 from qops_batsim.workload.accounting.cells import read_count, read_date, slurm_number
 from qops_batsim.workload.accounting.nodes import NodeSizes, node_names
@@ -137,7 +137,7 @@ def reservations_of(text: str, path: str, choices: Choices) -> list[Reservation]
     elif "ReservationName=" in text:
         found = _of_text(text, path)
     else:
-        found = _of_table(text, path)
+        found = _of_table(text, path, choices.cluster)
     all_read = [_reservation(where, fields, choices) for where, fields in found]
     return list({(each.name, each.start): each for each in all_read}.values())
 
@@ -157,18 +157,33 @@ def _of_text(text: str, path: str) -> _Told:
     ]
 
 
-def _of_table(text: str, path: str) -> _Told:
+def _of_table(text: str, path: str, cluster: str) -> _Told:
+    """Return the reservations in a table of ``sacctmgr``, which lists those of all clusters: of the
+    ``cluster`` if one is named.
+    """
     lines = text.splitlines()
     header = next((each.split("|") for each in lines if "|" in each), [])
     names = [_COLUMNS.get(each, each) for each in header]
     if "ReservationName" not in names and "No reservations" not in text:
         raise InputError(f"{path}: is no list of reservations; {_EXPECTED}")
+    if names and "Flags" not in names:
+        # Without them, nobody knows which are repeated, or never begin.
+        raise InputError(f"{path}: has no column Flags; {_EXPECTED}")
     cells = ((number, line.split("|")) for number, line in enumerate(lines, start=1))
-    return [
+    found = [
         (f"{path}: line {number}", dict(zip(names, each, strict=False)))
         for number, each in cells
         if each != header and "ReservationName" in names[: len(each)]
     ]
+    clusters = {fields["Cluster"] for _, fields in found if fields.get("Cluster")}
+    if len(clusters) > 1 and not cluster:
+        told = ", ".join(map(printable, sorted(clusters)))
+        raise InputError(
+            f"{path}: has reservations of {len(clusters)} clusters ({told}), which are machines of "
+            f"their own; those of one are expected (--cluster {min(clusters)} takes one)"
+        )
+    wanted = ("", cluster) if cluster else ("", *clusters)
+    return [each for each in found if each[1].get("Cluster", "") in wanted]
 
 
 def _of_json(text: str, path: str) -> _Told:
