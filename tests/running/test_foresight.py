@@ -260,7 +260,26 @@ class KillsOnce(Scheduler):
             self.manager.finish_registering()
 
 
-@pytest.mark.parametrize("kind", [Learning, WithProfiles, KillsOnce])
+class Talks(QueueScheduler):
+    """Names the profile in what it says of jobs, and decides by the width."""
+
+    def schedule(self) -> None:
+        for job in list(self.queue):
+            if job.processors > 3:
+                self.manager.reject(job, f"too wide: {job!r}, {job.fields}")
+            elif job.processors <= self.manager.free:
+                self.manager.note_metadata(job, f"runs {job.profile}")
+                self.start(job)
+
+
+class Refuses(DeadlineScheduler):
+    """Gives a profile's name as a reason."""
+
+    def admit(self, job: Job) -> str:
+        return f"no {job.profile}"
+
+
+@pytest.mark.parametrize("kind", [Learning, WithProfiles, KillsOnce, Talks, Refuses])
 def test_who_does_not_passes(kind: type[Scheduler]) -> None:
     assert check_scheduler(kind) == 21
 
