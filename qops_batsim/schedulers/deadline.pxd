@@ -21,7 +21,7 @@ cpdef lift(list jobs, Py_ssize_t place, Py_ssize_t to)
 cdef class DeadlineScheduler(PlanScheduler):
     cdef readonly Profile running, base, draft
     cdef readonly list order
-    cdef bint has_profile, has_search
+    cdef bint has_profile, has_search, is_own
     cdef double most_hours
     cpdef begin(self, ResourceManager manager)
     cpdef decide(self)
@@ -41,5 +41,7 @@ cdef class DeadlineScheduler(PlanScheduler):
     @cython.locals(plan=Plan)
     cpdef adopt(self)
     cdef checked_refusal(self, object answer)
+    @cython.locals(waiting=list, place=Py_ssize_t, earlier=Job, later=Job, is_changed=bint)
+    cdef check_plan(self, list before, object refusal)
     @cython.locals(waiting=Job)
     cpdef check_admitted(self, Job job)

@@ -11,6 +11,7 @@ from msgspec import Meta
 
 from qops_batsim.core.job import Job
 from qops_batsim.core.options import SchedulerOptions
+from qops_batsim.core.overrides import is_overridden
 from qops_batsim.core.plan import sort_by_key
 from qops_batsim.core.profile import FitBounds, Profile
 from qops_batsim.core.scheduler import ResourceManager
@@ -196,7 +197,7 @@ class Qops(DeadlineScheduler):
         by = {"work": BY_WORK, "response": BY_RESPONSE, "slack": BY_SLACK}[chosen.best_by]
         self.insertion = {"first": FIRST, "best": by, "last": LAST}[chosen.insertion]
         self.has_key = type(self).key is not Qops.key
-        self.has_points = type(self).insertion_points is not Qops.insertion_points
+        self.has_points = is_overridden(type(self), Qops, "insertion_points")
         self.by_start = self.by_start and not self.has_key
 
     def begin(self, manager: ResourceManager) -> None:
@@ -246,7 +247,7 @@ class Qops(DeadlineScheduler):
             following = point + (count - point) // 2
         return points
 
-    def checked_points(self, points: object, count: int) -> list[int]:
+    def checked_points(self, points: object, count: int) -> Sequence[int]:
         """Return the insertion points that a subclass gave as a list; raise a SimulationError if
         they are none of ``count`` waiting jobs.
         """
@@ -320,9 +321,11 @@ class Qops(DeadlineScheduler):
         in_order: list[Job] = []
         self.blamed = new
 
-        points = self.insertion_points(new, line)
         if self.has_points:
-            points = self.checked_points(points, count)
+            # A copy: what a subclass does with it is no business of the plan.
+            points = self.checked_points(self.insertion_points(new, list(line)), count)
+        else:
+            points = Qops.insertion_points(self, new, line)
 
         kept = 0
         chosen = -1

@@ -4,7 +4,7 @@ from qops_batsim.core.scheduler cimport ResourceManager, Scheduler
 from qops_batsim.schedulers.timetable cimport Timetable
 
 cdef double INFINITY
-cdef int _WAITING
+cdef int _WAITING, _OVER
 cdef Py_ssize_t _BLOCK, _WIDTHS
 cdef long long _NO_WIDTH
 
@@ -45,7 +45,7 @@ cdef class QueueScheduler(Scheduler):
     cdef readonly list running
     cdef readonly Py_ssize_t present
     cdef object away
-    cdef bint is_final, has_limits
+    cdef bint is_final, has_limits, is_own
     cdef readonly Timetable timetable
     cpdef begin(self, ResourceManager manager)
     cpdef arrived(self, Job job)
@@ -67,6 +67,8 @@ cdef class QueueScheduler(Scheduler):
     @cython.locals(job=Job, timetable=Timetable)
     cpdef reject_wider(self)
     cpdef decide(self)
+    @cython.locals(running=list, job=Job, before=Job, place=Py_ssize_t)
+    cdef check_running(self)
     @cython.locals(running=list, end=double, low=Py_ssize_t, high=Py_ssize_t, middle=Py_ssize_t, earlier=Job)
     cdef insert_running(self, Job job)
     @cython.locals(running=list, low=Py_ssize_t, high=Py_ssize_t, middle=Py_ssize_t, job=Job)

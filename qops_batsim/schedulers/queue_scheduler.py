@@ -7,8 +7,10 @@ from array import array
 from collections.abc import Iterator
 from typing import Any, ClassVar
 
-from qops_batsim.core.job import WAITING, Job
+from qops_batsim.core.job import OVER, WAITING, Job
+from qops_batsim.core.overrides import is_ours
 from qops_batsim.core.scheduler import ResourceManager, Scheduler
+from qops_batsim.errors import SimulationError
 from qops_batsim.schedulers.timetable import Timetable
 from qops_batsim.scheduling.availability import AvailabilityProfile
 from qops_batsim.scheduling.capacity import maintenance_begins, why_never
@@ -23,7 +25,8 @@ WIDTHS = 16
 NO_WIDTH = 2**62
 """Processors of a job that has left: more than there can be."""
 
-INFINITY, _WAITING = math.inf, WAITING
+INFINITY = math.inf
+_WAITING, _OVER = WAITING, OVER
 _BLOCK, _WIDTHS, _NO_WIDTH = BLOCK, WIDTHS, NO_WIDTH
 
 
@@ -286,6 +289,7 @@ class QueueScheduler(Scheduler):
         self.running: list[Job] = []
         self.present, self.away, self.is_final = manager.machine_size, 0, False
         self.has_limits = type(self).may_start is not QueueScheduler.may_start
+        self.is_own = not is_ours(type(self))
         self.timetable: Timetable | None = None
 
     # What a subclass may override
@@ -420,6 +424,28 @@ class QueueScheduler(Scheduler):
             self.queue.close_up(0)
         else:
             self.schedule()
+        if self.is_own:
+            self.check_running()
+
+    def check_running(self) -> None:
+        """Raise a SimulationError if a subclass has spoiled the list of running jobs.
+
+        O(running).
+        """
+        running, named = self.running, type(self).__name__
+        for place in range(len(running)):
+            job = running[place]
+            if job.phase == _OVER:
+                raise SimulationError(
+                    f"{named}: job {job.id} has ended, and self.running still has it; "
+                    f"{named}.ended has to call super().ended(job)"
+                )
+            before = job if place == 0 else running[place - 1]
+            if before.end > job.end:
+                raise SimulationError(
+                    f"{named} has changed self.running, which is by expected end, at "
+                    f"{self.manager.now:g} s; work on a copy: list(self.running)"
+                )
 
     def known_timetable(self) -> Timetable:
         """Return the timetable (plan of promised starts), which is created on first use."""
@@ -443,6 +469,11 @@ class QueueScheduler(Scheduler):
         now, processors = self.manager.now, self.manager.free
         for job in self.running:
             processors += job.returning
+        if processors < self.manager.machine_size and self.manager.capacity is None:
+            raise SimulationError(
+                f"{type(self).__name__}: jobs run on {self.manager.machine_size - processors} "
+                "hosts that self.availability() knows nothing of; start jobs by self.start(job)"
+            )
         profile = AvailabilityProfile(processors, now)
         for job in self.running:
             # Past its estimate a duration is negative: nothing is reserved.
