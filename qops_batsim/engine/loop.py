@@ -16,6 +16,7 @@ from typing import Any
 from qops_batsim.core.arrays import LEAST_ROOM, grown
 from qops_batsim.core.host_bits import HostBits
 from qops_batsim.core.job import OVER, RUNNING, WAITING, Job, WrittenFields
+from qops_batsim.core.overrides import check_attributes
 from qops_batsim.core.scheduler import ResourceManager, Scheduler
 from qops_batsim.errors import require_type
 from qops_batsim.job_fields import QosRequest
@@ -743,6 +744,7 @@ class Loop:
         Python notices an interrupt then.
         """
         scheduler.begin(self.manager)
+        check_attributes(scheduler)
         if self.sleepers is not None and self.sleepers.registry is not None:
             self.follows_kills = self.withdraws = True
         if self.running_since:
@@ -764,6 +766,8 @@ class Loop:
             messages += 1
             if messages % _PER_REPORT == 0:
                 on_progress(self.ended_count)
+        # Some set them only later.
+        check_attributes(scheduler)
 
     def next_message(self, scheduler: Scheduler) -> bool:
         """Process events until the scheduler hears of some; return False if no event is left.

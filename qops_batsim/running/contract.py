@@ -357,8 +357,8 @@ def _limit_of_decisions() -> Callable[[int], None]:
 
 
 class _Decided(NamedTuple):
-    """What a scheduler has decided: the files of jobs and promises, without the names of profiles;
-    and the start of each job (seconds, None for a rejected one) by its id.
+    """What a scheduler has decided: the files of jobs and promises, without the names of profiles
+    and without texts; and the start of each job (seconds, None for a rejected one) by its id.
     """
 
     jobs: str
@@ -368,12 +368,14 @@ class _Decided(NamedTuple):
 
 def _decided(simulation: Simulation, module: SchedulerModule) -> _Decided:
     ended = simulation.ended_jobs
-    nameless = ended._replace(profiles=Words.one("", len(ended.ids)))
+    # What it says of a job, as a reason or as metadata, may name a profile and decides nothing.
+    nameless = ended._replace(profiles=Words.one("", len(ended.ids)), metadata=None)
+    promises = b"".join(format_qos(module.qos_log, without=("reason",)))
     starts = {
         job: None if math.isnan(start) else start
         for job, start in zip(ended.ids, ended.starts.tolist(), strict=True)
     }
-    return _Decided(format_jobs(nameless), b"".join(format_qos(module.qos_log)), starts)
+    return _Decided(format_jobs(nameless), promises, starts)
 
 
 def _check_foresight(

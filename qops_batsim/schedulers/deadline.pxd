@@ -26,6 +26,7 @@ cdef class DeadlineScheduler(PlanScheduler):
     cdef bint has_profile  # at this decision's date, and no start was promised since
 
     cdef bint has_search  # a subclass overrides try_admission()
+    cdef bint is_own  # a user's class, whose changes of our lists are looked for
     cdef double most_hours  # of the whole machine, promised to one holder; infinite: no limit
 
     cpdef begin(self, ResourceManager manager)
@@ -46,5 +47,7 @@ cdef class DeadlineScheduler(PlanScheduler):
     @cython.locals(plan=Plan)
     cpdef adopt(self)
     cdef checked_refusal(self, object answer)
+    @cython.locals(waiting=list, place=Py_ssize_t, earlier=Job, later=Job, is_changed=bint)
+    cdef check_plan(self, list before, object refusal)
     @cython.locals(waiting=Job)
     cpdef check_admitted(self, Job job)

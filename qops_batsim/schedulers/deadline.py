@@ -14,7 +14,7 @@ from msgspec import Meta
 
 from qops_batsim.core.job import OVER, RUNNING, Job
 from qops_batsim.core.options import PlannerOptions, SchedulerOptions
-from qops_batsim.core.overrides import is_overridden
+from qops_batsim.core.overrides import is_ours, is_overridden
 from qops_batsim.core.plan import Plan
 from qops_batsim.core.profile import Profile
 from qops_batsim.core.scheduler import ResourceManager
@@ -153,6 +153,7 @@ class DeadlineScheduler(PlanScheduler):
         limit = getattr(self.options, "promise_limit", None)
         self.most_hours = _INFINITY if limit is None else float(limit)
         self.has_search = is_overridden(self, DeadlineScheduler, "try_admission")
+        self.is_own = not is_ours(type(self))
 
     def empty_plan(self, machine_size: int) -> Plan:
         """Return an empty plan, in which no job may be moved past its promise."""
@@ -191,7 +192,10 @@ class DeadlineScheduler(PlanScheduler):
         refusal: object = self.why_impossible(job)
         if refusal is None:
             self.prepare()
+            before = list(self.plan.waiting) if self.is_own else []
             refusal = self.checked_refusal(self.admit(job))
+            if self.is_own:
+                self.check_plan(before, refusal)
             if refusal is None:
                 self.check_admitted(job)
                 self.note_admission(job)
@@ -379,6 +383,27 @@ class DeadlineScheduler(PlanScheduler):
             f"the answer {python_text(answer)}; a text or Refusal that says why the job is refused "
             "is expected, or None after adopt_starts or plan.place_new has planned it"
         )
+
+    def check_plan(self, before: list[Job], refusal: object) -> None:
+        """Raise a SimulationError if :meth:`admit` of a subclass has changed the list of the
+        waiting jobs itself, which were those of ``before``. O(waiting).
+        """
+        waiting = self.plan.waiting
+        is_changed = False
+        if refusal is not None:
+            is_changed = len(waiting) != len(before)
+            for place in range(min(len(waiting), len(before))):
+                is_changed = is_changed or waiting[place] is not before[place]
+        else:
+            for place in range(1, len(waiting)):
+                earlier = waiting[place - 1]
+                later = waiting[place]
+                is_changed = is_changed or earlier.start > later.start
+        if is_changed:
+            raise self.wrong(
+                "self.plan.waiting other jobs or another order, by which the plan goes; work on a "
+                "copy: list(self.plan.waiting)"
+            )
 
     def check_admitted(self, job: Job) -> None:
         """Raise a SimulationError unless an admitted job is in the plan and in time. O(waiting)."""

@@ -247,7 +247,7 @@ class Qops(DeadlineScheduler):
             following = point + (count - point) // 2
         return points
 
-    def checked_points(self, points: object, count: int) -> list[int]:
+    def checked_points(self, points: object, count: int) -> Sequence[int]:
         """Return the insertion points that a subclass gave as a list; raise a SimulationError if
         they are none of ``count`` waiting jobs.
         """
@@ -324,9 +324,11 @@ class Qops(DeadlineScheduler):
         in_order: list[Job] = []
         self.blamed = new
 
-        points = self.insertion_points(new, line)
         if self.has_points:
-            points = self.checked_points(points, count)
+            # A copy: what a subclass does with it is no business of the plan.
+            points = self.checked_points(self.insertion_points(new, list(line)), count)
+        else:
+            points = Qops.insertion_points(self, new, line)
 
         kept = 0
         chosen = -1

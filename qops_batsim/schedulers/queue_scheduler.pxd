@@ -4,7 +4,7 @@ from qops_batsim.core.scheduler cimport ResourceManager, Scheduler
 from qops_batsim.schedulers.timetable cimport Timetable
 
 cdef double INFINITY
-cdef int WAITING
+cdef int OVER, WAITING
 cdef Py_ssize_t _BLOCK, WIDTHS
 cdef long long NO_WIDTH
 
@@ -58,6 +58,9 @@ cdef class QueueScheduler(Scheduler):
     cdef object away
     cdef bint is_final  # no host that is away will return
 
+    cdef bint is_own  # a user's class, whose changes of our lists are looked for
+    cdef Py_ssize_t decisions  # since that was done last
+
     cpdef begin(self, ResourceManager manager)
     cpdef arrived(self, Job job)
     cpdef schedule(self)
@@ -77,6 +80,8 @@ cdef class QueueScheduler(Scheduler):
     @cython.locals(job=Job, timetable=Timetable)
     cpdef reject_wider(self)
     cpdef decide(self)
+    @cython.locals(running=list, job=Job, before=Job, place=Py_ssize_t)
+    cdef check_running(self)
     @cython.locals(running=list, end=double, low=Py_ssize_t, high=Py_ssize_t, middle=Py_ssize_t, earlier=Job)
     cdef insert_running(self, Job job)
     @cython.locals(running=list, low=Py_ssize_t, high=Py_ssize_t, middle=Py_ssize_t, job=Job)

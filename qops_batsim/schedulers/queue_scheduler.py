@@ -7,8 +7,10 @@ from array import array
 from collections.abc import Iterator
 from typing import Any, ClassVar
 
-from qops_batsim.core.job import WAITING, Job
+from qops_batsim.core.job import OVER, WAITING, Job
+from qops_batsim.core.overrides import is_ours
 from qops_batsim.core.scheduler import ResourceManager, Scheduler
+from qops_batsim.errors import SimulationError
 from qops_batsim.schedulers.timetable import Timetable
 from qops_batsim.scheduling.availability import AvailabilityProfile
 from qops_batsim.scheduling.capacity import maintenance_begins, why_never
@@ -311,6 +313,8 @@ class QueueScheduler(Scheduler):
         self.away = 0
         self.is_final = False
         self.has_limits = type(self).may_start is not QueueScheduler.may_start
+        self.is_own = not is_ours(type(self))
+        self.decisions = 0
         self.timetable: Timetable | None = None
 
     # What a subclass may override
@@ -456,6 +460,33 @@ class QueueScheduler(Scheduler):
             self.queue.close_up(0)
         else:
             self.schedule()
+        if self.is_own:
+            # Once in as many decisions as jobs run, which costs each of them O(1).
+            self.decisions += 1
+            if self.decisions > len(self.running):
+                self.decisions = 0
+                self.check_running()
+
+    def check_running(self) -> None:
+        """Raise a SimulationError if a subclass has spoiled the list of running jobs.
+
+        O(running).
+        """
+        running = self.running
+        named = type(self).__name__
+        for place in range(len(running)):
+            job = running[place]
+            if job.phase == OVER:
+                raise SimulationError(
+                    f"{named}: job {job.id} has ended, and self.running still has it; "
+                    f"{named}.ended has to call super().ended(job)"
+                )
+            before = job if place == 0 else running[place - 1]
+            if before.end > job.end:
+                raise SimulationError(
+                    f"{named} has changed self.running, which is by expected end, at "
+                    f"{self.manager.now:g} s; work on a copy: list(self.running)"
+                )
 
     def known_timetable(self) -> Timetable:
         """Return the timetable (plan of promised starts), which is created on first use."""
@@ -480,6 +511,11 @@ class QueueScheduler(Scheduler):
         processors = self.manager.free
         for job in self.running:
             processors += job.returning
+        if processors < self.manager.machine_size and self.manager.capacity is None:
+            raise SimulationError(
+                f"{type(self).__name__}: jobs run on {self.manager.machine_size - processors} "
+                "hosts that self.availability() knows nothing of; start jobs by self.start(job)"
+            )
 
         profile = AvailabilityProfile(processors, now)
         for job in self.running:

@@ -127,8 +127,12 @@ class AvailabilityProfile:
 
 def _check_numbers(processors: object, **seconds: object) -> None:
     require_type("processors", processors, numbers.Integral, "a whole number")
+    if processors < 0:  # type: ignore[operator]
+        raise SimulationError(f"processors is {processors}; a whole number from 0 on is expected")
     for name, value in seconds.items():
         require_type(name, value, numbers.Real, "a number of seconds")
+        if value != value:
+            raise SimulationError(f"{name} is nan; a number of seconds is expected")
 
 
 def _whole_microseconds(start: float, duration: float) -> tuple[float, float]:

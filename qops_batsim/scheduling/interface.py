@@ -10,7 +10,7 @@ from typing import Any
 
 from qops_batsim.core.needs import EngineNeeds
 from qops_batsim.core.options import SchedulerOptions
-from qops_batsim.core.overrides import check_overrides, is_ours
+from qops_batsim.core.overrides import check_attributes, check_overrides, is_ours
 from qops_batsim.core.scheduler import Scheduler
 from qops_batsim.errors import shown, typed_text
 
@@ -35,6 +35,7 @@ def scheduler_problem(scheduler: Scheduler) -> str | None:
         return None
     # Checked when the class was made; methods may have been added since.
     check_overrides(kind)
+    check_attributes(scheduler)
     if not isinstance(scheduler.options, SchedulerOptions):
         found = type(scheduler.options).__name__
         return f"{kind.__name__}.options is of type {found}; SchedulerOptions are expected"

@@ -10,7 +10,7 @@ import msgspec
 from qops_batsim.core.host_bits import HostBits
 from qops_batsim.core.job import COMING, OVER, RUNNING, WAITING, Job
 from qops_batsim.core.needs import EngineNeeds
-from qops_batsim.core.overrides import is_overridden
+from qops_batsim.core.overrides import check_attributes, is_overridden
 from qops_batsim.core.scheduler import ResourceManager, Scheduler
 from qops_batsim.errors import require_type
 from qops_batsim.jobs import QOS_REJECTED, QosRequest, check_resumable, rest_of_delay
@@ -328,6 +328,7 @@ class SchedulerModule:
         manager.now, self._has_begun = self._now, True
         self._cancelled: list[str] = []
         self.scheduler.begin(manager)
+        check_attributes(self.scheduler)
         self._has_grace = manager.plans or hasattr(self.options, "grace")
         # Without a grace, too: calls have to be asked for in time.
         self._hearing = Hearing(manager.news)
@@ -389,6 +390,7 @@ class SchedulerModule:
                 self.scheduler.hosts_changed(announced)
 
     def end(self) -> None:
+        check_attributes(self.scheduler)
         self.scheduler.finished()
 
     def decide(self, now: float) -> list[Decision]:

@@ -8,7 +8,7 @@ reasons, charges) it adds itself, with :meth:`QosLog.record`.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -391,14 +391,15 @@ def write_qos_log(log: QosLog, prefix: str | Path) -> Path:
     return path
 
 
-def format_qos(log: QosLog) -> Iterator[bytes]:
-    """Yield the contents of ``PREFIX_qos.csv``: a row per job, cells empty where nothing applies.
+def format_qos(log: QosLog, without: Collection[str] = ()) -> Iterator[bytes]:
+    """Yield the contents of ``PREFIX_qos.csv``, or those ``without`` some columns: a row per job,
+    cells empty where nothing applies.
 
     Dates (seconds, absolute) and charges have six decimals, as in Batsim's files.
     """
     from qops_batsim.tables import format_rows, shielded_column
 
-    table = log.table()
+    table = {name: column for name, column in log.table().items() if name not in without}
     columns = [_quoted(shielded_column(column)) for column in table.values()]
     yield ",".join(table).encode() + b"\n"
     yield from format_rows(columns, len(table["job_id"]))

@@ -19,7 +19,7 @@ import numpy as np
 
 from qops_batsim.core.job import OVER, RUNNING, WAITING, Job
 from qops_batsim.core.needs import EngineNeeds
-from qops_batsim.core.overrides import is_overridden
+from qops_batsim.core.overrides import check_attributes, is_overridden
 from qops_batsim.core.scheduler import ResourceManager, Scheduler
 from qops_batsim.errors import InputError
 from qops_batsim.job_fields import QosRequest
@@ -214,6 +214,7 @@ class Reacting(Scheduler):
             person = _Person(user, seed, told.liars, told.hoarders)
             self._at(user.since, _BEGIN, person)
         self.inner.begin(manager)
+        check_attributes(self.inner)
 
     # Events, which the scheduler hears
 
@@ -255,6 +256,7 @@ class Reacting(Scheduler):
         self.inner.notified(notification)
 
     def finished(self) -> None:
+        check_attributes(self.inner)
         self.inner.finished()
 
     def planned_starts(self) -> dict[str, float]:

@@ -260,7 +260,26 @@ class KillsOnce(Scheduler):
             self.manager.finish_registering()
 
 
-@pytest.mark.parametrize("kind", [Learning, WithProfiles, KillsOnce])
+class Talks(QueueScheduler):
+    """Names the profile in what it says of jobs, and decides by the width."""
+
+    def schedule(self) -> None:
+        for job in list(self.queue):
+            if job.processors > 3:
+                self.manager.reject(job, f"too wide: {job!r}, {job.fields}")
+            elif job.processors <= self.manager.free:
+                self.manager.note_metadata(job, f"runs {job.profile}")
+                self.start(job)
+
+
+class Refuses(DeadlineScheduler):
+    """Gives a profile's name as a reason."""
+
+    def admit(self, job: Job) -> str:
+        return f"no {job.profile}"
+
+
+@pytest.mark.parametrize("kind", [Learning, WithProfiles, KillsOnce, Talks, Refuses])
 def test_who_does_not_passes(kind: type[Scheduler]) -> None:
     assert check_scheduler(kind) == 21
 
@@ -282,12 +301,12 @@ def test_a_disguise_has_a_wrong_run_time_for_each_job() -> None:
     assert [job.profile for job in workload.jobs] == ["delay5", "delay9", "delay5"]
 
 
-def test_who_asks_an_engine_that_tells_no_profiles_learns_why() -> None:
+def test_who_asks_for_the_profile_of_a_job_that_waits_is_found() -> None:
     class Asks(Easy):
         """Asks without saying that it needs what tells profiles."""
 
         def key(self, job: Job) -> float:
             return float(self.manager.profile_of(job)["delay"])
 
-    with pytest.raises(SchedulerContractError, match="NotImplementedError: no execution profiles"):
+    with pytest.raises(SchedulerContractError, match=r"seems to read manager.profile_of\(job\)"):
         check_scheduler(Asks)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext, suppress
+from inspect import isfunction
 from typing import Any
 
 import msgspec
@@ -172,6 +173,68 @@ def test_a_method_that_is_added_later_is_refused_before_anything_runs() -> None:
 def test_a_helper_of_a_new_name_is_accepted(name: str) -> None:
     for kind in BASES.values():
         made(kind, **{name: lambda self: None})
+
+
+def test_a_class_cannot_declare_more_hooks_of_ours() -> None:
+    """What is added to HOOKS would be accepted, and still not called."""
+    qops = scheduler_class("qops")
+    hooks = {**qops.HOOKS, "try_points": "line new"}
+    with pytest.raises(InterfaceError, match=r"Mine\.try_points overrides Qops\.try_points"):
+        made(qops, HOOKS=hooks, try_points=lambda self, line, new: True)
+    # A base of a user's own may have hooks of its own.
+    made(qops, HOOKS={**qops.HOOKS, "weigh": "job"}, weigh=lambda self, job: 1.0)
+
+
+@pytest.mark.parametrize(
+    ("base", "name"),
+    [("qops", "k_factor"), ("qops", "share"), ("easy", "patience"), ("easy", "predicts")],
+)
+def test_an_attribute_of_the_class_that_nothing_reads_is_refused(base: str, name: str) -> None:
+    owner = scheduler_class(base)
+    told = rf"Mine\.{name} overrides {owner.__name__}\.{name}, which only {owner.__name__} itself"
+    with pytest.raises(InterfaceError, match=told):
+        made(owner, **{name: 0})
+    with pytest.raises(InterfaceError, match=told):
+        made(owner, __slots__=(name,))
+
+
+@pytest.mark.parametrize("when", ["__init__", "begin", "submitted"])
+@pytest.mark.parametrize(
+    ("base", "name", "told"),
+    [
+        ("easy", "key", "hooks are methods of the class"),
+        ("easy", "may_start", "hooks are methods of the class"),
+        ("qops", "insertion_points", "hooks are methods of the class"),
+        ("qops", "try_points", "which is Qops's own"),
+        ("qops", "k_factor", "which is Qops's own"),
+    ],
+)
+def test_what_an_object_sets_and_nothing_reads_is_refused(
+    base: str, name: str, told: str, when: str
+) -> None:
+    owner = scheduler_class(base)
+    is_used = name == "k_factor" or (name, when) == ("try_points", "submitted")
+    if is_used and isfunction(owner.decide):
+        pytest.skip("uncompiled, it is used")
+
+    def setting(self: Any, *arguments: Any) -> None:
+        getattr(owner, when)(self, *arguments)
+        setattr(self, name, lambda *arguments: 0.0 if name == "key" else True)
+
+    with pytest.raises(InterfaceError, match=rf"Mine sets self\.{name}, .*{told}"):
+        simulate(make_scheduler(made(owner, **{when: setting})), workload(), make_cluster(HOSTS))
+
+
+def test_a_hook_behind_ours_is_refused() -> None:
+    class ByWidth:
+        def key(self, job: Job) -> float:
+            return -job.processors
+
+    easy: Any = scheduler_class("easy")
+    with pytest.raises(InterfaceError, match=r"ByWidth\.key comes behind Easy\.key in Mine"):
+        type("Mine", (easy, ByWidth), {"__module__": "mine"})
+    type("Mine", (ByWidth, easy), {"__module__": "mine"})
+    type("Mine", (easy, ByWidth), {"__module__": "mine", "key": ByWidth.key})
 
 
 # Whatever is a hook is called
@@ -381,3 +444,72 @@ def test_a_hook_of_our_own_class_is_not_overridden() -> None:
     assert not is_overridden(make_scheduler("fqops").scheduler, Qops, "insertion_points")
     assert is_overridden(Own(), Qops, "insertion_points")
     assert is_overridden(Qops(), DeadlineScheduler, "try_admission")
+
+
+@pytest.mark.parametrize("change", [list.clear, list.reverse, lambda waiting: waiting.sort(key=id)])
+def test_a_choice_of_points_cannot_change_the_plan(change: Callable[[list[Job]], None]) -> None:
+    def first(self: Any, job: Job, waiting: list[Job]) -> list[int]:
+        change(waiting)
+        return [0]
+
+    assert admitted(first) == admitted(lambda self, job, waiting: [0])
+
+
+# Lists of ours that a subclass sees
+
+
+def run(kind: type[Scheduler]) -> None:
+    """Run a scheduler on the jobs that compete, without its hosts leaving."""
+    simulate(make_scheduler(kind), workload(), make_cluster(HOSTS))
+
+
+def by_target(waiting: list[Job], job: Job) -> None:
+    waiting.sort(key=lambda each: -each.target)
+
+
+def with_new(waiting: list[Job], job: Job) -> None:
+    waiting.append(job)
+
+
+def without_first(waiting: list[Job], job: Job) -> None:
+    del waiting[:1]
+
+
+@pytest.mark.parametrize("change", [by_target, with_new, without_first])
+def test_waiting_jobs_that_an_admission_changed_are_an_error(
+    change: Callable[[list[Job], Job], None],
+) -> None:
+    def admit(self: Any, job: Job) -> object:
+        if int(job.id.rpartition("!")[2]) % 2 == 0:
+            self.plan.place_new(job)
+            return None
+        change(self.plan.waiting, job)
+        return "no"
+
+    with pytest.raises(SimulationError, match=r"work on a copy: list\(self\.plan\.waiting\)"):
+        run(made(DeadlineScheduler, admit=admit))
+
+
+def test_running_jobs_in_another_order_are_an_error() -> None:
+    def may_start(self: Any, job: Job) -> bool:
+        self.running.sort(key=lambda each: -each.end)
+        return True
+
+    with pytest.raises(SimulationError, match=r"Mine has changed self\.running"):
+        run(made(scheduler_class("easy"), may_start=may_start))
+
+
+def test_ends_that_the_base_does_not_hear_of_are_an_error() -> None:
+    with pytest.raises(SimulationError, match=r"Mine\.ended has to call super\(\)\.ended\(job\)"):
+        run(made(scheduler_class("easy"), ended=lambda self, job: None))
+
+
+def test_availability_needs_starts_that_it_knows() -> None:
+    def schedule(self: Any) -> None:
+        for job in self.queue:
+            fit = self.availability().earliest_fit(self.manager.now, 1.0, job.processors)
+            if fit <= self.manager.now:
+                self.manager.start(job)
+
+    with pytest.raises(SimulationError, match=r"start jobs by self\.start\(job\)"):
+        run(made(QueueScheduler, schedule=schedule))

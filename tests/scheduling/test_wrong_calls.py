@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import pytest
@@ -109,3 +110,17 @@ def test_dates_are_numbers(dates: Any) -> None:
 def test_what_is_not_free_is_an_error_of_the_scheduler() -> None:
     with pytest.raises(SimulationError, match="5 processors cannot be reserved: 4 are free at 0 s"):
         AvailabilityProfile(4).reserve(0, 10, 5)
+
+
+@pytest.mark.parametrize("dates", [(math.nan, 10), (0, math.nan)])
+@pytest.mark.parametrize("method", ["earliest_fit", "reserve", "release"])
+def test_no_date_is_nan(method: str, dates: Any) -> None:
+    with pytest.raises(SimulationError, match="(after|start|duration) is nan; a number of seconds"):
+        getattr(AvailabilityProfile(4), method)(*dates, 1)
+
+
+def test_processors_are_not_negative() -> None:
+    with pytest.raises(SimulationError, match="processors is -1; a whole number from 0 on is"):
+        AvailabilityProfile(-1)
+    with pytest.raises(SimulationError, match="processors is -2; a whole number from 0 on is"):
+        AvailabilityProfile(4).reserve(0, 10, -2)
