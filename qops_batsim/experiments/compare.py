@@ -22,7 +22,7 @@ from qops_batsim.errors import (
 from qops_batsim.experiments.deadline_runs import AnyContestant, Contestant, contestants_of
 from qops_batsim.experiments.listed_cases import StudyLog, Window
 from qops_batsim.experiments.pictures import write_files
-from qops_batsim.experiments.pool import Workers
+from qops_batsim.experiments.pool import Workers, check_workers
 from qops_batsim.experiments.study import Study
 from qops_batsim.experiments.study_report import report_of, tables_of
 from qops_batsim.experiments.study_runs import StudyRuns, run_study
@@ -246,6 +246,7 @@ def compare(
     directory = None
     if out is not None:
         require_instance("out", out, (str, PathLike), "a directory")
+        check_workers(workers)
         directory = Path(out)
         make_directory(directory, "out")
     runs = run_study(

@@ -14,6 +14,7 @@ from concurrent.futures.process import BrokenProcessPool
 from contextlib import closing, suppress
 from dataclasses import dataclass
 from hashlib import blake2b
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
@@ -110,6 +111,11 @@ def check_workers(workers: Workers) -> None:
     require_instance("workers", workers, (int, str), "a number of processes, or a Dask address,")
     if isinstance(workers, int) and workers < 1:
         raise InputError(f"number of workers is {workers}; a whole number above 0 is expected")
+    if isinstance(workers, str) and find_spec("distributed") is None:
+        raise InputError(
+            "a Dask cluster needs the package distributed, which is not installed "
+            "(pip install 'qops-batsim[dask]')"
+        )
 
 
 def check_sendable(classes: Iterable[type], workers: Workers) -> None:
@@ -310,13 +316,8 @@ def results_on_cluster(
 
     ``address`` is that of the cluster's scheduler; its workers have this version of the package.
     """
-    try:
-        from distributed import Client, as_completed
-    except ImportError:
-        raise InputError(
-            "a Dask cluster needs the package distributed, which is not installed "
-            "(pip install 'qops-batsim[dask]')"
-        ) from None
+    from distributed import Client, as_completed
+
     try:
         client = Client(address, timeout=SECONDS, set_as_default=False)
     except (OSError, ValueError, TimeoutError) as error:

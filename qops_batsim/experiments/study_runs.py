@@ -202,6 +202,8 @@ def run_study(
     """
     study.check()
     description, runs = _inputs(study, Path(logs), workloads or {}, platform)
+    # Before anything is written.
+    check_sendable(runs.classes.values(), workers)
     stores = None if directory is None else _Stores(Path(directory), description)
     if stores is not None:
         text = msgspec.json.format(msgspec.json.encode(description), indent=2).decode()
@@ -209,7 +211,6 @@ def run_study(
         if retry:
             stores.failures.clear()
     cases = _cases_of(description)
-    check_sendable(runs.classes.values(), workers)
     if stores is not None:
         # What a class does is not known by files: it may have been defined anew.
         for case in cases:

@@ -10,6 +10,7 @@ import pytest
 
 from qops_batsim.errors import InputError
 from qops_batsim.experiments import pool as module
+from qops_batsim.experiments.compare import compare
 from qops_batsim.experiments.pool import Failure, KeptRuns, run_cases
 
 
@@ -141,3 +142,12 @@ def test_a_damaged_file_is_told(tmp_path: Path, text: str) -> None:
     path.write_text(text)
     with pytest.raises(InputError, match=f"{path}: .*; a kept run, or no file, is expected"):
         store(tmp_path).find(1)
+
+
+def test_a_cluster_without_its_package_is_refused_before_anything_is_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "find_spec", lambda name: None)
+    with pytest.raises(InputError, match="needs the package distributed, which is not installed"):
+        compare(["easy"], "tiny_8", loads=[1.0], seeds=1, workers="tcp://h:1", out=tmp_path / "out")
+    assert list(tmp_path.iterdir()) == []

@@ -150,6 +150,6 @@ def test_what_is_read_is_read(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="is JSON with the fields some, thing; the output of `sq"):
         READERS["a queue"](path)
     path.write_text('{"jobs": [{"id": 1, "procesors": 4}], "processors": 8}')
-    with pytest.raises(InputError, match="field jobs.0..procesors is not known; did you mean .processors"):
+    with pytest.raises(InputError, match="procesors is not known; did you mean .processors"):
         READERS["a queue"](path)
     assert kind_of("text") is kind_of({}) is kind_of([]) is kind_of({"type": {}}) is None
