@@ -128,9 +128,7 @@ def records_of_text(
         if unsure is not None and any(_is_twice(told.get(name, ""), zone) for name in _DATES):
             unsure["dated in an hour that comes twice, and taken for the first"] += 1
         if unsure is not None and told["STATE"] == "PENDING" and "REASON" not in told:
-            unsure[
-                "wait for a reason that is not told (column REASON), and planned like others"
-            ] += 1
+            unsure[_NO_REASON] += 1
     return records
 
 

@@ -275,7 +275,7 @@ def _tell_differences(done: Run, again: str | None) -> None:
 
 def _warn_of_broken_promises(done: Run) -> None:
     """Warn of broken promises: how many, and how many of them break a rule of ``verify``."""
-    promises, against = done.measured.promises, len(done.broken_promises)
+    promises, against = done.promises, len(done.broken_promises)
     broken = against if promises is None else promises.broken
     if not broken:
         return

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from qops_batsim.analysis.metrics.outcomes import PromiseCounts, deadlines_of_run
 from qops_batsim.analysis.metrics.run_metrics import Metrics, compute_metrics
 from qops_batsim.analysis.results.run_files import find_written
 from qops_batsim.analysis.results.run_result import RunResult, read_files
@@ -172,6 +173,11 @@ class Run:
     def measured(self) -> Metrics:
         """The metrics of docs/metrics.md as a typed object."""
         return compute_metrics(self.result, self.inputs.workloads)
+
+    @property
+    def promises(self) -> PromiseCounts | None:
+        """Promises given and broken, without the other metrics; None if there are none."""
+        return deadlines_of_run(self.result, self.inputs.workloads).promises
 
     @cached_property
     def easy(self) -> EasyReference | None:

@@ -19,6 +19,7 @@ from importlib.util import module_from_spec, spec_from_file_location
 from os import PathLike
 from pathlib import Path
 from types import ModuleType
+from typing import TYPE_CHECKING
 
 from qops_batsim.code_record import CodeRecord
 from qops_batsim.errors import (
@@ -27,7 +28,9 @@ from qops_batsim.errors import (
     did_you_mean,
 )
 from qops_batsim.files import read_stored
-from qops_batsim.scheduling.code_loading import LoadedCode, RunFile, load_code
+
+if TYPE_CHECKING:
+    from qops_batsim.scheduling.code_loading import LoadedCode
 
 _OURS = __name__.partition(".")[0]
 
@@ -162,6 +165,8 @@ def object_of_package(value: str, distribution: str) -> object:
 
     Modules of its distribution, and of users, are imported again if one has changed.
     """
+    from qops_batsim.scheduling.code_loading import load_code
+
     name, _, attribute = value.partition(":")
     known = _of_packages.get(value)
     if known is None or not known.is_current():
@@ -186,6 +191,8 @@ def _check_readable(scheduler: str, path: Path) -> None:
 
 
 def _run_file(scheduler: str, path: Path) -> LoadedCode:
+    from qops_batsim.scheduling.code_loading import RunFile, load_code
+
     # The path in the name keeps files of equal names, and modules of Python, apart.
     spec = spec_from_file_location(f"{path.stem} of {path.resolve().parent}", path)
     if spec is None or spec.origin is None:
