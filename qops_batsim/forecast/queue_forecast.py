@@ -32,6 +32,7 @@ from qops_batsim.forecast.queue_plan import (
     AskedStarts,
     PlannedStart,
     QueuePlan,
+    QueueStarts,
     about_job,
     asked_name,
     check_asked,
@@ -69,21 +70,10 @@ class StartForecast(PlannedStart, frozen=True, kw_only=True):
     within: tuple[float, float] | None = None
 
 
-class QueueForecast(msgspec.Struct, frozen=True, kw_only=True):
-    """The forecast of the starts of all waiting jobs of a queue at a date, and how it was made.
-
-    ``unexplained`` are waits because of which jobs have no date.
-    """
+class QueueForecast(QueueStarts, frozen=True, kw_only=True):
+    """The forecast of the starts of all waiting jobs of a queue at a date, and how it was made."""
 
     is_forecast: bool = True
-    source: str
-    now: float
-    processors: int
-    running: int
-    left_out: dict[str, int]
-    unsure: dict[str, int]
-    unexplained: list[UnexplainedWait] = []
-    scheduler: str
     draws: int
     seed: int
     calibrated: bool

@@ -61,21 +61,40 @@ class PlannedStart(msgspec.Struct, frozen=True, kw_only=True):
         return f"{self.id} ({listed(self.components)})" if self.components else self.id
 
 
-class QueuePlan(msgspec.Struct, frozen=True, kw_only=True):
-    """The starts of all waiting jobs of a queue at a date in the plan by time limits.
+class QueueStarts(msgspec.Struct, frozen=True, kw_only=True):
+    """What plans and forecasts of the starts of a queue's waiting jobs have in common.
 
-    ``unexplained`` are waits because of which jobs have no date.
+    Attributes
+    ----------
+    is_forecast
+        Whether they are forecast from a history.
+    source, now, processors
+        The queue, its date (seconds since 1970), and the processors that are there.
+    running
+        Number of running jobs.
+    left_out, unsure
+        Numbers of jobs by why they are not planned, and by what is not known of them.
+    unexplained
+        Waits because of which jobs have no date.
+    scheduler
+        The scheduler that decides on the machine.
     """
 
-    is_forecast: bool = False
+    is_forecast: bool
     source: str
     now: float
     processors: int
     running: int
     left_out: dict[str, int]
     unsure: dict[str, int]
-    unexplained: list[UnexplainedWait]
+    unexplained: list[UnexplainedWait] = []
     scheduler: str
+
+
+class QueuePlan(QueueStarts, frozen=True, kw_only=True):
+    """The starts of all waiting jobs of a queue at a date in the plan by time limits."""
+
+    is_forecast: bool = False
     jobs: list[PlannedStart]
 
 
