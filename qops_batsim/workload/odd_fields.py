@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import json
 import warnings
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from qops_batsim.errors import shown
@@ -19,6 +20,9 @@ if TYPE_CHECKING:
 
 OBJECTS = ("qos", "extra_data")
 """Fields of a job that hold what its user asks for (Batsim 4 and 5)."""
+
+_OF_JOBS = (*FIELDS, *OBJECTS)
+_OF_QOS = tuple(sorted(QOS_FIELDS))
 
 
 def warn_of_odd_jobs(columns: JobColumns, written: Sequence[Any], source: str) -> None:
@@ -67,7 +71,7 @@ def _odd_names(written: Sequence[Any]) -> Iterator[str]:
 
 def _misspelt_in(job: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
     """Yield the object within the job, the field and what was meant for each misspelt field."""
-    for name, meant in _near(job, (*FIELDS, *OBJECTS)):
+    for name, meant in _near(tuple(job), _OF_JOBS):
         yield "", name, meant
     if isinstance(told := job.get("qos"), dict):
         return  # Whatever is unknown there is an error.
@@ -78,12 +82,14 @@ def _misspelt_in(job: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
         except (ValueError, RecursionError):
             return
     if isinstance(told, dict) and not is_qos_request(told):
-        for name, meant in _near(told, QOS_FIELDS):
+        for name, meant in _near(tuple(told), _OF_QOS):
             yield "extra_data", name, meant
 
 
-def _near(names: Iterable[str], known: Iterable[str]) -> Iterator[tuple[str, str]]:
-    for name in names:
-        meant = misspelt(name, known)
-        if meant is not None and meant not in names:
-            yield name, meant
+@lru_cache(maxsize=1024)
+def _near(names: tuple[str, ...], known: tuple[str, ...]) -> list[tuple[str, str]]:
+    """Return the names that are hardly meant as they are, with what is; jobs of a workload have the
+    same few sets of fields.
+    """
+    meant = [(name, misspelt(name, known)) for name in names]
+    return [(name, one) for name, one in meant if one is not None and one not in names]
