@@ -1,4 +1,4 @@
-"""Waits that a plan by processors cannot explain: Slurm lacks something that the plan has not.
+"""Waits that a plan by processors cannot explain: Slurm lacks what the plan does not count.
 
 A job waits for ``Resources``, and the plan starts it at once. What it lacks (GPUs, memory, whole
 nodes, ...) is not in the plan, so neither this job's start is known nor that of any job behind it

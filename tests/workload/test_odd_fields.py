@@ -14,6 +14,7 @@ from qops_batsim.errors import InputError
 from qops_batsim.job_fields import FIELDS, misspelt
 from qops_batsim.jobs import Job
 from qops_batsim.shipped import shipped_directory
+from qops_batsim.workload import odd_fields
 from qops_batsim.workload.workload_model import Workload
 
 PROFILES = {"p": {"type": "delay", "delay": 3}}
@@ -133,3 +134,18 @@ def test_near_names() -> None:
     assert {name: misspelt(name, FIELDS) for name in near} == near
     for name in ("user", "rest_of", "re", "uid", "ids", "runtime", "jobset", "time", "subtime"):
         assert misspelt(name, FIELDS) is None
+
+
+def test_names_are_compared_once_for_all_jobs_that_have_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[str] = []
+
+    def counted(name: str, known: tuple[str, ...]) -> None:
+        asked.append(name)
+
+    monkeypatch.setattr(odd_fields, "misspelt", counted)
+    jobs = [{**USUAL, "code_of_this_test": 7, "id": str(number)} for number in range(1000)]
+    path = tmp_path / "w.json"
+    assert len(read_workload(write(path, *jobs)).jobs) == 1000
+    assert asked == [*jobs[0]]

@@ -41,7 +41,7 @@ _CLOCKS = 60.0
 """By how much dates of one moment may differ (seconds)."""
 
 _HOUR_TWICE = 2 * 3600.0
-"""The same where a change of the clock leaves an hour open."""
+"""The same where a change of the clock makes an hour ambiguous."""
 
 _INTERRUPTED = frozenset({"NODE_FAIL", "PREEMPTED", "REQUEUED", "BOOT_FAIL", "RESIZING", "REVOKED"})
 """States of runs after which a job runs again, or ran elsewhere."""
