@@ -21,6 +21,10 @@ _Kind = TypeVar("_Kind")
 _STEP = re.compile(r"\.([^.\[\]]+)|\[(\d+)\]|(\[\.\.\.\])")
 """A step of a place: a field, a number in a list, or any value of an object."""
 
+_UNKNOWN = re.compile(r"Object contains unknown field `(.*)`", re.DOTALL)
+_MISSING = re.compile(r"Object missing required field `(.*)`", re.DOTALL)
+"""What is wrong with an object's fields; a name in a file may be empty, or hold anything."""
+
 _MANY_DIGITS = 400
 """Digits of a number that is beyond all that are accepted."""
 
@@ -156,8 +160,8 @@ def problem(
     of_key, steps = where.startswith("key in "), where.rstrip("`").removeprefix("key in ")
     places = list(_places(_Place("", data, type_info(kind)), _STEP.findall(steps)))
     place = next((each for each in places if _is_wrong(each, message)), places[0])
-    missing = re.fullmatch(r"Object missing required field `(.+)`", message)
-    unknown = re.fullmatch(r"Object contains unknown field `(.+)`", message)
+    missing = _MISSING.fullmatch(message)
+    unknown = _UNKNOWN.fullmatch(message)
     before = f"{noun} ".lstrip()
     inner = f"{before}{place.name}." if place.name else before
     if missing:
@@ -165,7 +169,7 @@ def problem(
         return f"{inner}{missing[1]} is missing{ending}"
     if unknown:
         known = {name for each in _structs(place.type) for name in _fields(each)}
-        return f"{inner}{unknown[1]} is not known{did_you_mean(unknown[1], known)}"
+        return f"{inner}{unknown[1] or shown('')} is not known{did_you_mean(unknown[1], known)}"
     accepted = _accepted(place.type, message)
     if of_key:
         return f"a name in {place.name or 'the object'} is not accepted: {message}"
@@ -245,11 +249,10 @@ def _is_wrong(place: _Place, message: str) -> bool:
     got = re.search(r", got `(\w+)`", message)
     if got is not None:
         return _json_type(place.value) == got[1]
-    told = re.search(r"`([^`]+)`$", message)
-    if message.startswith("Object missing") and told:
-        return isinstance(place.value, dict) and told[1] not in place.value
-    if message.startswith("Object contains") and told:
-        return isinstance(place.value, dict) and told[1] in place.value
+    if missing := _MISSING.fullmatch(message):
+        return isinstance(place.value, dict) and missing[1] not in place.value
+    if unknown := _UNKNOWN.fullmatch(message):
+        return isinstance(place.value, dict) and unknown[1] in place.value
     return not any(_fits(place.value, kind) for kind in _members(place.type))
 
 

@@ -166,3 +166,8 @@ def test_no_text_of_the_validator_comes_through(data: dict[str, Any]) -> None:
         assert "`" not in told
         assert "$" not in told
         assert any(told.startswith(f"a.toml: field {name}") for name in data)
+
+
+def test_a_field_without_a_name_is_told() -> None:
+    with pytest.raises(InputError, match=r"a.toml: field mix\.'' is not known"):
+        converted({"count": 1, "mix": {"": None}}, Whole, "a.toml", "a whole")
