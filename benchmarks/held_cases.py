@@ -494,7 +494,7 @@ class WithOthers:
         self.waiting: list[Any] = []
 
     def exchange(self, message: Any) -> Any:
-        from qops_batsim.platform.hostset import HostSet
+        from qops_batsim.core.hostset import HostSet
         from qops_batsim.protocol.decisions import ExecuteJob
         from qops_batsim.protocol.events import JobCompleted, JobSubmitted, Notify
         from qops_batsim.protocol.messages import Message, Stamped
@@ -531,12 +531,12 @@ Outcome = dict[str, list[str] | None]
 def simulated(scheduler: str, number: int, folder: Path) -> Outcome:
     """Simulate a case; return what came of it, or the name of the error."""
     from qops_batsim import simulate
+    from qops_batsim.core.qos_log import format_qos
     from qops_batsim.engine.simulation import Simulation
     from qops_batsim.platform.equal_hosts import make_cluster
+    from qops_batsim.protocol.driver import ModuleDriver
+    from qops_batsim.protocol.port import make_scheduler
     from qops_batsim.running.simulate import default_engine
-    from qops_batsim.scheduling.driver import ModuleDriver
-    from qops_batsim.scheduling.qos_log import format_qos
-    from qops_batsim.scheduling.registry import make_scheduler
     from qops_batsim.workload import read_workload
 
     case = make_case(scheduler, number)

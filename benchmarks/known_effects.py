@@ -21,7 +21,6 @@ from functools import partial
 
 import msgspec
 
-from qops_batsim.analysis.metrics.admission import AdmissionMetrics
 from qops_batsim.errors import InputError
 from qops_batsim.experiments.claims import (
     CONFIRMED,
@@ -35,6 +34,7 @@ from qops_batsim.experiments.listed_cases import StudyLog, Window
 from qops_batsim.experiments.study import InputIdentities, Study
 from qops_batsim.experiments.study_report import summaries
 from qops_batsim.experiments.study_runs import CellOutcome, Description, StudyRuns
+from qops_batsim.measures.metrics.admission import AdmissionMetrics
 
 BASE = "msb"
 SPREAD = 1.0

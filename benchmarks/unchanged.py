@@ -38,11 +38,11 @@ from typing import Any
 import held_cases
 import msgspec
 
-from qops_batsim.advice.history import parse_log
-from qops_batsim.scheduling.answers import AdmissionAnswer, Offer
-from qops_batsim.scheduling.decision_events import Event, Submission
-from qops_batsim.scheduling.decision_rows import events_of
-from qops_batsim.scheduling.refusal import Refusal
+from qops_batsim.core.answers import AdmissionAnswer, Offer
+from qops_batsim.core.decision_events import Event, Submission
+from qops_batsim.core.decision_rows import events_of
+from qops_batsim.core.refusal import Refusal
+from qops_batsim.running.history import parse_log
 
 ROOT = Path(__file__).resolve().parent.parent
 WORKLOADS = sorted(path.stem for path in (ROOT / "workloads").glob("*.json"))

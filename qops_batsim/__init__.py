@@ -7,12 +7,12 @@ What users call and subclass stands here; ``dir(qops_batsim)`` lists it:
 <Run out/tiny: easy on tiny_8, 8 jobs on 4 hosts, verified>
 
 Behind it are rooms: ``core`` and ``schedulers`` (who starts which job when), ``platform``
-(machines), ``workload`` (logs, generators, everything about jobs before a simulation),
-``protocol`` (what an engine and a scheduler say to each other), ``scheduling`` (schedulers as
-engines call them), ``economics`` (categories, charges), ``engine`` (the embedded simulator),
-``analysis`` (metrics, verification, pictures), ``running`` (putting them together),
-``experiments`` (many runs), ``advice`` (quotes, explanations, prices), ``adapters`` and ``cli``;
-what they offer to studies is in their ``__all__``.
+(machines), ``economics`` (categories, charges), ``protocol`` (what an engine and a scheduler say to
+each other), ``workload`` (everything about jobs before a simulation), ``slurm`` (what Slurm
+prints), ``traces`` (any log), ``engine`` (the embedded simulator), ``measures`` (metrics,
+verification, pictures), ``running`` (putting them together), ``experiments`` (many runs), ``queue``
+(a queue as it is), ``advice`` (explanations, prices), ``live``, ``adapters`` and ``cli``; what they
+offer to studies is in their ``__all__``.
 
 Nothing heavy is imported here: the names are loaded on first use.
 """
@@ -32,10 +32,7 @@ if TYPE_CHECKING:
     from qops_batsim.advice.advise import advise as advise
     from qops_batsim.advice.explain import explain as explain
     from qops_batsim.advice.quote import quote as quote
-    from qops_batsim.analysis.metrics.run_metrics import metrics as metrics
-    from qops_batsim.analysis.plots.gantt import gantt as gantt
-    from qops_batsim.analysis.results.run_result import read_run as read_run
-    from qops_batsim.analysis.verify.verifier import verify as verify
+    from qops_batsim.core.availability import AvailabilityProfile as AvailabilityProfile
     from qops_batsim.core.needs import EngineNeeds as EngineNeeds
     from qops_batsim.core.options import SchedulerOptions as SchedulerOptions
     from qops_batsim.core.scheduler import Scheduler as Scheduler
@@ -44,6 +41,10 @@ if TYPE_CHECKING:
     from qops_batsim.experiments.compare import compare as compare
     from qops_batsim.jobs import Job as Job
     from qops_batsim.jobs import QosRequest as QosRequest
+    from qops_batsim.measures.metrics.run_metrics import metrics as metrics
+    from qops_batsim.measures.plots.gantt import gantt as gantt
+    from qops_batsim.measures.results.run_result import read_run as read_run
+    from qops_batsim.measures.verify.verifier import verify as verify
     from qops_batsim.platform import read_platform as read_platform
     from qops_batsim.running.contract import check_scheduler as check_scheduler
     from qops_batsim.running.run import run as run
@@ -63,7 +64,6 @@ if TYPE_CHECKING:
     from qops_batsim.schedulers.queue_scheduler import QueueScheduler as QueueScheduler
     from qops_batsim.schedulers.slack import Slack as Slack
     from qops_batsim.schedulers.slurm.slurm_scheduler import Slurm as Slurm
-    from qops_batsim.scheduling.availability import AvailabilityProfile as AvailabilityProfile
     from qops_batsim.workload import read_workload as read_workload
     from qops_batsim.workload.swf import read_swf as read_swf
 
@@ -74,10 +74,10 @@ else:
             "advice.advise": "advise",
             "advice.explain": "explain",
             "advice.quote": "quote",
-            "analysis.metrics.run_metrics": "metrics",
-            "analysis.plots.gantt": "gantt",
-            "analysis.results.run_result": "read_run",
-            "analysis.verify.verifier": "verify",
+            "measures.metrics.run_metrics": "metrics",
+            "measures.plots.gantt": "gantt",
+            "measures.results.run_result": "read_run",
+            "measures.verify.verifier": "verify",
             "compiled": "is_compiled",
             "core.needs": "EngineNeeds",
             "core.options": "SchedulerOptions",
@@ -90,7 +90,7 @@ else:
             "running.run": "run run_again",
             "running.simulate": "simulate",
             "schedulers.deadline": "DeadlineScheduler",
-            "scheduling.availability": "AvailabilityProfile",
+            "core.availability": "AvailabilityProfile",
             "schedulers.easy": "Easy",
             "schedulers.queue_scheduler": "QueueScheduler",
             "schedulers.fcfs": "Fcfs",

@@ -14,8 +14,8 @@ from importlib.util import spec_from_file_location
 from pathlib import Path
 
 COMPILED = (
-    "analysis/results/message_drift",
-    "analysis/results/occupancy",
+    "measures/results/message_drift",
+    "measures/results/occupancy",
     "core/host_bits",
     "core/job",
     "core/plan_log",

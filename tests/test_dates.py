@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from qops_batsim import run
-from qops_batsim.analysis.results.run_result import read_run
 from qops_batsim.dates import Calendar
 from qops_batsim.errors import InputError
+from qops_batsim.measures.results.run_result import read_run
 from qops_batsim.workload import format_workload, read_workload, write_workload
 from qops_batsim.workload.batsim_json import parse_workload
 from qops_batsim.workload.scale import scale_load

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from qops_batsim.analysis.verify.rule import Rule
-from qops_batsim.analysis.verify.verifier import verify
 from qops_batsim.errors import InputError, QopsError, SimulationError, did_you_mean, shown
+from qops_batsim.measures.verify.rule import Rule
+from qops_batsim.measures.verify.verifier import verify
 from qops_batsim.running.contract import cases
 from qops_batsim.running.run import run
 

@@ -12,7 +12,6 @@ from typing import Any
 
 import pytest
 
-from qops_batsim.analysis.results.run_files import find_run
 from qops_batsim.errors import InputError
 from qops_batsim.file_set import FileSet, document_with_digests, run_files
 from qops_batsim.files import (
@@ -23,6 +22,7 @@ from qops_batsim.files import (
     sweep,
     write_text,
 )
+from qops_batsim.measures.results.run_files import find_run
 
 
 class Killed(BaseException):

@@ -26,9 +26,10 @@ from qops_batsim.engine.simulation import Deadlock, Simulation
 from qops_batsim.errors import InputError, SimulationError
 from qops_batsim.platform.simgrid_read import read_platform
 from qops_batsim.protocol.messages import decode_decisions, encode_message
+from qops_batsim.protocol.port import make_scheduler
+from qops_batsim.protocol.session import DecisionSession
 from qops_batsim.running.simulate import default_engine
-from qops_batsim.scheduling.registry import make_scheduler, scheduler_names
-from qops_batsim.scheduling.session import DecisionSession
+from qops_batsim.schedulers.registry import scheduler_names
 from qops_batsim.workload.batsim_json import read_workload
 from support import random_simulations
 

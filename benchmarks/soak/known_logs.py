@@ -14,15 +14,15 @@ from typing import TYPE_CHECKING, Any
 
 from known_jobs import ENDED, WRITERS, Written
 
-from qops_batsim.advice.queue_quote import Ask, QueueAsker
-from qops_batsim.advice.queue_reading import read_queue
 from qops_batsim.errors import InputError
 from qops_batsim.files import Stored
+from qops_batsim.queue.queue_quote import Ask, QueueAsker
+from qops_batsim.queue.queue_reading import read_queue
+from qops_batsim.slurm.nodes import read_nodes
+from qops_batsim.slurm.reservations import reservations_of
+from qops_batsim.traces.reading import log_in
 from qops_batsim.workload.accounting import Choices
-from qops_batsim.workload.accounting.nodes import read_nodes
-from qops_batsim.workload.accounting.reservations import reservations_of
 from qops_batsim.workload.accounting.site import CsvForm
-from qops_batsim.workload.traces import log_in
 
 if TYPE_CHECKING:
     from harness import Tally

@@ -25,12 +25,12 @@ sys.path.insert(0, str(Path(__file__).parents[2] / "tests"))
 from commands import GROUPS, call, judge, read
 from mutations import mutated
 
-from qops_batsim.advice.history import read_history
-from qops_batsim.analysis.metrics.run_metrics import compute_metrics
-from qops_batsim.analysis.results.run_result import read_run
-from qops_batsim.analysis.verify.verifier import verify
 from qops_batsim.engine.engine_options import read_external_events
+from qops_batsim.measures.metrics.run_metrics import compute_metrics
+from qops_batsim.measures.results.run_result import read_run
+from qops_batsim.measures.verify.verifier import verify
 from qops_batsim.platform.simgrid_read import read_platform
+from qops_batsim.running.history import read_history
 from qops_batsim.workload.batsim_json import read_workload
 from qops_batsim.workload.conversion import convert_log
 from qops_batsim.workload.swf import read_swf

@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Any
 from hostile_peers import hear
 from random_runs import random_settings
 
+from qops_batsim.core.qos_log import write_qos_log
 from qops_batsim.jobs import FINAL_STATES, REJECTED
 from qops_batsim.protocol.decisions import ExecuteJob, KillJob, RegisterJob
 from qops_batsim.protocol.messages import decode_decisions
-from qops_batsim.scheduling.qos_log import write_qos_log
-from qops_batsim.scheduling.registry import scheduler_names
-from qops_batsim.scheduling.session import DecisionSession
+from qops_batsim.protocol.session import DecisionSession
+from qops_batsim.schedulers.registry import scheduler_names
 
 if TYPE_CHECKING:
     from harness import Tally

@@ -18,10 +18,10 @@ from mutations import LETTERS
 from odd_engines import PROFILES
 
 from qops_batsim import Easy, EngineNeeds, check_scheduler
+from qops_batsim.core.hostset import HostSet
 from qops_batsim.engine.outputs import write_outputs
 from qops_batsim.engine.simulation import Deadlock
 from qops_batsim.errors import InputError, SimulationError
-from qops_batsim.platform.hostset import HostSet
 from qops_batsim.protocol.events import MACHINES_AWAY
 from qops_batsim.protocol.messages import Message, decode_decisions, encode_message
 from qops_batsim.running.contract import SchedulerContractError

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from qops_batsim.experiments.changed_options import changed_options, hashable
 from qops_batsim.experiments.deadline_runs import contestant_of
-from qops_batsim.scheduling.registry import code_of_scheduler, scheduler_class
+from qops_batsim.schedulers.registry import code_of_scheduler, scheduler_class
 
 if TYPE_CHECKING:
     from harness import Tally
@@ -37,7 +37,7 @@ class Mine(Easy):
 """
 
 FRESH = """
-from qops_batsim.scheduling.registry import code_of_scheduler, scheduler_class
+from qops_batsim.schedulers.registry import code_of_scheduler, scheduler_class
 print(scheduler_class("mine.py:Mine").summary)
 print(code_of_scheduler("mine.py:Mine").digest)
 """

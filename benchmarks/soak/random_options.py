@@ -18,7 +18,7 @@ from mutated_files import larder
 from mutations import LETTERS, NUMBERS
 
 from qops_batsim.cli import main as command_line
-from qops_batsim.scheduling.registry import make_scheduler
+from qops_batsim.protocol.port import make_scheduler
 
 if TYPE_CHECKING:
     from harness import Tally

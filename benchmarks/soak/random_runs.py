@@ -15,8 +15,9 @@ from brute_force import Check, Facts
 
 from qops_batsim import run
 from qops_batsim.errors import InputError
-from qops_batsim.scheduling import registry
-from qops_batsim.scheduling.registry import make_scheduler, scheduler_class, scheduler_names
+from qops_batsim.protocol.port import make_scheduler
+from qops_batsim.schedulers import registry
+from qops_batsim.schedulers.registry import scheduler_class, scheduler_names
 from qops_batsim.workload.batsim_json import write_workload
 from qops_batsim.workload.synthetic import PRESETS, DeadlineRule, generate_workload
 from support import random_platforms, random_simulations

@@ -45,8 +45,8 @@ def latencies(scheduler: str, workload: str) -> list[dict[str, float]]:
     """Return the CPU milliseconds of single answers by queue length: p50, p99 and the longest."""
     from qops_batsim.engine.simulation import Simulation
     from qops_batsim.platform.equal_hosts import make_cluster
-    from qops_batsim.scheduling.driver import ModuleDriver
-    from qops_batsim.scheduling.registry import make_scheduler
+    from qops_batsim.protocol.driver import ModuleDriver
+    from qops_batsim.protocol.port import make_scheduler
 
     jobs = read_workload(workload)
     for _ in range(2):

@@ -20,15 +20,14 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
+from qops_batsim.core.hostset import HostSet
 from qops_batsim.errors import InputError, SimulationError
 from qops_batsim.jobs import COMPLETED_KILLED, COMPLETED_SUCCESSFULLY, Job
-from qops_batsim.platform.hostset import HostSet
 from qops_batsim.protocol import decisions as d
 from qops_batsim.protocol import events as e
+from qops_batsim.protocol.driver import ModuleDriver
 from qops_batsim.protocol.messages import Message, Stamped
-from qops_batsim.scheduling.driver import ModuleDriver
-from qops_batsim.scheduling.port import SchedulerModule
-from qops_batsim.scheduling.registry import AnyScheduler, make_scheduler
+from qops_batsim.protocol.port import AnyScheduler, SchedulerModule, make_scheduler
 
 UNKNOWN_RETURN_CODE = -1
 """Return code told for a job without success: batsim-py does not keep the real one."""

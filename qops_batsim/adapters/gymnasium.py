@@ -34,6 +34,7 @@ from qops_batsim.adapters.steered import (
     SteeredOptions,
     checked_action,
 )
+from qops_batsim.core.qos_log import QosLog
 from qops_batsim.errors import InputError, require, require_one_of
 from qops_batsim.experiments.deadline_runs import DeadlineRuns, Scenario
 from qops_batsim.experiments.listed_cases import outages_of_case, with_users_estimates
@@ -43,7 +44,6 @@ from qops_batsim.optimum.problem import OBJECTIVES, problem_of, worth_of
 from qops_batsim.parameters import ESTIMATES, EXACT, USERS
 from qops_batsim.running.inputs import AnyEvents, AnyWorkload, load_workload
 from qops_batsim.running.simulate import simulate
-from qops_batsim.scheduling.qos_log import QosLog
 from qops_batsim.timing import PLAN_TOLERANCE
 from qops_batsim.workload.workload_model import Workload
 

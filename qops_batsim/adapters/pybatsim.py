@@ -21,14 +21,15 @@ from typing import Any
 
 import msgspec
 
+from qops_batsim.core.hostset import HostSet
 from qops_batsim.errors import InputError, QopsError, SimulationError
 from qops_batsim.jobs import Job
-from qops_batsim.platform.hostset import HostSet
 from qops_batsim.protocol import decisions as d
 from qops_batsim.protocol import events as e
+from qops_batsim.protocol.driver import ModuleDriver
 from qops_batsim.protocol.messages import Message, Stamped
-from qops_batsim.scheduling.driver import ModuleDriver
-from qops_batsim.scheduling.registry import make_scheduler, scheduler_names
+from qops_batsim.protocol.port import make_scheduler
+from qops_batsim.schedulers.registry import scheduler_names
 
 BASES = ("pybatsim.batsim.batsim", "batsim.batsim")
 """Modules that hold ``BatsimScheduler``: in pybatsim 4 and in pybatsim 3."""

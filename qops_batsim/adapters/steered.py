@@ -24,11 +24,11 @@ import numpy.typing as npt
 
 from qops_batsim.core.job import Job
 from qops_batsim.core.options import SchedulerOptions
+from qops_batsim.core.qos_log import QosLog
 from qops_batsim.core.scheduler import ResourceManager
 from qops_batsim.errors import InputError, shown
 from qops_batsim.schedulers.fqops import Fqops, FqopsOptions, ToleranceFactor
 from qops_batsim.schedulers.qops import QopsOptions
-from qops_batsim.scheduling.qos_log import QosLog
 from qops_batsim.timing import on_grid
 
 Observation = npt.NDArray[np.float32]

@@ -40,7 +40,6 @@ from qops_batsim.advice.recommendations import (
     warnings,
 )
 from qops_batsim.advice.trace_runs import AdviceCase
-from qops_batsim.analysis.plots.drawing import COLORS, picture
 from qops_batsim.economics.prices import place_of
 from qops_batsim.experiments.page import (
     Aliases,
@@ -54,6 +53,7 @@ from qops_batsim.experiments.page import (
     html_page,
     pictures_of,
 )
+from qops_batsim.measures.plots.drawing import COLORS, picture
 from qops_batsim.tables import csv_text
 from qops_batsim.version import __version__
 

@@ -39,13 +39,13 @@ from qops_batsim.advice.trace_runs import (
     reason_of,
 )
 from qops_batsim.advice.wait_fit import HIGH, LEAST_WAIT, LOW, wait_quantiles
+from qops_batsim.core.refusal import Refusal, RefusalKind
 from qops_batsim.dates import Calendar
 from qops_batsim.economics.charges import Categories
 from qops_batsim.economics.prices import Prices
 from qops_batsim.experiments.page import Aliases, PageTable
 from qops_batsim.experiments.report_table import TableText
 from qops_batsim.parameters import EXACT
-from qops_batsim.scheduling.refusal import Refusal, RefusalKind
 from qops_batsim.shipped import packaged_data
 from qops_batsim.workload.conversion import DONE
 

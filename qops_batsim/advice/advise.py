@@ -16,7 +16,6 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from qops_batsim.advice.plan_asker import EarliestPromises, watched_scheduler
 from qops_batsim.advice.site_fit import site_fit
 from qops_batsim.advice.trace_runs import (
     AdviceCase,
@@ -48,8 +47,9 @@ from qops_batsim.experiments.statistics import (
     paired_difference,
 )
 from qops_batsim.parameters import EXACT
+from qops_batsim.running.plan_asker import EarliestPromises, watched_scheduler
+from qops_batsim.traces.reading import read_trace
 from qops_batsim.workload.conversion import Conversion
-from qops_batsim.workload.traces import read_trace
 from qops_batsim.workload.workload_model import Workload
 
 HOUR = 3600.0
@@ -342,7 +342,7 @@ def advise(
     Parameters
     ----------
     trace
-        A file that :func:`~qops_batsim.workload.traces.read_trace` reads, or what it returned.
+        A file that :func:`~qops_batsim.traces.reading.read_trace` reads, or what it returned.
     choices
         Schedulers, loads, deadlines and windows to simulate.
     processors

@@ -1,7 +1,7 @@
 """Charges of one or two runs, and the price of one more deadline.
 
 Islam et al. (2004), section 3: :mod:`qops_batsim.economics.charges` has the prices,
-:mod:`qops_batsim.analysis.metrics.charge_totals` the account of one run. Here both are put
+:mod:`qops_batsim.measures.metrics.charge_totals` the account of one run. Here both are put
 together, with an EASY run of the same workload for the slowdowns where none is given.
 """
 
@@ -14,17 +14,6 @@ from typing import Any
 
 import msgspec
 
-from qops_batsim.analysis.metrics.charge_totals import (
-    ChargeReport,
-    JobCharge,
-    charge_jobs,
-    charge_of,
-    charge_report,
-    reference_of_run,
-)
-from qops_batsim.analysis.metrics.outcomes import outcomes_of_run
-from qops_batsim.analysis.results.run_files import RunInfo
-from qops_batsim.analysis.results.run_result import read_run, workloads_of_run
 from qops_batsim.economics.charges import (
     BreakEven,
     ReferenceJob,
@@ -36,6 +25,17 @@ from qops_batsim.economics.charges import (
 )
 from qops_batsim.economics.prices import Prices
 from qops_batsim.errors import InputError
+from qops_batsim.measures.metrics.charge_totals import (
+    ChargeReport,
+    JobCharge,
+    charge_jobs,
+    charge_of,
+    charge_report,
+    reference_of_run,
+)
+from qops_batsim.measures.metrics.outcomes import outcomes_of_run
+from qops_batsim.measures.results.run_files import RunInfo
+from qops_batsim.measures.results.run_result import read_run, workloads_of_run
 from qops_batsim.running.reference import easy_references
 from qops_batsim.shipped import find_input
 from qops_batsim.workload.batsim_json import read_workload

@@ -11,7 +11,21 @@ import msgspec
 import numpy as np
 
 from qops_batsim.advice.charge_report import JobPrice, PriceList, price_list
-from qops_batsim.advice.history import (
+from qops_batsim.advice.quote import PossibleDeadline, PricedDeadlines
+from qops_batsim.arguments import CODE, NUMBER, TEXT, one_of, takes
+from qops_batsim.core.decision_events import Submitted
+from qops_batsim.core.refusal import Refusal, RefusalKind
+from qops_batsim.dates import Calendar
+from qops_batsim.economics.tolerance import FactorTolerance
+from qops_batsim.measures.results.result_tables import Booleans, original_id
+from qops_batsim.measures.results.run_files import find_run
+from qops_batsim.measures.results.run_result import (
+    RunResult,
+    jobs_by_id,
+    read_files,
+    workloads_of_run,
+)
+from qops_batsim.running.history import (
     ENDED,
     RUN_OR_HISTORY,
     DecisionHistory,
@@ -22,22 +36,8 @@ from qops_batsim.advice.history import (
     or_infinite,
     read_history_if_kept,
 )
-from qops_batsim.advice.plan_asker import Commitment, PlanAsker, job_of, logged_scheduler
-from qops_batsim.advice.quote import PossibleDeadline, PricedDeadlines
-from qops_batsim.analysis.results.result_tables import Booleans, original_id
-from qops_batsim.analysis.results.run_files import find_run
-from qops_batsim.analysis.results.run_result import (
-    RunResult,
-    jobs_by_id,
-    read_files,
-    workloads_of_run,
-)
-from qops_batsim.arguments import CODE, NUMBER, TEXT, one_of, takes
-from qops_batsim.dates import Calendar
-from qops_batsim.economics.tolerance import FactorTolerance
-from qops_batsim.scheduling.decision_events import Submitted
-from qops_batsim.scheduling.plugins import AllowedCode
-from qops_batsim.scheduling.refusal import Refusal, RefusalKind
+from qops_batsim.running.plan_asker import Commitment, PlanAsker, job_of, logged_scheduler
+from qops_batsim.schedulers.loading.plugins import AllowedCode
 from qops_batsim.timing import PLAN_TOLERANCE
 
 
@@ -172,7 +172,7 @@ class Explanation(ToldJob, frozen=True, kw_only=True):
     estimate: float | None
     outcome: str
     """State of the job at the end of the log: a constant of
-    :mod:`~qops_batsim.advice.history`."""
+    :mod:`~qops_batsim.running.history`."""
     refusal: Refusal | None = None
     """Why, typed."""
     blamed: Commitment | None = None

@@ -7,7 +7,13 @@ from os import PathLike
 import msgspec
 
 from qops_batsim.advice.charge_report import JobPrice, PriceList, price_list
-from qops_batsim.advice.history import (
+from qops_batsim.arguments import CODE, NUMBER, SWITCH, WHOLE, one_of, takes
+from qops_batsim.core.decision_events import Submitted
+from qops_batsim.core.refusal import Refusal
+from qops_batsim.dates import Calendar
+from qops_batsim.errors import InputError
+from qops_batsim.limits import MAX_SECONDS
+from qops_batsim.running.history import (
     RUN_OR_HISTORY,
     RUNNING,
     WAITING,
@@ -15,14 +21,8 @@ from qops_batsim.advice.history import (
     or_infinite,
     read_history,
 )
-from qops_batsim.advice.plan_asker import ANY_OFFER, PlanAnswer, PlanAsker
-from qops_batsim.arguments import CODE, NUMBER, SWITCH, WHOLE, one_of, takes
-from qops_batsim.dates import Calendar
-from qops_batsim.errors import InputError
-from qops_batsim.limits import MAX_SECONDS
-from qops_batsim.scheduling.decision_events import Submitted
-from qops_batsim.scheduling.plugins import AllowedCode
-from qops_batsim.scheduling.refusal import Refusal
+from qops_batsim.running.plan_asker import ANY_OFFER, PlanAnswer, PlanAsker
+from qops_batsim.schedulers.loading.plugins import AllowedCode
 from qops_batsim.timing import PLAN_TOLERANCE
 
 
@@ -61,7 +61,7 @@ class PricedDeadlines:
         """Return the earliest deadline that the scheduler would promise to the job, None if there
         is none.
 
-        See :meth:`~qops_batsim.advice.plan_asker.PlanAsker.earliest_deadline`.
+        See :meth:`~qops_batsim.running.plan_asker.PlanAsker.earliest_deadline`.
         """
         found = self._asker.earliest_deadline(self._asked)
         return None if found is None else self.possible(*found)

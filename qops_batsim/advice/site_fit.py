@@ -22,7 +22,7 @@ from qops_batsim.experiments.deadline_runs import (
 )
 from qops_batsim.experiments.pool import Workers, run_cases
 from qops_batsim.platform.equal_hosts import make_cluster
-from qops_batsim.scheduling.registry import make_scheduler
+from qops_batsim.protocol.port import make_scheduler
 from qops_batsim.tables import Floats
 from qops_batsim.workload.scale import subset
 from qops_batsim.workload.workload_model import Workload

@@ -10,26 +10,25 @@ from dataclasses import dataclass, field
 import msgspec
 import numpy as np
 
-from qops_batsim.advice.plan_asker import EarliestPromises, watched_scheduler
 from qops_batsim.advice.what_if import WhatIf, on_machine
-from qops_batsim.analysis.metrics.admission import AdmissionMetrics, admission_metrics
-from qops_batsim.analysis.metrics.charge_totals import (
-    CategoryCharges,
-    charge_jobs,
-    charge_report,
-    reference_of_workload,
-)
-from qops_batsim.analysis.metrics.outcomes import JobOutcomes, fates
+from qops_batsim.core.refusal import Refusal, RefusalKind
 from qops_batsim.economics.charges import Categories, SlowdownTable, category_slowdowns
 from qops_batsim.economics.prices import Prices
 from qops_batsim.errors import InputError
 from qops_batsim.experiments.changed_options import ChangedOptions
 from qops_batsim.experiments.deadline_runs import outcomes_of
+from qops_batsim.measures.metrics.admission import AdmissionMetrics, admission_metrics
+from qops_batsim.measures.metrics.charge_totals import (
+    CategoryCharges,
+    charge_jobs,
+    charge_report,
+    reference_of_workload,
+)
+from qops_batsim.measures.metrics.outcomes import JobOutcomes, fates
 from qops_batsim.parameters import EXACT, USERS
 from qops_batsim.platform.equal_hosts import make_cluster
-from qops_batsim.scheduling.port import SchedulerModule
-from qops_batsim.scheduling.refusal import Refusal, RefusalKind
-from qops_batsim.scheduling.registry import make_scheduler
+from qops_batsim.protocol.port import SchedulerModule, make_scheduler
+from qops_batsim.running.plan_asker import EarliestPromises, watched_scheduler
 from qops_batsim.timing import PLAN_TOLERANCE
 from qops_batsim.workload.deadlines import DAY, users_with_deadline, without_deadlines
 from qops_batsim.workload.delay_jobs import derived, exact_estimates, with_deadline

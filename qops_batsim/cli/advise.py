@@ -96,7 +96,7 @@ def advise(
     from qops_batsim.advice.what_if import WhatIf, parse_what_if
     from qops_batsim.experiments.deadline_runs import contestant_of
     from qops_batsim.files import check_writable, write_text
-    from qops_batsim.workload.traces import read_partitions
+    from qops_batsim.traces.reading import read_partitions
     from qops_batsim.workload.workload_model import shortage_warning
 
     count, size = _windows(windows)

@@ -14,8 +14,8 @@ from qops_batsim.errors import InputError
 
 if TYPE_CHECKING:
     from qops_batsim.advice.charge_report import ChargeComparison
-    from qops_batsim.analysis.metrics.charge_totals import CategoryCharges
     from qops_batsim.economics.charges import BreakEven
+    from qops_batsim.measures.metrics.charge_totals import CategoryCharges
 
 _HOUR = 3600.0
 
@@ -72,8 +72,8 @@ def charges(
     from msgspec.structs import replace
 
     from qops_batsim.advice.charge_report import charge_runs
-    from qops_batsim.analysis.metrics.charge_totals import fill_qos_file
-    from qops_batsim.analysis.results.run_files import find_run
+    from qops_batsim.measures.metrics.charge_totals import fill_qos_file
+    from qops_batsim.measures.results.run_files import find_run
 
     chosen = prices_in(prices)
     named = [run] if against is None else [run, against]

@@ -14,10 +14,10 @@ from qops_batsim.cli.console import copies, note, warn
 from qops_batsim.errors import InputError
 
 if TYPE_CHECKING:
-    from qops_batsim.analysis.results.run_result import RunResult
     from qops_batsim.dates import Calendar
     from qops_batsim.economics.prices import Prices
-    from qops_batsim.scheduling.plugins import AllowedCode
+    from qops_batsim.measures.results.run_result import RunResult
+    from qops_batsim.schedulers.loading.plugins import AllowedCode
     from qops_batsim.workload.workload_model import Workload
 
 
@@ -56,8 +56,8 @@ def read_runs(
     """
     from dataclasses import replace
 
-    from qops_batsim.analysis.results.run_files import find_run
-    from qops_batsim.analysis.results.run_result import read_files
+    from qops_batsim.measures.results.run_files import find_run
+    from qops_batsim.measures.results.run_result import read_files
 
     results = [
         read_files(find_run(run_name(run)), hosts=hosts, is_verified=is_verified) for run in runs
@@ -107,7 +107,7 @@ def read_source(source: str, out: Path) -> Workload:
 def prices_in(path: Path | None) -> Prices:
     """Read a file of prices; without a file, return the default prices."""
     from qops_batsim.economics.prices import read_prices
-    from qops_batsim.scheduling.plugins import remember
+    from qops_batsim.schedulers.loading.plugins import remember
 
     found = read_prices(path)
     remember(found.function)
@@ -139,7 +139,7 @@ def selection(
         "reservations": reservation or (),
     }
     if nodes is not None:
-        from qops_batsim.workload.accounting.nodes import read_nodes
+        from qops_batsim.slurm.nodes import read_nodes
 
         chosen["nodes"] = listed = read_nodes(nodes)
         away = len(listed.away(listed))

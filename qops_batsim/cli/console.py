@@ -18,7 +18,7 @@ from typing import IO, Any
 import typer
 
 from qops_batsim.errors import QopsError, one_line, printable
-from qops_batsim.scheduling.plugins import frames_of_plugins
+from qops_batsim.schedulers.loading.plugins import frames_of_plugins
 
 program = "qops-batsim"
 """Beginning of the command that is running."""

@@ -12,7 +12,7 @@ from qops_batsim.cli.console import print_json, print_table, say
 from qops_batsim.cli.texts import number_text
 
 if TYPE_CHECKING:
-    from qops_batsim.analysis.results.difference import RunDifference, Value
+    from qops_batsim.measures.results.difference import RunDifference, Value
 
 
 _about = manual(
@@ -46,8 +46,8 @@ def diff(
         qops-batsim diff out/easy out/batsched_jobs.csv --ignore-hosts \\
           --tolerance 1
     """
-    from qops_batsim.analysis.results.difference import compare_runs
-    from qops_batsim.analysis.results.run_result import read_run
+    from qops_batsim.measures.results.difference import compare_runs
+    from qops_batsim.measures.results.run_result import read_run
 
     compared = compare_runs(
         read_run(run_name(a)),

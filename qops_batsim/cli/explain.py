@@ -33,9 +33,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from qops_batsim.advice.explain import Explanation, PlainExplanation
-    from qops_batsim.advice.history import PlannedStart
-    from qops_batsim.advice.plan_asker import Commitment
     from qops_batsim.dates import Calendar
+    from qops_batsim.running.history import PlannedStart
+    from qops_batsim.running.plan_asker import Commitment
 
 
 _ROWS = 10
@@ -77,7 +77,7 @@ def explain(
 
     from qops_batsim.advice.charge_report import price_list
     from qops_batsim.advice.explain import explain_from_files, explain_job
-    from qops_batsim.advice.history import read_history_if_kept
+    from qops_batsim.running.history import read_history_if_kept
 
     allowed = code or ()
     named, run = run, run_name(run, allowed)

@@ -124,7 +124,7 @@ class Group(_PlainHelp, TyperGroup):
         """Find the named command; in ``live``, a scheduler's name stands for ``decide NAME``."""
         default = DEFAULTS.get(self.name or "")
         if default is not None and args[0] not in self.commands:
-            from qops_batsim.scheduling.registry import scheduler_names
+            from qops_batsim.schedulers.registry import scheduler_names
 
             if ".py:" in args[0] or args[0] in scheduler_names():
                 args = [default, *args]

@@ -11,9 +11,9 @@ from qops_batsim.cli.console import note, print_json, print_table, say
 from qops_batsim.cli.texts import number_text
 
 if TYPE_CHECKING:
-    from qops_batsim.analysis.metrics.outcomes import DeadlineMetrics, Tally
-    from qops_batsim.analysis.metrics.run_metrics import Metrics
-    from qops_batsim.analysis.results.run_result import RunResult
+    from qops_batsim.measures.metrics.outcomes import DeadlineMetrics, Tally
+    from qops_batsim.measures.metrics.run_metrics import Metrics
+    from qops_batsim.measures.results.run_result import RunResult
     from qops_batsim.workload.workload_model import Workload
 
 _about = manual(
@@ -46,7 +46,7 @@ def metrics(
     """
     import msgspec
 
-    from qops_batsim.analysis.metrics.run_metrics import compute_metrics
+    from qops_batsim.measures.metrics.run_metrics import compute_metrics
 
     results = read_runs(runs, hosts)
     warn_of_other_workloads(results)
@@ -68,7 +68,7 @@ def metrics(
 
 def _workloads(result: RunResult, given: list[Path] | None) -> dict[str, Workload]:
     """Return the workloads that have a run's deadlines; print why if none is found."""
-    from qops_batsim.analysis.results.run_result import read_workloads, workloads_with_deadlines
+    from qops_batsim.measures.results.run_result import read_workloads, workloads_with_deadlines
 
     if given:
         return read_workloads(given)

@@ -12,7 +12,7 @@ from qops_batsim.cli.console import say, warn
 from qops_batsim.errors import InputError, require_one_of
 
 if TYPE_CHECKING:
-    from qops_batsim.analysis.results.run_result import RunResult
+    from qops_batsim.measures.results.run_result import RunResult
 
 _about = manual(
     """
@@ -61,7 +61,7 @@ def plot(
         qops-batsim plot occupation out/mixed --from 1h --to 2h -o hour.svg
         qops-batsim plot deadlines out/qops out/easy -o deadlines.png
     """
-    from qops_batsim.analysis.plots.drawing import output_format
+    from qops_batsim.measures.plots.drawing import output_format
 
     require_one_of("kind of picture", kind, _KINDS)
     draw, several, accepted = _KINDS[kind]
@@ -96,8 +96,8 @@ def _gantt(
     *,
     color: str | None,
 ) -> None:
-    from qops_batsim.analysis.plots.gantt import gantt
-    from qops_batsim.analysis.results.run_result import read_workloads
+    from qops_batsim.measures.plots.gantt import gantt
+    from qops_batsim.measures.results.run_result import read_workloads
 
     workloads = read_workloads(workload) if workload else None
     gantt(result, out, color=color or "auto", workloads=workloads, begin=begin, end=end)
@@ -110,20 +110,20 @@ def _occupation(
     begin: float | None,
     end: float | None,
 ) -> None:
-    from qops_batsim.analysis.plots.occupation import draw
+    from qops_batsim.measures.plots.occupation import draw
 
     draw(result, out, workloads=_workloads(result, workload), begin=begin, end=end)
 
 
 def _utilization(results: Sequence[RunResult], out: Path, workload: None) -> None:
-    from qops_batsim.analysis.plots.over_time import draw
+    from qops_batsim.measures.plots.over_time import draw
 
     draw(results, out)
 
 
 def _deadlines(results: Sequence[RunResult], out: Path, workload: list[Path] | None) -> None:
-    from qops_batsim.analysis.metrics.outcomes import outcomes_with_deadlines
-    from qops_batsim.analysis.plots.deadline_outcomes import draw_deadlines
+    from qops_batsim.measures.metrics.outcomes import outcomes_with_deadlines
+    from qops_batsim.measures.plots.deadline_outcomes import draw_deadlines
 
     found, title = [], ""
     for result in results:
@@ -143,7 +143,7 @@ def _deadlines(results: Sequence[RunResult], out: Path, workload: list[Path] | N
 
 def _workloads(result: RunResult, given: list[Path] | None) -> dict[str, Any]:
     """Return the workloads of a run, given or recorded, whose files still exist."""
-    from qops_batsim.analysis.results.run_result import workloads_of_run
+    from qops_batsim.measures.results.run_result import workloads_of_run
 
     workloads, doubt = workloads_of_run(result, given)
     if doubt is not None:

@@ -36,15 +36,15 @@ from qops_batsim.files import check_writable, write_text
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from qops_batsim.advice.queue_quote import QueueAnswer
-    from qops_batsim.advice.queue_state import QueueState
-    from qops_batsim.advice.unexplained_waits import UnexplainedWait
-    from qops_batsim.forecast.latest import LatestForecast, PlannedStarts, Watch
-    from qops_batsim.forecast.promise import LikelyEnd
-    from qops_batsim.forecast.queue_forecast import ForecastBasis, QueueForecast, StartForecast
-    from qops_batsim.forecast.queue_plan import AskedJob, AskedStarts, PlannedStart, QueuePlan
     from qops_batsim.live.queue_source import QueueSource
-    from qops_batsim.schedulers.slurm.config import SlurmConfig
+    from qops_batsim.queue.latest import LatestForecast, PlannedStarts, Watch
+    from qops_batsim.queue.promise import LikelyEnd
+    from qops_batsim.queue.queue_forecast import ForecastBasis, QueueForecast, StartForecast
+    from qops_batsim.queue.queue_plan import AskedJob, AskedStarts, PlannedStart, QueuePlan
+    from qops_batsim.queue.queue_quote import QueueAnswer
+    from qops_batsim.queue.queue_state import QueueState
+    from qops_batsim.queue.unexplained_waits import UnexplainedWait
+    from qops_batsim.slurm.config import SlurmConfig
     from qops_batsim.workload.conversion import Conversion
 
 app = typer.Typer(
@@ -199,7 +199,7 @@ def _slurm_config(given: dict[str, Any], *, is_live: bool = False) -> SlurmConfi
     """Return Slurm's configuration, from ``--slurm-config`` or the running Slurm, or None."""
     from qops_batsim.files import read_text
     from qops_batsim.live.queue_source import live_config
-    from qops_batsim.schedulers.slurm.config import MAX_BYTES, read_slurm_config
+    from qops_batsim.slurm.config import MAX_BYTES, read_slurm_config
 
     path, is_slurm = given.get("slurm_config"), given.get("by_scheduler", "").startswith("slurm")
     if path is not None and not is_slurm:
@@ -256,8 +256,8 @@ def quote(
           --history sacct.txt
         qops-batsim queue quote 64x2h
     """
-    from qops_batsim.advice.queue_quote import Ask, parse_job
-    from qops_batsim.advice.queue_state import date_text
+    from qops_batsim.queue.queue_quote import Ask, parse_job
+    from qops_batsim.queue.queue_state import date_text
 
     until = None if deadline is None else duration(deadline, "--deadline", zero=False)
     jobs = jobs or []
@@ -278,7 +278,7 @@ def quote(
     likely: list[LikelyEnd] = []
     if history is not None:
         from qops_batsim.economics.prices import read_prices
-        from qops_batsim.forecast.promise import likely_ends
+        from qops_batsim.queue.promise import likely_ends
 
         basis = _basis(history, asker.state, given, is_live=is_live)
         draws, costs = given["draws"] or DRAWS, read_prices(prices)
@@ -332,7 +332,7 @@ def _note_doubts(
     """Print how many jobs of a queue are left out, what is not sure, each with its reason, and
     which waits the plan does not explain.
     """
-    from qops_batsim.advice.unexplained_waits import why_no_date
+    from qops_batsim.queue.unexplained_waits import why_no_date
 
     for reason, count in left_out.items():
         note(f"left out: {count:,} {reason}")
@@ -344,7 +344,7 @@ def _note_doubts(
 
 def _date(text: str | None) -> float | None:
     """Parse the date of ``--now`` to seconds since 1970."""
-    from qops_batsim.advice.queue_state import date_of
+    from qops_batsim.queue.queue_state import date_of
 
     try:
         return None if text is None else date_of(float(text), "--now")
@@ -399,9 +399,9 @@ def starts(
           --job 64x2h --what-if
         qops-batsim queue starts --history sacct.txt
     """
-    from qops_batsim.advice.queue_quote import parse_job
-    from qops_batsim.forecast.queue_forecast import variants
-    from qops_batsim.forecast.queue_plan import AskedJob
+    from qops_batsim.queue.queue_forecast import variants
+    from qops_batsim.queue.queue_plan import AskedJob
+    from qops_batsim.queue.queue_quote import parse_job
 
     if out is not None and job:
         raise InputError(
@@ -457,10 +457,10 @@ def _plan(
     as_json: bool,
 ) -> None:
     """Tell the starts of a queue, or of new jobs, in the plan by time limits."""
-    from qops_batsim.advice.queue_state import date_text
     from qops_batsim.experiments.page import Aliases
-    from qops_batsim.forecast.queue_forecast import anonymous
-    from qops_batsim.forecast.queue_plan import NO_FORECAST, plan_asked, plan_queue
+    from qops_batsim.queue.queue_forecast import anonymous
+    from qops_batsim.queue.queue_plan import NO_FORECAST, plan_asked, plan_queue
+    from qops_batsim.queue.queue_state import date_text
 
     if asks:
         answer = plan_asked(state, asks, *decider)
@@ -486,7 +486,7 @@ def _plan(
     if given["anonymous"]:
         found = anonymous(found, Aliases())
     if out is not None:
-        from qops_batsim.forecast.pages import plan_page
+        from qops_batsim.queue.pages import plan_page
 
         write_text(out, plan_page(found, state, command_line(anonymous=given["anonymous"])))
         note(f"wrote {out}")
@@ -512,9 +512,9 @@ def _forecast(
     """Tell the forecast starts of a queue, or of new jobs."""
     import msgspec
 
-    from qops_batsim.advice.queue_state import date_text
     from qops_batsim.experiments.page import Aliases
-    from qops_batsim.forecast.queue_forecast import anonymous, forecast_asked, forecast_queue
+    from qops_batsim.queue.queue_forecast import anonymous, forecast_asked, forecast_queue
+    from qops_batsim.queue.queue_state import date_text
 
     if asks:
         draws = given["draws"] or FEWER_DRAWS
@@ -543,7 +543,7 @@ def _forecast(
     if given["anonymous"]:
         found = anonymous(found, Aliases())
     if out is not None:
-        from qops_batsim.forecast.pages import queue_page
+        from qops_batsim.queue.pages import queue_page
 
         made_by = command_line(anonymous=given["anonymous"])
         write_text(out, queue_page(found, state, basis.calendar, made_by))
@@ -561,7 +561,7 @@ def _forecast(
 
 def _counts(found: QueuePlan | QueueForecast) -> str:
     """Return how many jobs of a queue run, wait with a date, and wait without one."""
-    from qops_batsim.advice.queue_state import date_text
+    from qops_batsim.queue.queue_state import date_text
 
     undated = sum(job.no_date is not None for job in found.jobs)
     return (
@@ -579,9 +579,9 @@ def _basis(
     history: str, state: QueueState, given: dict[str, Any], *, is_live: bool
 ) -> ForecastBasis:
     """Return what a forecast needs: the machine's past jobs, its scheduler, and corrections."""
-    from qops_batsim.forecast.past import past_of
-    from qops_batsim.forecast.queue_forecast import ForecastBasis, read_corrections
-    from qops_batsim.forecast.zones import refuse_other_zone
+    from qops_batsim.queue.past import past_of
+    from qops_batsim.queue.queue_forecast import ForecastBasis, read_corrections
+    from qops_batsim.queue.zones import refuse_other_zone
 
     calibration, scheduler = given["calibration"], given["by_scheduler"]
     corrections = [] if calibration is None else read_corrections(calibration, scheduler)
@@ -598,7 +598,7 @@ def _basis(
 
 def _print_starts(jobs: Sequence[StartForecast], now: float) -> None:
     """Print forecast starts, then the jobs without."""
-    from qops_batsim.advice.queue_state import date_text
+    from qops_batsim.queue.queue_state import date_text
 
     rows = [
         [
@@ -618,7 +618,7 @@ def _print_starts(jobs: Sequence[StartForecast], now: float) -> None:
 
 def _print_planned(jobs: Sequence[PlannedStart], now: float) -> None:
     """Print starts in the plan by time limits, then the jobs without."""
-    from qops_batsim.advice.queue_state import date_text
+    from qops_batsim.queue.queue_state import date_text
 
     rows = [
         [
@@ -699,12 +699,12 @@ def backtest(
     """
     import msgspec
 
-    from qops_batsim.advice.expected_starts import ExpectedStarts
-    from qops_batsim.forecast import backtest as testing
-    from qops_batsim.forecast.forecast import Simulator
-    from qops_batsim.forecast.pages import backtest_page, coverage_table
-    from qops_batsim.forecast.past import past_of
-    from qops_batsim.forecast.promise import kept_promises
+    from qops_batsim.queue import backtest as testing
+    from qops_batsim.queue.expected_starts import ExpectedStarts
+    from qops_batsim.queue.forecast import Simulator
+    from qops_batsim.queue.pages import backtest_page, coverage_table
+    from qops_batsim.queue.past import past_of
+    from qops_batsim.queue.promise import kept_promises
     from qops_batsim.workload.workload_model import shortage_warning
 
     if starts not in ("logged", "simulated"):
@@ -794,8 +794,8 @@ def _trace(
     """
     from qops_batsim.cli.command_inputs import selection
     from qops_batsim.dates import machine_zone
+    from qops_batsim.traces.reading import read_partitions
     from qops_batsim.workload.accounting import Choices
-    from qops_batsim.workload.traces import read_partitions
 
     names = ("partition", "qos", "account", "reservation", "nodes")
     chosen = [given[name] for name in names]
@@ -865,7 +865,7 @@ def serve(
         curl 'http://127.0.0.1:8080/starts?processors=64&time=2h'
     """
     with _served():
-        from qops_batsim.forecast.latest import LatestForecast
+        from qops_batsim.queue.latest import LatestForecast
     source = _source(queue, given)
     if history is None:
         _refuse_without_history(given)
@@ -885,9 +885,9 @@ def serve(
 def _plans(given: dict[str, Any], *, is_live: bool) -> PlannedStarts:
     """Return what plans starts by time limits, for a server without a history."""
     from qops_batsim.experiments.page import Aliases
-    from qops_batsim.forecast.latest import PlannedStarts
-    from qops_batsim.forecast.queue_forecast import anonymous
-    from qops_batsim.forecast.queue_plan import plan_asked, plan_queue
+    from qops_batsim.queue.latest import PlannedStarts
+    from qops_batsim.queue.queue_forecast import anonymous
+    from qops_batsim.queue.queue_plan import plan_asked, plan_queue
 
     scheduler, settings = _decider(given, is_live=is_live)
     aliases = Aliases()
@@ -907,8 +907,8 @@ def _watch(queue: Path | None, history: str, given: dict[str, Any]) -> Watch:
     import msgspec
 
     from qops_batsim.experiments.page import Aliases
-    from qops_batsim.forecast.latest import Watch
-    from qops_batsim.forecast.queue_forecast import anonymous, forecast_asked, forecast_queue
+    from qops_batsim.queue.latest import Watch
+    from qops_batsim.queue.queue_forecast import anonymous, forecast_asked, forecast_queue
 
     source, draws = _source(queue, given), given["draws"]
     aliases = Aliases()
@@ -957,7 +957,7 @@ def serve_quotes(
     from qops_batsim.signals import EndingSignal
 
     with _served():
-        from qops_batsim.advice.quote_server import QuoteServer, parse_address
+        from qops_batsim.queue.quote_server import QuoteServer, parse_address
     place = parse_address(address, any_interface=any_interface)
     source.asker()  # Wrong options and files are told at once.
     try:

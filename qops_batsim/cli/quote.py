@@ -52,9 +52,9 @@ def quote(
         qops-batsim quote out/qops@2d 64x2h --deadline 6h
     """
     from qops_batsim.advice.charge_report import price_list
-    from qops_batsim.advice.history import read_history
-    from qops_batsim.advice.queue_quote import parse_job
     from qops_batsim.advice.quote import quote as ask
+    from qops_batsim.queue.queue_quote import parse_job
+    from qops_batsim.running.history import read_history
 
     prefix, at, time = state.rpartition("@")
     if not at or not prefix:

@@ -26,7 +26,7 @@ from qops_batsim.errors import InputError, did_you_mean
 from qops_batsim.file_set import PICTURE
 from qops_batsim.garbage import without_garbage_collection
 from qops_batsim.parameters import COUNT, is_strict
-from qops_batsim.scheduling.plugins import AllowedCode, short_name
+from qops_batsim.schedulers.loading.plugins import AllowedCode, short_name
 from qops_batsim.shipped import (
     DEFAULT_DEADLINE_WORKLOAD,
     DEFAULT_SHARING_PLATFORM,
@@ -116,7 +116,7 @@ def run(
         qops-batsim run easy --engine batsim --out out/real
         qops-batsim run --again out/easy_run.json
     """
-    from qops_batsim.scheduling.registry import parse_settings
+    from qops_batsim.schedulers.registry import parse_settings
 
     engine, batsim = _engine(engine, message_delays, again)
     strict = is_strict(on_broken_promise)
@@ -347,8 +347,8 @@ def _draw(done: Run, asked: bool | None, quiet: bool) -> list[Path]:
         if asked:
             warn("no picture: the workload has no deadline of a user")
         return []
-    from qops_batsim.analysis.metrics.outcomes import outcomes_with_deadlines
-    from qops_batsim.analysis.plots.deadline_outcomes import draw_deadlines
+    from qops_batsim.measures.metrics.outcomes import outcomes_with_deadlines
+    from qops_batsim.measures.plots.deadline_outcomes import draw_deadlines
 
     path = Path(f"{done.prefix}{PICTURE}")
     runs = [(scheduler_title(done), outcomes_with_deadlines(done.result, done.inputs.workloads))]

@@ -41,7 +41,7 @@ def schedulers(
         qops-batsim schedulers conservative
         qops-batsim schedulers my_file.py:MyScheduler --check
     """
-    from qops_batsim.scheduling.registry import scheduler_class, scheduler_names
+    from qops_batsim.schedulers.registry import scheduler_class, scheduler_names
 
     if name is None:
         known = {each: _summary(each) for each in scheduler_names()}
@@ -78,7 +78,7 @@ def schedulers(
 
 def _summary(name: str) -> str:
     """Return a scheduler's summary; for a plug-in that cannot be loaded, the error."""
-    from qops_batsim.scheduling.registry import scheduler_class
+    from qops_batsim.schedulers.registry import scheduler_class
 
     try:
         return scheduler_class(name).summary

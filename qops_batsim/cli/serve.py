@@ -20,8 +20,8 @@ from qops_batsim.errors import QopsError
 from qops_batsim.signals import EndingSignal
 
 if TYPE_CHECKING:
+    from qops_batsim.protocol.session import DecisionSession
     from qops_batsim.protocol.zeromq import ListeningSocket
-    from qops_batsim.scheduling.session import DecisionSession
 
 DEFECT = 1
 """Exit code after an error of this package itself, as Python's own."""
@@ -90,10 +90,11 @@ def serve(
         qops-batsim serve easy --loop --timeout 60 --out out/study
     """
     from qops_batsim.files import check_writable
+    from qops_batsim.protocol.port import make_scheduler
+    from qops_batsim.protocol.session import check_first_message
     from qops_batsim.protocol.zeromq import listen
-    from qops_batsim.scheduling.plugins import run_prefix
-    from qops_batsim.scheduling.registry import make_scheduler, parse_settings
-    from qops_batsim.scheduling.session import check_first_message
+    from qops_batsim.schedulers.loading.plugins import run_prefix
+    from qops_batsim.schedulers.registry import parse_settings
 
     given = parse_settings(settings or [])
     prefix = run_prefix(out, scheduler)
@@ -136,7 +137,7 @@ class _Server:
 
     def serve_one(self) -> int:
         """Answer one engine until its simulation ends; write the files; return the exit code."""
-        from qops_batsim.scheduling.session import DecisionSession
+        from qops_batsim.protocol.session import DecisionSession
 
         session = DecisionSession(
             self.scheduler, self.settings, any_engine=self.any_engine, on_warning=note
@@ -204,8 +205,8 @@ class _Server:
 
     def _conclude(self, session: DecisionSession) -> int:
         """Write and print a simulation's decisions; return the exit code."""
+        from qops_batsim.core.qos_log import write_qos_log
         from qops_batsim.jobs import QOS_ACCEPTED, QOS_REJECTED
-        from qops_batsim.scheduling.qos_log import write_qos_log
 
         number = "" if self.served == 1 else f"-{self.served}"
         try:

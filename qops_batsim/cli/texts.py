@@ -10,10 +10,10 @@ from qops_batsim.timing import PLAN_TOLERANCE
 if TYPE_CHECKING:
     from qops_batsim.advice.charge_report import JobPrice
     from qops_batsim.advice.quote import PossibleDeadline
-    from qops_batsim.analysis.metrics.outcomes import DeadlineMetrics
-    from qops_batsim.analysis.verify.rules_qos import Lateness
+    from qops_batsim.core.refusal import Refusal
     from qops_batsim.dates import Calendar
-    from qops_batsim.scheduling.refusal import Refusal
+    from qops_batsim.measures.metrics.outcomes import DeadlineMetrics
+    from qops_batsim.measures.verify.rules_qos import Lateness
 
 _UNITS = ((86400, "d"), (3600, "h"), (60, "min"))
 
@@ -72,7 +72,7 @@ def moment_text(seconds: float | None, calendar: Calendar | None) -> str:
 
 def reason_text(refusal: Refusal, calendar: Calendar | None) -> str:
     """Format the reason of a refusal, with calendar dates if a calendar is given."""
-    from qops_batsim.scheduling.refusal import sentence
+    from qops_batsim.core.refusal import sentence
 
     return sentence(refusal) if calendar is None else sentence(refusal, calendar.text)
 

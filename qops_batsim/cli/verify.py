@@ -15,7 +15,7 @@ from qops_batsim.cli.texts import lateness_text
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from qops_batsim.analysis.verify.rule import Violation
+    from qops_batsim.measures.verify.rule import Violation
 
 _about = manual(
     """
@@ -50,8 +50,8 @@ def verify(
         qops-batsim verify out/kth_easy
         qops-batsim verify out/expe --workload kth.json --hosts 100
     """
-    from qops_batsim.analysis.results.run_result import workloads_of_run
-    from qops_batsim.analysis.verify.verifier import Verification
+    from qops_batsim.measures.results.run_result import workloads_of_run
+    from qops_batsim.measures.verify.verifier import Verification
 
     with progress_bar(None, "reading"):
         (result,) = read_runs([run], hosts, is_verified=True)

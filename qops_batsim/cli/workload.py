@@ -140,7 +140,7 @@ def fetch(
         # And a copy here:
         qops-batsim workload fetch sdsc-sp2 --out .
     """
-    from qops_batsim.workload.archive import copy_log, fetch_log
+    from qops_batsim.traces.archive import copy_log, fetch_log
 
     with progress_bar(1, log) as bar:  # How many bytes there are, the server tells.
         found = fetch_log(log, cache=cache, progress=bar)

@@ -26,7 +26,7 @@ from qops_batsim.errors import InputError, did_you_mean, require_one_of, shown
 
 if TYPE_CHECKING:
     from qops_batsim.files import Stored
-    from qops_batsim.workload.accounting.reservations import Reservation
+    from qops_batsim.slurm.reservations import Reservation
     from qops_batsim.workload.accounting.rows import Choices
     from qops_batsim.workload.accounting.site import CsvForm
     from qops_batsim.workload.conversion import Conversion, Repairs
@@ -335,9 +335,9 @@ def _convert(
 ) -> bool:
     """Convert a log and write it, or only report on it; return whether anything was odd."""
     from qops_batsim.files import write_text
-    from qops_batsim.workload.accounting.reservations import read_reservations
+    from qops_batsim.slurm.reservations import read_reservations
+    from qops_batsim.traces.reading import log_in
     from qops_batsim.workload.conversion import Bounds, convert_log
-    from qops_batsim.workload.traces import log_in
 
     choices, repairs = _choices(given), _repairs(given, kind)
     listed, notice = given.get("--reservations"), given.get("--notice")
@@ -429,8 +429,8 @@ def _events_of(
 
     Each event comes ``ahead`` seconds before its window begins, but not before the first job.
     """
-    from qops_batsim.platform.hostset import HostSet
-    from qops_batsim.workload.accounting.reservations import windows_of
+    from qops_batsim.core.hostset import HostSet
+    from qops_batsim.slurm.reservations import windows_of
     from qops_batsim.workload.workload_model import plain_number
 
     windows, left_out = windows_of(reservations, conversion, choices)

@@ -105,9 +105,9 @@ def _found(
     from msgspec.structs import replace
 
     from qops_batsim.files import read_stored
+    from qops_batsim.traces.reading import read_trace
     from qops_batsim.users.user_fit import fit_users
     from qops_batsim.users.user_model import Sessions, UserChoices, read_choices, read_users
-    from qops_batsim.workload.traces import read_trace
 
     chosen = read_choices(choices)
     is_users = _FILE_OF_USERS.match(read_stored(source, what="a log or a file of users").content)

@@ -32,19 +32,19 @@ class ResourceManager:
     now
         Date of the current message (seconds).
     capacity
-        Which hosts are away or will be (:class:`~qops_batsim.scheduling.capacity.Capacity`); None
+        Which hosts are away or will be (:class:`~qops_batsim.core.capacity.Capacity`); None
         until the engine reports any.
     drains, plans, shares_hosts
         Set by the scheduler: whether hosts take no new job once their maintenance is announced,
         whether starts are planned ahead, and whether several jobs may share a host.
     news
-        How late news is (:class:`~qops_batsim.scheduling.news.News`).
+        How late news is (:class:`~qops_batsim.core.news.News`).
     grace
         How long ago a job may have ended whose end has not been reported yet (seconds).
     news_in_parts
         Whether the events of one date may come in several messages.
     qos_log
-        What the scheduler records about jobs (:class:`~qops_batsim.scheduling.qos_log.QosLog`).
+        What the scheduler records about jobs (:class:`~qops_batsim.core.qos_log.QosLog`).
     system
         The machine as the engine describes it, None if it is only a number of equal hosts.
     refusals

@@ -15,6 +15,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+from qops_batsim.core.hostset import HostSet
 from qops_batsim.engine.energy import POWER_STATES
 from qops_batsim.engine.execution import KILLED_COMPUTATION_RETURN_CODE, KILLED_DELAY_RETURN_CODE
 from qops_batsim.engine.fluid import Computation
@@ -35,7 +36,6 @@ from qops_batsim.engine.registration import notified, register_job, register_pro
 from qops_batsim.engine.world import World
 from qops_batsim.errors import shown
 from qops_batsim.jobs import COMPLETED_KILLED, REJECTED, RUNNING, SUBMITTED, Job
-from qops_batsim.platform.hostset import HostSet
 from qops_batsim.protocol.decisions import (
     CallMeLater,
     CallPeriodically,

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from qops_batsim.core.hostset import HostSet
 from qops_batsim.errors import InputError, did_you_mean, shown
 from qops_batsim.files import read_stored, text_of
 from qops_batsim.job_fields import is_number
 from qops_batsim.limits import MAX_DESCRIPTION_BYTES, MAX_SECONDS
-from qops_batsim.platform.hostset import HostSet
 from qops_batsim.platform.platform_model import Maintenance, Outage
 from qops_batsim.protocol.events import JOB_CANCELLED, MAINTENANCE, Notify, told_in_text
 from qops_batsim.timing import TOLD_DECIMALS

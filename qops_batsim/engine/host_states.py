@@ -15,8 +15,8 @@ from typing import NamedTuple
 import msgspec
 import numpy as np
 
+from qops_batsim.core.hostset import HostSet
 from qops_batsim.errors import InputError, shown
-from qops_batsim.platform.hostset import HostSet
 from qops_batsim.platform.platform_model import Host, Platform
 
 

@@ -15,6 +15,7 @@ from typing import Any
 
 from qops_batsim.core.arrays import LEAST_ROOM, grown
 from qops_batsim.core.host_bits import HostBits
+from qops_batsim.core.hostset import HostSet
 from qops_batsim.core.job import OVER, RUNNING, WAITING, Job, WrittenFields
 from qops_batsim.core.overrides import check_attributes
 from qops_batsim.core.scheduler import ResourceManager, Scheduler
@@ -29,7 +30,6 @@ from qops_batsim.jobs import (
     check_resumable,
     rest_of_delay,
 )
-from qops_batsim.platform.hostset import HostSet
 from qops_batsim.protocol.events import (
     JOB_CANCELLED,
     MACHINES_AWAY,
@@ -38,7 +38,7 @@ from qops_batsim.protocol.events import (
     NO_MORE_STATIC_JOBS,
     Notify,
 )
-from qops_batsim.scheduling.capacity import note_hosts
+from qops_batsim.protocol.host_news import note_hosts
 from qops_batsim.timing import SAME_DATE, SHORTEST_CALL_DELAY
 
 MESSAGES_PER_REPORT = 1024

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
+from qops_batsim.core.hostset import HostSet
 from qops_batsim.engine.ended_jobs import STATE_CODES, EndedJobs, HostChanges, ended_jobs_of
 from qops_batsim.engine.energy import format_consumed_energy, sum_in_order
 from qops_batsim.engine.engine_options import outages_of
@@ -18,7 +19,6 @@ from qops_batsim.file_set import FileSet, run_files
 from qops_batsim.jobs import COMPLETED_SUCCESSFULLY
 from qops_batsim.limits import MAX_END
 from qops_batsim.platform.host_intervals import HostIntervals
-from qops_batsim.platform.hostset import HostSet
 from qops_batsim.tables import Column, General, Words, format_rows, shielded, shielded_column
 from qops_batsim.version import __version__
 

@@ -8,13 +8,13 @@ from typing import Any
 import msgspec
 import numpy as np
 
+from qops_batsim.core.hostset import HostSet
 from qops_batsim.engine.execution import Execution, Replay
 from qops_batsim.engine.fluid import Computation
 from qops_batsim.engine.waits import Wait
 from qops_batsim.errors import InputError, shown
 from qops_batsim.job_fields import is_whole_number
 from qops_batsim.jobs import NOT_SUBMITTED, Job
-from qops_batsim.platform.hostset import HostSet
 from qops_batsim.timing import TOLD_DECIMALS
 
 SHORTEST_RUN_TIME = 1e-5

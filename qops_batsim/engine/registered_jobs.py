@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
+from qops_batsim.core.hostset import HostSet
 from qops_batsim.engine.execution import (
     KILLED_COMPUTATION_RETURN_CODE,
     KILLED_DELAY_RETURN_CODE,
@@ -21,7 +22,6 @@ from qops_batsim.jobs import (
     COMPLETED_WALLTIME_REACHED,
     Job,
 )
-from qops_batsim.platform.hostset import HostSet
 from qops_batsim.protocol.decisions import RegisterJob, RegisterProfile
 from qops_batsim.protocol.events import Notify
 

@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import msgspec
 import numpy as np
 
+from qops_batsim.core.hostset import HostSet
 from qops_batsim.engine.conversation import Conversation
 from qops_batsim.engine.engine_options import EngineOptions
 from qops_batsim.engine.server import NetworkedWorld, Server
@@ -34,7 +35,6 @@ from qops_batsim.engine.world import World
 from qops_batsim.errors import SimulationError
 from qops_batsim.garbage import without_garbage_collection
 from qops_batsim.jobs import RUNNING, SUBMITTED, Job
-from qops_batsim.platform.hostset import HostSet
 from qops_batsim.platform.platform_model import Host, Platform
 from qops_batsim.protocol.decisions import Decision, ExecuteJob
 from qops_batsim.protocol.events import (

@@ -14,6 +14,7 @@ from typing import Any
 
 import msgspec
 
+from qops_batsim.core.hostset import HostSet, WrittenHosts
 from qops_batsim.engine.energy import JOB_ENDS, JOB_STARTS, EnergyMeter
 from qops_batsim.engine.engine_options import (
     AVAILABLE,
@@ -53,7 +54,6 @@ from qops_batsim.jobs import (
     SUBMITTED,
     Job,
 )
-from qops_batsim.platform.hostset import HostSet, WrittenHosts
 from qops_batsim.platform.platform_model import Platform
 from qops_batsim.protocol.events import Event, JobCompleted, JobKilled, JobSubmitted, RequestedCall
 from qops_batsim.workload.workload_model import JobColumns, Workload

@@ -30,7 +30,7 @@ from qops_batsim.files import make_directory
 from qops_batsim.parameters import COUNT, ESTIMATES, EXACT, METHOD, SEEDS, USERS, is_strict
 from qops_batsim.platform.platform_model import Platform
 from qops_batsim.running.inputs import AnyPlatform, AnyWorkload, load_workload
-from qops_batsim.scheduling.registry import given_class
+from qops_batsim.schedulers.registry import given_class
 from qops_batsim.shipped import DEFAULT_WORKLOAD
 from qops_batsim.workload.deadlines import DeadlineChoices
 from qops_batsim.workload.estimates import EstimateChoices

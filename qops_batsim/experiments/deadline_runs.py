@@ -11,22 +11,6 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from qops_batsim.analysis.metrics.admission import (
-    AdmissionMetrics,
-    admission_metrics,
-    broken_rule,
-    promise_metrics,
-)
-from qops_batsim.analysis.metrics.charge_totals import References, reference_of_workload
-from qops_batsim.analysis.metrics.outcomes import (
-    JobOutcomes,
-    outcomes_of_simulation,
-    with_drift,
-    with_parts,
-)
-from qops_batsim.analysis.results.allocations import Allocations, Stays, on_all_hosts
-from qops_batsim.analysis.results.message_drift import drift_behind
-from qops_batsim.analysis.results.result_tables import Floats, Integers
 from qops_batsim.code_record import CodeRecord
 from qops_batsim.core.scheduler import Scheduler
 from qops_batsim.economics.charges import SlowdownTable, category_slowdowns
@@ -42,6 +26,22 @@ from qops_batsim.errors import (
 )
 from qops_batsim.experiments.changed_options import ChangedOptions, changed_options
 from qops_batsim.experiments.deadline_workload import Measured, easy_ends, measure, scaled_workload
+from qops_batsim.measures.metrics.admission import (
+    AdmissionMetrics,
+    admission_metrics,
+    broken_rule,
+    promise_metrics,
+)
+from qops_batsim.measures.metrics.charge_totals import References, reference_of_workload
+from qops_batsim.measures.metrics.outcomes import (
+    JobOutcomes,
+    outcomes_of_simulation,
+    with_drift,
+    with_parts,
+)
+from qops_batsim.measures.results.allocations import Allocations, Stays, on_all_hosts
+from qops_batsim.measures.results.message_drift import drift_behind
+from qops_batsim.measures.results.result_tables import Floats, Integers
 from qops_batsim.parameters import (
     ARTIFICIAL,
     COUNT,
@@ -57,14 +57,13 @@ from qops_batsim.parameters import (
 from qops_batsim.platform.equal_hosts import make_cluster
 from qops_batsim.platform.network import longest_round_trip
 from qops_batsim.platform.platform_model import Platform
+from qops_batsim.protocol.port import SchedulerModule, make_scheduler
 from qops_batsim.running.inputs import AnyEvents
 from qops_batsim.running.simulate import default_engine, simulate
-from qops_batsim.scheduling.plugins import short_name
-from qops_batsim.scheduling.port import SchedulerModule
-from qops_batsim.scheduling.registry import (
+from qops_batsim.schedulers.loading.plugins import short_name
+from qops_batsim.schedulers.registry import (
     code_of_scheduler,
     given_class,
-    make_scheduler,
     parse_settings,
     stands_for,
 )

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import msgspec
 
+from qops_batsim.core.hostset import HostSet
 from qops_batsim.engine.engine_options import AVAILABLE, UNAVAILABLE, ExternalEvent
 from qops_batsim.experiments.deadline_runs import Scenario
 from qops_batsim.experiments.log_files import usual_places
 from qops_batsim.parameters import USERS
-from qops_batsim.platform.hostset import HostSet
 from qops_batsim.workload.estimates import EstimateChoices
 from qops_batsim.workload.scale import PAPER_JOBS
 from qops_batsim.workload.synthetic import generate_workload

@@ -10,12 +10,12 @@ from typing import Any
 
 import msgspec
 
-from qops_batsim.analysis.plots.drawing import COLORS, MARKERS, picture
 from qops_batsim.experiments.page import PageFacts, PagePicture, PageTable, html_page
 from qops_batsim.experiments.pool import run_cases
 from qops_batsim.experiments.report import Figure, Panel, StudyReport, claim_table
 from qops_batsim.file_set import write_report
 from qops_batsim.files import write_text
+from qops_batsim.measures.plots.drawing import COLORS, MARKERS, picture
 
 _PAPER_COLOR = "#777777"
 

@@ -23,7 +23,7 @@ import msgspec
 from qops_batsim.errors import InputError, QopsError, require_instance
 from qops_batsim.files import PendingFile, decoded, errors_of_writing, read_bytes, sweep
 from qops_batsim.running.processes import WorkerContext
-from qops_batsim.scheduling.distributions import find_module
+from qops_batsim.schedulers.loading.distributions import find_module
 from qops_batsim.version import __version__
 
 CaseT = TypeVar("CaseT", bound=Hashable)

@@ -14,10 +14,6 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from qops_batsim.analysis.metrics.admission import PromiseMetrics, promise_metrics
-from qops_batsim.analysis.metrics.charge_totals import References
-from qops_batsim.analysis.metrics.outcomes import JobOutcomes, fates
-from qops_batsim.analysis.results.result_tables import Booleans, Floats, mean
 from qops_batsim.economics.charges import SlowdownTable, category_slowdowns
 from qops_batsim.experiments.deadline_runs import (
     DeadlineCase,
@@ -26,6 +22,10 @@ from qops_batsim.experiments.deadline_runs import (
     checked_outcomes,
 )
 from qops_batsim.experiments.listed_cases import outages_of_case
+from qops_batsim.measures.metrics.admission import PromiseMetrics, promise_metrics
+from qops_batsim.measures.metrics.charge_totals import References
+from qops_batsim.measures.metrics.outcomes import JobOutcomes, fates
+from qops_batsim.measures.results.result_tables import Booleans, Floats, mean
 from qops_batsim.optimum.best import Limits, best_possible
 from qops_batsim.optimum.problem import OBJECTIVES, problem_of, worth_of
 from qops_batsim.platform.equal_hosts import make_cluster

@@ -26,7 +26,6 @@ from typing import Any, Literal
 
 import msgspec
 
-from qops_batsim.analysis.metrics.admission import PROMISE_METRICS, AdmissionMetrics
 from qops_batsim.code_record import CodeRecord
 from qops_batsim.data_problems import converted, read_toml
 from qops_batsim.dates import Calendar
@@ -52,6 +51,7 @@ from qops_batsim.experiments.listed_cases import (
 from qops_batsim.experiments.scores import Score
 from qops_batsim.files import read_text
 from qops_batsim.limits import MAX_LOAD, MIN_EXPANSION
+from qops_batsim.measures.metrics.admission import PROMISE_METRICS, AdmissionMetrics
 from qops_batsim.optimum.problem import OBJECTIVES
 from qops_batsim.optimum.solver import require_solver
 from qops_batsim.parameters import (
@@ -69,7 +69,7 @@ from qops_batsim.parameters import (
     STRINGENCY,
     USERS,
 )
-from qops_batsim.scheduling.plugins import AllowedCode, scheduler_of_data
+from qops_batsim.schedulers.loading.plugins import AllowedCode, scheduler_of_data
 from qops_batsim.workload.estimates import RANDOM, EstimateChoices
 from qops_batsim.workload.need import NeedChoices, with_times
 from qops_batsim.workload.scale import METHODS

@@ -9,7 +9,6 @@ from typing import Any
 
 import msgspec
 
-from qops_batsim.analysis.metrics.admission import PROMISE_METRICS, AdmissionMetrics
 from qops_batsim.experiments.best_lines import BEST_KNOWN, LINES
 from qops_batsim.experiments.page import PageTable
 from qops_batsim.experiments.report import Figure, Panel, Series, StudyReport, line_of_means
@@ -33,6 +32,7 @@ from qops_batsim.experiments.statistics import (
 )
 from qops_batsim.experiments.study import Point, columns_of
 from qops_batsim.experiments.study_runs import CellOutcome, StudyRuns
+from qops_batsim.measures.metrics.admission import PROMISE_METRICS, AdmissionMetrics
 from qops_batsim.parameters import EXACT, USERS
 from qops_batsim.tables import csv_text
 

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from qops_batsim.analysis.metrics.admission import AdmissionMetrics, PromiseMetrics
 from qops_batsim.errors import InputError, shown
 from qops_batsim.experiments.best_lines import (
     BEST_KNOWN,
@@ -47,13 +46,14 @@ from qops_batsim.experiments.study import (
 )
 from qops_batsim.files import decoded, read_bytes, write_text
 from qops_batsim.limits import MAX_DESCRIPTION_BYTES
+from qops_batsim.measures.metrics.admission import AdmissionMetrics, PromiseMetrics
 from qops_batsim.parameters import EXACT, LOAD, USERS
 from qops_batsim.platform.platform_model import Platform
 from qops_batsim.running.inputs import load_platform
-from qops_batsim.scheduling.registry import given_class
+from qops_batsim.schedulers.registry import given_class
+from qops_batsim.traces.reading import read_trace
 from qops_batsim.version import __version__
 from qops_batsim.workload.estimates import estimates_sentence
-from qops_batsim.workload.traces import read_trace
 from qops_batsim.workload.workload_model import Workload, stretch_of
 
 if TYPE_CHECKING:

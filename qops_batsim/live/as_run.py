@@ -13,6 +13,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
+from qops_batsim.core.hostset import HostSet
 from qops_batsim.dates import Calendar
 from qops_batsim.engine.ended_jobs import EndedJobs
 from qops_batsim.engine.engine_options import ExternalEvent, outages_of
@@ -24,12 +25,11 @@ from qops_batsim.live.centre import replay
 from qops_batsim.live.fates import decided_fates
 from qops_batsim.live.journal import Entry, Journal
 from qops_batsim.platform.host_intervals import HostIntervals
-from qops_batsim.platform.hostset import HostSet
+from qops_batsim.protocol.driver import ModuleDriver
 from qops_batsim.protocol.events import JOB_CANCELLED, MACHINES_AWAY, MACHINES_BACK, Notify
+from qops_batsim.protocol.port import make_scheduler
 from qops_batsim.running.simulate import publish_run
-from qops_batsim.scheduling.driver import ModuleDriver
-from qops_batsim.scheduling.plugins import AllowedCode, scheduler_of_data
-from qops_batsim.scheduling.registry import make_scheduler
+from qops_batsim.schedulers.loading.plugins import AllowedCode, scheduler_of_data
 from qops_batsim.tables import Words
 from qops_batsim.timing import ROUND_TRIPS, SHORTEST
 from qops_batsim.workload.batsim_json import format_workload

@@ -25,11 +25,12 @@ from zoneinfo import ZoneInfo
 import msgspec
 from msgspec.structs import replace
 
+from qops_batsim.core.hostset import HostSet
+from qops_batsim.core.refusal import Refusal, RefusalKind, sentence
 from qops_batsim.errors import InputError
 from qops_batsim.jobs import COMPLETED_KILLED, REJECTED, Job
 from qops_batsim.live.journal import About, Entry, LiveStanding
 from qops_batsim.live.manager import JobPhase, NodeState, SeenJob, array_of, natural_key
-from qops_batsim.platform.hostset import HostSet
 from qops_batsim.protocol.decisions import (
     CallMeLater,
     Decision,
@@ -50,7 +51,6 @@ from qops_batsim.protocol.events import (
     Notify,
     RequestedCall,
 )
-from qops_batsim.scheduling.refusal import Refusal, RefusalKind, sentence
 from qops_batsim.timing import SHORTEST
 from qops_batsim.workload.workload_model import Workload, delay_profile, read_jobs
 

@@ -21,9 +21,8 @@ from zoneinfo import ZoneInfo
 import msgspec
 from msgspec.structs import replace
 
-from qops_batsim.advice.nodes_away import without_away
-from qops_batsim.advice.queue_quote import Ask, QueueAsker
-from qops_batsim.advice.queue_state import QueuedJob, QueueState
+from qops_batsim.core.hostset import HostSet
+from qops_batsim.core.refusal import sentence
 from qops_batsim.errors import InputError
 from qops_batsim.live.book import Book, away_after
 from qops_batsim.live.clock import CentreClock
@@ -38,14 +37,14 @@ from qops_batsim.live.manager import (
     natural_key,
 )
 from qops_batsim.live.shadow import ShadowManager
-from qops_batsim.platform.hostset import HostSet
+from qops_batsim.protocol.driver import ModuleDriver
 from qops_batsim.protocol.events import EngineConfig, Event, HostDescription, SimulationBegins
+from qops_batsim.protocol.port import SchedulerModule, make_scheduler
+from qops_batsim.queue.nodes_away import without_away
+from qops_batsim.queue.queue_quote import Ask, QueueAsker
+from qops_batsim.queue.queue_state import QueuedJob, QueueState
 from qops_batsim.schedulers.standing import Standing
-from qops_batsim.scheduling.driver import ModuleDriver
-from qops_batsim.scheduling.port import SchedulerModule
-from qops_batsim.scheduling.refusal import sentence
-from qops_batsim.scheduling.registry import make_scheduler
-from qops_batsim.workload.accounting.nodes import NodeAway
+from qops_batsim.workload.accounting.node_sizes import NodeAway
 
 SHADOW, LIVE = "shadow", "live"
 """Modes: in the shadow (decide, change nothing) and deciding."""

@@ -10,7 +10,7 @@ import msgspec
 
 from qops_batsim.errors import InputError
 from qops_batsim.live.slurm_manager import Run, read_config, run_command
-from qops_batsim.workload.accounting.nodes import NodeSizes
+from qops_batsim.workload.accounting.node_sizes import NodeSizes
 
 SWEEP = 30.0
 """Interval at which Slurm looks for jobs at their limits (seconds)."""

@@ -18,7 +18,7 @@ from qops_batsim.live.centre import LiveCentre, deciding_module
 from qops_batsim.live.journal import About, locked
 from qops_batsim.live.manager import CommandFailed, Unreachable
 from qops_batsim.live.slurm_manager import read_config
-from qops_batsim.scheduling.registry import parse_settings
+from qops_batsim.schedulers.registry import parse_settings
 
 JOURNAL_FAILED = 74
 """Exit code where the journal cannot be read or written (EX_IOERR): nothing is decided any more."""

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
-from qops_batsim.analysis.metrics.outcomes import is_late
 from qops_batsim.jobs import COMPLETED_KILLED, REJECTED
 from qops_batsim.live.journal import Entry
+from qops_batsim.measures.metrics.outcomes import is_late
 
 
 class Tally(msgspec.Struct, frozen=True, kw_only=True):

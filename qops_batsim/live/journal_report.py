@@ -13,10 +13,9 @@ from qops_batsim.live.book import WORKLOAD, Book
 from qops_batsim.live.fates import Fate, Tally, decided_fates, tally
 from qops_batsim.live.journal import About, Entry, Journal
 from qops_batsim.live.manager import JobPhase, SeenJob
+from qops_batsim.protocol.port import SchedulerModule, make_scheduler
 from qops_batsim.running.simulate import simulate
-from qops_batsim.scheduling.plugins import scheduler_of_data
-from qops_batsim.scheduling.port import SchedulerModule
-from qops_batsim.scheduling.registry import make_scheduler
+from qops_batsim.schedulers.loading.plugins import scheduler_of_data
 from qops_batsim.workload.workload_model import Workload
 
 

@@ -14,23 +14,19 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from qops_batsim.advice.nodes_away import without_away
-from qops_batsim.advice.queue_quote import QueueAsker
-from qops_batsim.advice.queue_reading import MAX_QUEUE_BYTES, read_queue
-from qops_batsim.advice.queue_state import QueueState, date_text
 from qops_batsim.errors import InputError
 from qops_batsim.files import read_bytes
 from qops_batsim.live.journal import Journal, is_journal
 from qops_batsim.live.manager import CommandFailed, Unreachable
 from qops_batsim.live.slurm_manager import Run, read_priorities, read_queue_text, run_command
-from qops_batsim.schedulers.slurm.config import SlurmConfig, read_slurm_config
-from qops_batsim.workload.accounting.node_states import MAINTENANCE, RESERVED
-from qops_batsim.workload.accounting.nodes import (
-    NodeSizes,
-    node_names,
-    nodes_of,
-    read_nodes,
-)
+from qops_batsim.queue.nodes_away import without_away
+from qops_batsim.queue.queue_quote import QueueAsker
+from qops_batsim.queue.queue_reading import MAX_QUEUE_BYTES, read_queue
+from qops_batsim.queue.queue_state import QueueState, date_text
+from qops_batsim.slurm.config import SlurmConfig, read_slurm_config
+from qops_batsim.slurm.node_states import MAINTENANCE, RESERVED
+from qops_batsim.slurm.nodes import nodes_of, read_nodes
+from qops_batsim.workload.accounting.node_sizes import NodeSizes, node_names
 
 LIVE_SECONDS = 5.0
 """For how long an answer of a live Slurm counts as its queue."""

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import msgspec
 
-from qops_batsim.advice.expected_starts import Look
 from qops_batsim.live.journal import locked
 from qops_batsim.live.manager import Unreachable
 from qops_batsim.live.slurm_manager import Slurm
+from qops_batsim.queue.expected_starts import Look
 
 
 class Recorder:

@@ -16,9 +16,6 @@ from contextlib import suppress
 
 from msgspec.structs import replace
 
-from qops_batsim.advice.queue_reading import HELD, HOLDING, WAITING
-from qops_batsim.advice.slurm_text import FORMAT
-from qops_batsim.advice.waiting_reasons import may_start
 from qops_batsim.errors import InputError, printable, shown
 from qops_batsim.jobs import (
     COMPLETED_FAILED,
@@ -34,10 +31,13 @@ from qops_batsim.live.manager import (
     Unreachable,
     array_of,
 )
-from qops_batsim.schedulers.slurm.config import pairs_of
+from qops_batsim.queue.queue_reading import HELD, HOLDING, WAITING
+from qops_batsim.slurm.config import pairs_of
+from qops_batsim.slurm.node_states import read_state
+from qops_batsim.slurm.squeue_text import FORMAT
+from qops_batsim.slurm.waiting_reasons import may_start
 from qops_batsim.workload.accounting.cells import read_duration
-from qops_batsim.workload.accounting.node_states import read_state
-from qops_batsim.workload.accounting.nodes import node_names
+from qops_batsim.workload.accounting.node_sizes import node_names
 
 PATIENCE = 20.0
 """Longest time for an answer of Slurm (seconds)."""

@@ -17,8 +17,8 @@ from typing import NamedTuple
 import msgspec
 import numpy as np
 
-from qops_batsim.analysis.metrics.outcomes import outcomes_of_simulation
 from qops_batsim.errors import InputError, did_you_mean, require
+from qops_batsim.measures.metrics.outcomes import outcomes_of_simulation
 from qops_batsim.optimum.problem import (
     NOT_CHOSEN,
     OBJECTIVES,

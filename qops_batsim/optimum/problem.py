@@ -23,8 +23,8 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from qops_batsim.analysis.metrics.outcomes import has_user_deadline
 from qops_batsim.economics.charges import category_slowdowns, islam2004, served_job
+from qops_batsim.measures.metrics.outcomes import has_user_deadline
 from qops_batsim.running.reference import easy_references
 from qops_batsim.timing import DEADLINE_TOLERANCE, PLAN_TOLERANCE
 from qops_batsim.workload.delay_jobs import derived, jobs_until_killed, run_times_until_killed

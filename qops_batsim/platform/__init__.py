@@ -8,7 +8,6 @@ from qops_batsim.lazy import lazy_names
 
 if TYPE_CHECKING:
     from qops_batsim.platform.equal_hosts import make_cluster as make_cluster
-    from qops_batsim.platform.hostset import HostSet as HostSet
     from qops_batsim.platform.platform_model import Host as Host
     from qops_batsim.platform.platform_model import Link as Link
     from qops_batsim.platform.platform_model import Platform as Platform
@@ -20,7 +19,6 @@ else:
         __name__,
         {
             "equal_hosts": "make_cluster",
-            "hostset": "HostSet",
             "platform_model": "Host Link Platform Zone",
             "simgrid_read": "read_platform",
             "simgrid_write": "write_platform",

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from qops_batsim.platform.hostset import HostSet
+from qops_batsim.core.hostset import HostSet
 from qops_batsim.tables import Intervals
 
 

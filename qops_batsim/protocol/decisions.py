@@ -10,8 +10,8 @@ from typing import Any, ClassVar, get_args
 
 import msgspec
 
+from qops_batsim.core.hostset import HostSet
 from qops_batsim.jobs import Job
-from qops_batsim.platform.hostset import HostSet
 from qops_batsim.protocol.events import Answer as Answer
 from qops_batsim.protocol.events import HostsInState, JobMessage
 from qops_batsim.protocol.events import Notify as Notify

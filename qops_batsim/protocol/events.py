@@ -11,8 +11,8 @@ from typing import Any, ClassVar, get_args
 
 import msgspec
 
+from qops_batsim.core.hostset import HostSet
 from qops_batsim.jobs import Job
-from qops_batsim.platform.hostset import HostSet
 
 NO_MORE_STATIC_JOBS = "no_more_static_job_to_submit"
 MACHINES_AWAY = "event_machine_unavailable"

@@ -12,11 +12,11 @@ from typing import Any, Generic, TypeVar
 
 import msgspec
 
+from qops_batsim.core.hostset import HostSet
 from qops_batsim.data_problems import json_problem
 from qops_batsim.errors import InputError, did_you_mean, shown
 from qops_batsim.jobs import Job
 from qops_batsim.limits import MAX_CONTAINERS, MAX_SECONDS
-from qops_batsim.platform.hostset import HostSet
 from qops_batsim.protocol.decisions import DECISION_TYPES, Decision
 from qops_batsim.protocol.events import EVENT_TYPES, Event, Notify, OpenObject
 from qops_batsim.timing import TOLD_DECIMALS

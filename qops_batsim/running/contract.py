@@ -16,12 +16,9 @@ from typing import NamedTuple
 import msgspec
 import numpy as np
 
-from qops_batsim.analysis.results.run_files import find_run
-from qops_batsim.analysis.results.run_result import read_files
-from qops_batsim.analysis.verify.rule import Violation
-from qops_batsim.analysis.verify.rules_qos import PROMISE_RULES
-from qops_batsim.analysis.verify.verifier import verify
 from qops_batsim.arguments import SWITCH, TEXT, Kind, takes
+from qops_batsim.core.hostset import HostSet
+from qops_batsim.core.qos_log import format_qos
 from qops_batsim.core.scheduler import Scheduler
 from qops_batsim.engine.engine_options import AVAILABLE, UNAVAILABLE, ExternalEvent
 from qops_batsim.engine.loop import MESSAGES_PER_REPORT
@@ -30,15 +27,17 @@ from qops_batsim.engine.simulation import Simulation
 from qops_batsim.errors import InterfaceError, QopsError
 from qops_batsim.file_set import run_files
 from qops_batsim.jobs import REJECTED, Job, QosRequest
+from qops_batsim.measures.results.run_files import find_run
+from qops_batsim.measures.results.run_result import read_files
+from qops_batsim.measures.verify.rule import Violation
+from qops_batsim.measures.verify.rules_qos import PROMISE_RULES
+from qops_batsim.measures.verify.verifier import verify
 from qops_batsim.parameters import COUNT, is_strict
 from qops_batsim.platform.equal_hosts import make_cluster
-from qops_batsim.platform.hostset import HostSet
+from qops_batsim.protocol.driver import ModuleDriver
+from qops_batsim.protocol.port import SchedulerModule, make_scheduler
 from qops_batsim.running.hidden_run_times import Disguise, HidingDriver, disguise
 from qops_batsim.running.simulate import default_engine, publish_run, simulate, tell_platform
-from qops_batsim.scheduling.driver import ModuleDriver
-from qops_batsim.scheduling.port import SchedulerModule
-from qops_batsim.scheduling.qos_log import format_qos
-from qops_batsim.scheduling.registry import make_scheduler
 from qops_batsim.tables import Words
 from qops_batsim.workload.workload_model import Profile, Workload, delay_profile
 

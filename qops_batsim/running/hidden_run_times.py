@@ -13,9 +13,9 @@ import msgspec
 
 from qops_batsim.jobs import Job
 from qops_batsim.protocol.decisions import Decision
+from qops_batsim.protocol.driver import ModuleDriver
 from qops_batsim.protocol.events import Event, JobCompleted, SimulationBegins
-from qops_batsim.scheduling.driver import ModuleDriver
-from qops_batsim.scheduling.port import SchedulerModule
+from qops_batsim.protocol.port import SchedulerModule
 from qops_batsim.workload.workload_model import Profile, Workload, delay_profile
 
 _NAME = "w0"

@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING
 import msgspec
 import numpy as np
 
+from qops_batsim.core.news import News
+from qops_batsim.core.qos_log import QosLog, ToldJobs
 from qops_batsim.engine.engine_options import AVAILABLE, UNAVAILABLE, Rules
 from qops_batsim.engine.loop import EmbeddedManager
 from qops_batsim.engine.simulation import Simulation, ignore, simulation_begins
 from qops_batsim.errors import InputError
 from qops_batsim.jobs import QOS_ACCEPTED, QOS_REJECTED
-from qops_batsim.scheduling.driver import check_needs, system_of
-from qops_batsim.scheduling.news import News
-from qops_batsim.scheduling.port import SchedulerModule
-from qops_batsim.scheduling.qos_log import QosLog, ToldJobs
+from qops_batsim.protocol.driver import check_needs, system_of
+from qops_batsim.protocol.port import SchedulerModule
 from qops_batsim.tables import Words
 from qops_batsim.users.reacting import Reacting
 from qops_batsim.workload.workload_model import Workload

@@ -22,9 +22,9 @@ from qops_batsim.errors import InputError
 from qops_batsim.platform.network import longest_round_trip, unlinked_hosts
 from qops_batsim.platform.platform_model import Platform
 from qops_batsim.platform.simgrid_read import read_platform
+from qops_batsim.protocol.port import AnyScheduler, SchedulerModule
 from qops_batsim.schedulers.fqops import FqopsOptions
-from qops_batsim.scheduling.port import SchedulerModule
-from qops_batsim.scheduling.registry import AnyScheduler, registered_name
+from qops_batsim.schedulers.registry import registered_name
 from qops_batsim.shipped import (
     DEFAULT_DEADLINE_WORKLOAD,
     DEFAULT_SHARING_PLATFORM,

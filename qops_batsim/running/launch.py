@@ -25,15 +25,15 @@ from qops_batsim.errors import InputError
 from qops_batsim.file_set import WORKING_DIRECTORY, FileSet
 from qops_batsim.files import errors_of_writing, pending_directory
 from qops_batsim.platform.platform_model import Platform
+from qops_batsim.protocol.driver import ModuleDriver
 from qops_batsim.protocol.events import JobCompleted, SimulationBegins, SimulationEnds
+from qops_batsim.protocol.port import SchedulerModule
+from qops_batsim.protocol.session import EngineTalk
 from qops_batsim.protocol.zeromq import ConnectionLost, listen
 from qops_batsim.running.installation import Batsim, BatsimError
 from qops_batsim.running.processes import ChildProcess
 from qops_batsim.running.releases import Release, release_of
 from qops_batsim.running.simulate import describe_run, publish_run, refuse_smaller_machine
-from qops_batsim.scheduling.driver import ModuleDriver
-from qops_batsim.scheduling.port import SchedulerModule
-from qops_batsim.scheduling.session import EngineTalk
 from qops_batsim.signals import ending_signals_raise
 from qops_batsim.workload.workload_model import Workload
 

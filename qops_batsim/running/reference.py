@@ -7,17 +7,17 @@ from typing import NamedTuple
 import msgspec
 import numpy as np
 
-from qops_batsim.analysis.metrics.admission import utilization_to_the_end
-from qops_batsim.analysis.metrics.charge_totals import reference_of_workload
-from qops_batsim.analysis.metrics.outcomes import (
+from qops_batsim.economics.charges import ReferenceJob
+from qops_batsim.engine.engine_options import EngineOptions
+from qops_batsim.errors import InputError, shown
+from qops_batsim.measures.metrics.admission import utilization_to_the_end
+from qops_batsim.measures.metrics.charge_totals import reference_of_workload
+from qops_batsim.measures.metrics.outcomes import (
     DeadlineMetrics,
     JobOutcomes,
     deadline_metrics,
     outcomes_of_simulation,
 )
-from qops_batsim.economics.charges import ReferenceJob
-from qops_batsim.engine.engine_options import EngineOptions
-from qops_batsim.errors import InputError, shown
 from qops_batsim.platform.equal_hosts import make_cluster
 from qops_batsim.platform.platform_model import Platform
 from qops_batsim.running.simulate import simulate

@@ -10,10 +10,6 @@ from typing import ClassVar
 import msgspec
 import numpy as np
 
-from qops_batsim.analysis.results.result_tables import AVERAGED, read_jobs_table, read_totals
-from qops_batsim.analysis.results.run_files import RunInfo
-from qops_batsim.analysis.results.run_result import RunResult, submitted_once
-from qops_batsim.analysis.results.series import busy_hosts, computing_periods
 from qops_batsim.engine.ended_jobs import HostChanges
 from qops_batsim.engine.engine_options import (
     EngineOptions,
@@ -26,6 +22,10 @@ from qops_batsim.errors import InputError, did_you_mean
 from qops_batsim.file_set import FileSet
 from qops_batsim.files import read_bytes
 from qops_batsim.limits import MAX_HOSTS
+from qops_batsim.measures.results.result_tables import AVERAGED, read_jobs_table, read_totals
+from qops_batsim.measures.results.run_files import RunInfo
+from qops_batsim.measures.results.run_result import RunResult, submitted_once
+from qops_batsim.measures.results.series import busy_hosts, computing_periods
 from qops_batsim.platform.platform_model import Outage, Platform
 from qops_batsim.platform.simgrid_read import read_platform
 from qops_batsim.platform.simgrid_write import write_platform

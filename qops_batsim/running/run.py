@@ -15,13 +15,6 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from qops_batsim.analysis.metrics.outcomes import PromiseCounts, deadlines_of_run
-from qops_batsim.analysis.metrics.run_metrics import Metrics, compute_metrics
-from qops_batsim.analysis.results.run_files import find_written
-from qops_batsim.analysis.results.run_result import RunResult, read_files
-from qops_batsim.analysis.verify.rule import Violation
-from qops_batsim.analysis.verify.rules_qos import PROMISE_RULES, Lateness
-from qops_batsim.analysis.verify.verifier import Verification
 from qops_batsim.arguments import CODE, PATH, SWITCH, TEXT, WHOLE, mapping, one_of, takes
 from qops_batsim.code_record import not_covered_text
 from qops_batsim.engine.engine_options import outages_of
@@ -31,7 +24,16 @@ from qops_batsim.file_set import run_files
 from qops_batsim.files import decoded, read_bytes, read_stored
 from qops_batsim.garbage import without_garbage_collection
 from qops_batsim.limits import MAX_DESCRIPTION_BYTES
+from qops_batsim.measures.metrics.outcomes import PromiseCounts, deadlines_of_run
+from qops_batsim.measures.metrics.run_metrics import Metrics, compute_metrics
+from qops_batsim.measures.results.run_files import find_written
+from qops_batsim.measures.results.run_result import RunResult, read_files
+from qops_batsim.measures.verify.rule import Violation
+from qops_batsim.measures.verify.rules_qos import PROMISE_RULES, Lateness
+from qops_batsim.measures.verify.verifier import Verification
 from qops_batsim.platform.platform_model import Platform
+from qops_batsim.protocol.driver import ModuleDriver
+from qops_batsim.protocol.port import AnyScheduler, SchedulerModule, make_scheduler
 from qops_batsim.running.inputs import (
     EVENTS,
     PLATFORM,
@@ -60,15 +62,13 @@ from qops_batsim.running.simulate import (
     write_run,
     writing_what_ended,
 )
-from qops_batsim.scheduling.driver import ModuleDriver
-from qops_batsim.scheduling.plugins import (
+from qops_batsim.schedulers.loading.plugins import (
     AllowedCode,
     digest_of_file,
     run_prefix,
     scheduler_of_data,
 )
-from qops_batsim.scheduling.port import SchedulerModule
-from qops_batsim.scheduling.registry import AnyScheduler, code_of_given, make_scheduler
+from qops_batsim.schedulers.registry import code_of_given
 from qops_batsim.users.reacting import Reacting, format_wishes
 from qops_batsim.users.user_model import Users, read_users
 from qops_batsim.workload.batsim_json import format_workload
@@ -380,7 +380,7 @@ class _RunInProgress:
             "python_objects": objects,
             "sha256": self.sha256,
         }
-        record = None if "scheduler" in objects else code_of_given(given[0], inner)
+        record = None if "scheduler" in objects else code_of_given(given[0], inner.scheduler)
         if record is not None:
             further["code"] = record
             for each in record.not_covered:

@@ -11,6 +11,8 @@ from typing import Any
 import msgspec
 
 from qops_batsim.arguments import CALLABLE, SWITCH, one_of, takes
+from qops_batsim.core.decision_log import format_decisions
+from qops_batsim.core.qos_log import format_qos
 from qops_batsim.engine.engine_options import (
     AVAILABLE,
     UNAVAILABLE,
@@ -27,6 +29,8 @@ from qops_batsim.file_set import DEADLOCK, FileSet, document_with_digests, run_f
 from qops_batsim.garbage import without_garbage_collection
 from qops_batsim.platform.network import longest_round_trip
 from qops_batsim.platform.platform_model import Platform
+from qops_batsim.protocol.driver import ModuleDriver
+from qops_batsim.protocol.port import AnyScheduler, SchedulerModule, make_scheduler
 from qops_batsim.running.in_loop import run_simulation
 from qops_batsim.running.inputs import (
     EVENTS,
@@ -41,11 +45,6 @@ from qops_batsim.running.inputs import (
     load_platform,
     load_workload,
 )
-from qops_batsim.scheduling.decision_log import format_decisions
-from qops_batsim.scheduling.driver import ModuleDriver
-from qops_batsim.scheduling.port import SchedulerModule
-from qops_batsim.scheduling.qos_log import format_qos
-from qops_batsim.scheduling.registry import AnyScheduler, make_scheduler
 from qops_batsim.version import __version__
 from qops_batsim.workload.workload_model import Workload
 
@@ -217,7 +216,7 @@ def write_run(
     In addition to Batsim's, these are ``PREFIX_qos.csv``, what was decided about each job,
     ``PREFIX_run.json``, which says how the run was made (with ``further`` fields), and if
     the module kept a decision log
-    (:meth:`~qops_batsim.scheduling.port.SchedulerModule.keep_decisions`),
+    (:meth:`~qops_batsim.protocol.port.SchedulerModule.keep_decisions`),
     ``PREFIX_decisions.jsonl``; if not, such a file of an earlier run is removed. ``files`` is
     the set to write them into, made before the simulation if it is long.
     """

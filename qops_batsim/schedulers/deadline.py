@@ -12,16 +12,16 @@ from typing import Annotated, ClassVar, Literal
 
 from msgspec import Meta
 
+from qops_batsim.core.availability import AvailabilityProfile
 from qops_batsim.core.job import OVER, RUNNING, Job
 from qops_batsim.core.options import PlannerOptions, SchedulerOptions
 from qops_batsim.core.overrides import is_ours, is_overridden
 from qops_batsim.core.plan import Plan
 from qops_batsim.core.profile import Profile
+from qops_batsim.core.refusal import Refusal, RefusalKind, no_time
 from qops_batsim.core.scheduler import ResourceManager
 from qops_batsim.errors import SimulationError, python_text, require_type
 from qops_batsim.schedulers.planning import PlanScheduler
-from qops_batsim.scheduling.availability import AvailabilityProfile
-from qops_batsim.scheduling.refusal import Refusal, RefusalKind, no_time
 from qops_batsim.timing import DEADLINE_TOLERANCE, end_of, on_grid
 
 _INFINITY = math.inf
@@ -132,7 +132,7 @@ class DeadlineScheduler(PlanScheduler):
     ...             starts[next_job] = start
     ...         self.adopt_starts(starts)
     >>> from qops_batsim import simulate
-    >>> from qops_batsim.scheduling.registry import make_scheduler
+    >>> from qops_batsim.protocol import make_scheduler
     >>> module = make_scheduler(EarliestDeadline)
     >>> done = simulate(module, "sdsc_sp2_deadlines_500").ended
     >>> module.qos_log.record("w0!24").reason

@@ -8,9 +8,11 @@ from typing import Annotated, Literal
 from msgspec import Meta
 from msgspec.structs import replace
 
+from qops_batsim.core.answers import Offer
 from qops_batsim.core.job import Job
 from qops_batsim.core.options import SchedulerOptions
 from qops_batsim.core.profile import Profile
+from qops_batsim.core.refusal import OfferOutcome, Refusal, as_refusal
 from qops_batsim.core.scheduler import ResourceManager
 from qops_batsim.economics.tolerance import (
     FactorTolerance,
@@ -28,8 +30,6 @@ from qops_batsim.schedulers.restarting import (
     RestartingQops,
     RestartPrice,
 )
-from qops_batsim.scheduling.answers import Offer
-from qops_batsim.scheduling.refusal import OfferOutcome, Refusal, as_refusal
 from qops_batsim.timing import end_of
 
 _INFINITY, _MAX_SECONDS = math.inf, MAX_SECONDS

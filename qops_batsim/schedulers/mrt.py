@@ -10,6 +10,7 @@ from msgspec import Meta
 from qops_batsim.core.job import Job
 from qops_batsim.core.options import SchedulerOptions
 from qops_batsim.core.plan import sort_by_key
+from qops_batsim.core.refusal import missed_deadline
 from qops_batsim.core.scheduler import ResourceManager
 from qops_batsim.schedulers.deadline import (
     DeadlineOptions,
@@ -19,7 +20,6 @@ from qops_batsim.schedulers.deadline import (
     lift,
     meets,
 )
-from qops_batsim.scheduling.refusal import missed_deadline
 from qops_batsim.timing import end_of
 
 _INFINITY = math.inf

@@ -6,17 +6,17 @@ import math
 from collections.abc import Iterator
 from typing import ClassVar
 
+from qops_batsim.core.answers import AdmissionAnswer, Offer
+from qops_batsim.core.capacity import maintenance_begins, why_never
+from qops_batsim.core.decision_events import Event
+from qops_batsim.core.hostset import HostSet
 from qops_batsim.core.job import RUNNING, WAITING, Job
 from qops_batsim.core.options import PlannerOptions, SchedulerOptions
 from qops_batsim.core.plan import Plan, Renewal, Window
 from qops_batsim.core.plan_log import BY_ADMISSION, DecisionLog
+from qops_batsim.core.refusal import Refusal, RefusalKind, as_refusal, no_time, start_taken
 from qops_batsim.core.scheduler import ResourceManager, Scheduler
-from qops_batsim.platform.hostset import HostSet
 from qops_batsim.schedulers.standing import Standing, restore, standing_of
-from qops_batsim.scheduling.answers import AdmissionAnswer, Offer
-from qops_batsim.scheduling.capacity import maintenance_begins, why_never
-from qops_batsim.scheduling.decision_events import Event
-from qops_batsim.scheduling.refusal import Refusal, RefusalKind, as_refusal, no_time, start_taken
 from qops_batsim.timing import end_of, up_to_grid
 
 _INFINITY = math.inf
@@ -435,7 +435,7 @@ class PlanScheduler(Scheduler):
 
     def events(self) -> Iterator[Event]:
         """Yield the logged decisions in order."""
-        from qops_batsim.scheduling.decision_rows import events_of, submissions_of
+        from qops_batsim.core.decision_rows import events_of, submissions_of
 
         log = self.plan.log
         if log is None:

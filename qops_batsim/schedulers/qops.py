@@ -14,6 +14,7 @@ from qops_batsim.core.options import SchedulerOptions
 from qops_batsim.core.overrides import is_overridden
 from qops_batsim.core.plan import sort_by_key
 from qops_batsim.core.profile import FitBounds, Profile
+from qops_batsim.core.refusal import missed_deadline
 from qops_batsim.core.scheduler import ResourceManager
 from qops_batsim.errors import SimulationError, python_text
 from qops_batsim.schedulers.deadline import (
@@ -24,7 +25,6 @@ from qops_batsim.schedulers.deadline import (
     meets,
 )
 from qops_batsim.schedulers.user_past import UserPast
-from qops_batsim.scheduling.refusal import missed_deadline
 from qops_batsim.timing import DEADLINE_TOLERANCE, end_of, on_grid, up_to_grid
 
 FIRST, LAST, BY_WORK, BY_RESPONSE, BY_SLACK = range(5)

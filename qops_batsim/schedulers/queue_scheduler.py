@@ -7,14 +7,14 @@ from array import array
 from collections.abc import Iterator
 from typing import Any, ClassVar
 
+from qops_batsim.core.availability import AvailabilityProfile
+from qops_batsim.core.capacity import maintenance_begins, why_never
 from qops_batsim.core.job import OVER, WAITING, Job
 from qops_batsim.core.overrides import is_ours
+from qops_batsim.core.refusal import Refusal, RefusalKind
 from qops_batsim.core.scheduler import ResourceManager, Scheduler
 from qops_batsim.errors import SimulationError
 from qops_batsim.schedulers.timetable import Timetable
-from qops_batsim.scheduling.availability import AvailabilityProfile
-from qops_batsim.scheduling.capacity import maintenance_begins, why_never
-from qops_batsim.scheduling.refusal import Refusal, RefusalKind
 
 BLOCK = 64
 """Places of a queue that one summary is about."""

@@ -19,13 +19,13 @@ from qops_batsim.core.job import RUNNING, Job
 from qops_batsim.core.options import PlannerOptions, SchedulerOptions, seconds
 from qops_batsim.core.plan import Plan, Renewal, sort_by_key, sort_by_start
 from qops_batsim.core.profile import FitBounds, Profile
+from qops_batsim.core.refusal import Refusal, RefusalKind
 from qops_batsim.core.scheduler import ResourceManager
 from qops_batsim.errors import InputError
 from qops_batsim.job_fields import QosRequest
 from qops_batsim.limits import MAX_SECONDS
 from qops_batsim.schedulers.planning import PlanScheduler
 from qops_batsim.schedulers.standing import Standing
-from qops_batsim.scheduling.refusal import Refusal, RefusalKind
 from qops_batsim.timing import PLAN_TOLERANCE, duration_on_grid, end_of, on_grid, up_to_grid
 
 AST, AAT, DU, DC, DP, EXHAUSTIVE = range(6)

@@ -11,14 +11,14 @@ from typing import Any, Protocol
 
 import msgspec
 
+from qops_batsim.core.capacity import Capacity, Window
 from qops_batsim.core.host_bits import HostBits
+from qops_batsim.core.hostset import HostSet
 from qops_batsim.core.job import RUNNING, WAITING, Job
 from qops_batsim.core.plan import Claim, Plan
+from qops_batsim.core.qos_log import QosRecord
 from qops_batsim.core.scheduler import ResourceManager
 from qops_batsim.errors import InputError
-from qops_batsim.platform.hostset import HostSet
-from qops_batsim.scheduling.capacity import Capacity, Window
-from qops_batsim.scheduling.qos_log import QosRecord
 
 VERSION = 2
 """Version of the format. That of 0.1.0, which had none, is not read."""

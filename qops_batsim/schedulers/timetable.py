@@ -12,11 +12,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from qops_batsim.core.host_bits import HostBits
+from qops_batsim.core.hostset import HostSet
 from qops_batsim.core.job import Job
 from qops_batsim.core.plan import Plan
+from qops_batsim.core.refusal import Refusal, RefusalKind, no_time, start_taken
 from qops_batsim.core.scheduler import ResourceManager
-from qops_batsim.platform.hostset import HostSet
-from qops_batsim.scheduling.refusal import Refusal, RefusalKind, no_time, start_taken
 from qops_batsim.timing import DEADLINE_TOLERANCE, GRID_TOLERANCE, end_of, up_to_grid
 
 OVERDUE = 1.0

@@ -41,7 +41,6 @@ if TYPE_CHECKING:
     from qops_batsim.workload.swf import read_swf as read_swf
     from qops_batsim.workload.synthetic import PRESETS as PRESETS
     from qops_batsim.workload.synthetic import generate_workload as generate_workload
-    from qops_batsim.workload.traces import read_trace as read_trace
     from qops_batsim.workload.workload_model import Workload as Workload
     from qops_batsim.workload.workload_model import delay_profile as delay_profile
 else:
@@ -63,6 +62,5 @@ else:
                 "assign_classes name_queues"
             ),
             "swf": "SwfLog read_swf",
-            "traces": "read_trace",
         },
     )

@@ -15,7 +15,6 @@ from statistics import NormalDist
 
 import numpy as np
 
-from qops_batsim.analysis import AdmissionMetrics
 from qops_batsim.experiments import (
     LEVEL,
     DeadlineRuns,
@@ -27,7 +26,8 @@ from qops_batsim.experiments import (
     quantile,
     run_cases,
 )
-from qops_batsim.workload import read_trace
+from qops_batsim.measures import AdmissionMetrics
+from qops_batsim.traces import read_trace
 from studies.shared import Settings, told
 
 ALL, FEW = 1.0, 0.2

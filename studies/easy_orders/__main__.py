@@ -30,8 +30,9 @@ from qops_batsim.experiments import (
     sign_claim,
 )
 from qops_batsim.platform import make_cluster
-from qops_batsim.scheduling import make_scheduler
-from qops_batsim.workload import Workload, read_trace, subset
+from qops_batsim.protocol import make_scheduler
+from qops_batsim.traces import read_trace
+from qops_batsim.workload import Workload, subset
 from studies.logs import jobs_before
 from studies.shared import Settings, arguments, print_or_put, run_main, settings_of
 

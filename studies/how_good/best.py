@@ -26,8 +26,9 @@ from qops_batsim.experiments import (
 from qops_batsim.optimum import Limits, best_possible
 from qops_batsim.optimum.problem import NOT_CHOSEN, OBJECTIVES, problem_of, worth_of
 from qops_batsim.platform import make_cluster
-from qops_batsim.scheduling import make_scheduler
-from qops_batsim.workload import NeedChoices, Workload, read_trace
+from qops_batsim.protocol import make_scheduler
+from qops_batsim.traces import read_trace
+from qops_batsim.workload import NeedChoices, Workload
 from studies.how_good.feasibility import (
     ExactFeasibility,
     first_come_with_hindsight,

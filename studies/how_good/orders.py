@@ -20,8 +20,8 @@ from typing import Any
 from qops_batsim import AvailabilityProfile, Job, QosRequest, simulate
 from qops_batsim.experiments import markdown_table
 from qops_batsim.platform import make_cluster
-from qops_batsim.scheduling import make_scheduler
-from qops_batsim.scheduling.registry import scheduler_class
+from qops_batsim.protocol import make_scheduler
+from qops_batsim.schedulers.registry import scheduler_class
 from qops_batsim.timing import PLAN_TOLERANCE
 from qops_batsim.workload import Workload, delay_profile
 from studies.shared import Settings

@@ -17,7 +17,6 @@ from typing import Any
 if __name__ == "__main__":  # the checkout, which has the studies
     sys.path.append(str(Path(__file__).resolve().parents[2]))
 
-from qops_batsim.analysis import COLORS, MARKERS, picture
 from qops_batsim.experiments import (
     CellOutcome,
     Interval,
@@ -27,6 +26,7 @@ from qops_batsim.experiments import (
     markdown_table,
     mean_interval,
 )
+from qops_batsim.measures import COLORS, MARKERS, picture
 from studies.shared import (
     EASY,
     NEED,

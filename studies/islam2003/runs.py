@@ -14,7 +14,6 @@ from typing import Any
 
 import msgspec
 
-from qops_batsim.analysis import AdmissionMetrics, JobOutcomes, admission_metrics, mean
 from qops_batsim.experiments import (
     SHARE,
     BoundCase,
@@ -31,8 +30,9 @@ from qops_batsim.experiments import (
     mean_interval,
     paired_difference,
 )
+from qops_batsim.measures import AdmissionMetrics, JobOutcomes, admission_metrics, mean
 from qops_batsim.platform import make_cluster
-from qops_batsim.scheduling import make_scheduler
+from qops_batsim.protocol import make_scheduler
 from qops_batsim.workload import Workload
 from studies.islam2003.packed import packed_workload
 from studies.islam2003.study import (

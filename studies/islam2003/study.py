@@ -13,7 +13,7 @@ from typing import Any, Literal
 import msgspec
 
 from qops_batsim.experiments import BLIND, ChangedOptions, DeadlineCase, Scenario
-from qops_batsim.scheduling import make_scheduler
+from qops_batsim.protocol import make_scheduler
 from qops_batsim.workload import DAY
 from studies.logs import (
     BATCH_PARTITION,

@@ -12,7 +12,6 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from qops_batsim.analysis import BOUNDED_SLOWDOWN_THRESHOLD, JobOutcomes, charge_jobs, charge_report
 from qops_batsim.economics import (
     Categories,
     Charge,
@@ -33,6 +32,7 @@ from qops_batsim.experiments import (
     limits_of,
     mean_interval,
 )
+from qops_batsim.measures import BOUNDED_SLOWDOWN_THRESHOLD, JobOutcomes, charge_jobs, charge_report
 from qops_batsim.running import easy_references
 from qops_batsim.workload import Workload
 from studies.islam2004.study import OTHER_EDGES, SCHEDULER, STRINGENCY, Case, Study

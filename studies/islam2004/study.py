@@ -12,7 +12,7 @@ from typing import Any, Literal
 import msgspec
 
 from qops_batsim.economics import Categories
-from qops_batsim.scheduling import make_scheduler
+from qops_batsim.protocol import make_scheduler
 from qops_batsim.workload import Workload
 from studies.specification import read_specification
 

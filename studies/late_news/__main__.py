@@ -26,8 +26,8 @@ if __name__ == "__main__":  # the checkout, which has the studies
 from qops_batsim import read_platform, read_workload, simulate
 from qops_batsim.engine.simulation import Simulation
 from qops_batsim.platform import Host, Platform, Zone
+from qops_batsim.protocol import make_scheduler
 from qops_batsim.running.simulate import default_engine
-from qops_batsim.scheduling import make_scheduler
 from qops_batsim.shipped import find_input
 from qops_batsim.workload import Workload
 from studies.shared import arguments, run_main, settings_of

@@ -13,13 +13,14 @@ import msgspec
 import numpy as np
 
 from qops_batsim import Job, read_swf, simulate
-from qops_batsim.analysis import original_id
 from qops_batsim.engine.records import JobRecord
 from qops_batsim.jobs import REJECTED
+from qops_batsim.measures import original_id
 from qops_batsim.platform import make_cluster
+from qops_batsim.protocol import SchedulerModule
+from qops_batsim.protocol.port import make_scheduler
 from qops_batsim.schedulers.aroma.aroma_scheduler import Aroma, AromaOptions
-from qops_batsim.scheduling import SchedulerModule
-from qops_batsim.scheduling.registry import make_scheduler, read_options, scheduler_class
+from qops_batsim.schedulers.registry import read_options, scheduler_class
 from qops_batsim.timing import PLAN_TOLERANCE
 from qops_batsim.workload import (
     QOS_CLASSES,

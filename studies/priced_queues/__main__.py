@@ -23,7 +23,6 @@ if __name__ == "__main__":  # the checkout, which has the studies
     sys.path.append(str(Path(__file__).resolve().parents[2]))
 
 from qops_batsim import simulate
-from qops_batsim.analysis import fates, outcomes_of_simulation
 from qops_batsim.experiments import (
     AMOUNT,
     SHARE,
@@ -32,8 +31,9 @@ from qops_batsim.experiments import (
     study_inputs,
     study_of,
 )
+from qops_batsim.measures import fates, outcomes_of_simulation
 from qops_batsim.platform import make_cluster
-from qops_batsim.scheduling import make_scheduler
+from qops_batsim.protocol import make_scheduler
 from qops_batsim.workload import Workload
 from studies.shared import (
     Settings,

@@ -20,9 +20,10 @@ import msgspec
 if __name__ == "__main__":  # the checkout, which has the studies
     sys.path.append(str(Path(__file__).resolve().parents[2]))
 
-from qops_batsim.forecast import past_of
+from qops_batsim.queue import past_of
 from qops_batsim.running import easy_references
-from qops_batsim.workload import Conversion, read_trace
+from qops_batsim.traces import read_trace
+from qops_batsim.workload import Conversion
 from studies.quotes.backtest import Backtest, backtest
 from studies.shared import arguments, run_main, settings_of
 

@@ -18,9 +18,8 @@ from typing import NamedTuple
 import msgspec
 import numpy as np
 
-from qops_batsim.advice import Ask, QueueAsker
 from qops_batsim.experiments import mean_interval
-from qops_batsim.forecast import Past, moment_of, queue_at
+from qops_batsim.queue import Ask, Past, QueueAsker, moment_of, queue_at
 
 LEVELS = (0.8, 0.9, 0.95)
 """Probabilities with which quotes are to hold."""

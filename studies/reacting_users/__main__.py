@@ -26,10 +26,11 @@ if __name__ == "__main__":  # the checkout, which has the studies
 
 from qops_batsim import simulate
 from qops_batsim.experiments import SHARE, UNLIMITED, markdown_table, mean_interval
+from qops_batsim.protocol import make_scheduler
 from qops_batsim.running import easy_references
-from qops_batsim.scheduling import make_scheduler
+from qops_batsim.traces import read_trace
 from qops_batsim.users import Reacting, Reactions, Users, Wish, fit_users, more_users
-from qops_batsim.workload import Conversion, read_trace
+from qops_batsim.workload import Conversion
 from studies.shared import arguments, print_or_put, run_main, settings_of, usual_need
 
 SHARED = Path(os.environ.get("QOPS_SHARED", "../shared"))

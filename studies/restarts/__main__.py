@@ -25,7 +25,6 @@ if __name__ == "__main__":  # the checkout, which has the studies
     sys.path.append(str(Path(__file__).resolve().parents[2]))
 
 from qops_batsim import Job, QosRequest
-from qops_batsim.analysis import AdmissionMetrics, admission_metrics
 from qops_batsim.experiments import (
     AMOUNT,
     UNLIMITED,
@@ -36,9 +35,11 @@ from qops_batsim.experiments import (
     markdown_table,
     nested_interval,
 )
+from qops_batsim.measures import AdmissionMetrics, admission_metrics
 from qops_batsim.platform import make_cluster
-from qops_batsim.scheduling import make_scheduler
-from qops_batsim.workload import Workload, generate_workload, read_trace
+from qops_batsim.protocol import make_scheduler
+from qops_batsim.traces import read_trace
+from qops_batsim.workload import Workload, generate_workload
 from studies.random_jobs import random_jobs
 from studies.shared import Settings, arguments, grid_runs, print_or_put, run_main, settings_of
 

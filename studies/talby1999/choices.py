@@ -32,7 +32,7 @@ from qops_batsim.engine.records import JobRecord
 from qops_batsim.experiments import find_trace
 from qops_batsim.jobs import COMPLETED_KILLED
 from qops_batsim.platform import make_cluster
-from qops_batsim.scheduling import SchedulerModule, make_scheduler
+from qops_batsim.protocol import SchedulerModule, make_scheduler
 from qops_batsim.timing import PLAN_TOLERANCE
 from qops_batsim.workload import SwfLog, Workload, convert_log
 from studies.logs import KTH

@@ -18,9 +18,9 @@ import numpy as np
 from qops_batsim import Job, QosRequest, Scheduler
 from qops_batsim.experiments import Interval, outcomes_of, ratio_of_means
 from qops_batsim.platform import make_cluster
+from qops_batsim.protocol import SchedulerModule, make_scheduler
 from qops_batsim.protocol.decisions import CallMeLater, Decision, ExecuteJob
 from qops_batsim.protocol.events import JobCompleted
-from qops_batsim.scheduling import SchedulerModule, make_scheduler
 from qops_batsim.timing import PLAN_TOLERANCE
 from qops_batsim.workload import (
     Records,

@@ -26,7 +26,7 @@ from qops_batsim.adapters.steered import (
 from qops_batsim.errors import InputError
 from qops_batsim.jobs import Job, QosRequest
 from qops_batsim.platform.equal_hosts import make_cluster
-from qops_batsim.scheduling.registry import make_scheduler
+from qops_batsim.protocol.port import make_scheduler
 from qops_batsim.workload.workload_model import Workload, delay_profile
 from support.host_failures import random_case
 

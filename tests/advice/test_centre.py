@@ -21,9 +21,10 @@ from qops_batsim.advice.trace_runs import AdviceCase, TraceRuns, choose_windows,
 from qops_batsim.advice.wait_fit import HIGH, LEAST_WAIT, LOW, model_fit
 from qops_batsim.errors import InputError
 from qops_batsim.experiments.deadline_runs import contestant_of
+from qops_batsim.slurm.nodes import read_nodes
+from qops_batsim.traces.reading import read_partitions
 from qops_batsim.workload.accounting import Choices
-from qops_batsim.workload.accounting.nodes import node_names, read_nodes
-from qops_batsim.workload.traces import read_partitions
+from qops_batsim.workload.accounting.node_sizes import node_names
 from support.centre_dumps import BEGIN, CENTRE, OPPOSITE, make_rows, text_of
 
 FEW = AdviceChoices(

@@ -41,7 +41,7 @@ class OnTime(DeadlineScheduler):
 # It notes its decisions by itself, and has no plan that could be asked.
 BY_HAND = '''
 from qops_batsim.core.scheduler import Scheduler
-from qops_batsim.scheduling import decision_events as log
+from qops_batsim.core import decision_events as log
 
 
 class ByHand(Scheduler):

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from qops_batsim.advice.charge_report import price_list
-from qops_batsim.analysis.results.run_result import read_run
+from qops_batsim.measures.results.run_result import read_run
 from qops_batsim.shipped import find_input
 
 

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from qops_batsim.analysis.results.run_result import read_run
-from qops_batsim.analysis.verify.verifier import verify
+from qops_batsim.measures.results.run_result import read_run
+from qops_batsim.measures.verify.verifier import verify
 from qops_batsim.shipped import find_input
 from qops_batsim.workload.batsim_json import read_workload
 from support.changed_runs import allow_changes

@@ -14,8 +14,8 @@ import pytest
 def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A directory with runs of qops, msb and easy on a small deadline workload."""
     from qops_batsim.platform.equal_hosts import make_cluster
+    from qops_batsim.protocol.port import make_scheduler
     from qops_batsim.running.simulate import simulate, write_run
-    from qops_batsim.scheduling.registry import make_scheduler
     from qops_batsim.shipped import find_input
     from qops_batsim.workload.batsim_json import read_workload
 

@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
-from qops_batsim.analysis.results.run_result import read_run
 from qops_batsim.cli.engine import run_engine
 from qops_batsim.errors import InputError, SimulationError
+from qops_batsim.measures.results.run_result import read_run
 from qops_batsim.platform.equal_hosts import make_cluster
 from qops_batsim.platform.simgrid_write import write_platform
 from qops_batsim.protocol.v5.components import LibraryComponent

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from qops_batsim.cli.texts import date_text, duration_text, reason_text, spare_text
+from qops_batsim.core.refusal import free_text, missed_deadline
 from qops_batsim.dates import Calendar
-from qops_batsim.scheduling.refusal import free_text, missed_deadline
 from qops_batsim.workload import read_workload, write_workload
 
 Cli = Callable[..., Any]

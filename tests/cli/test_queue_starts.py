@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 
 from qops_batsim.files import Stored, read_stored
-from qops_batsim.workload import traces
+from qops_batsim.traces import reading as traces
 
 WEEK = 604_800
 UNIX = 1_780_000_000

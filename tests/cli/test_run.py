@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from qops_batsim.analysis.metrics.outcomes import JobOutcomes
-from qops_batsim.analysis.plots import deadline_outcomes as deadlines
-from qops_batsim.analysis.plots.deadline_outcomes import draw_deadlines
+from qops_batsim.measures.metrics.outcomes import JobOutcomes
+from qops_batsim.measures.plots import deadline_outcomes as deadlines
+from qops_batsim.measures.plots.deadline_outcomes import draw_deadlines
 
 Cli = Callable[..., Any]
 

@@ -13,9 +13,9 @@ from typing import Any
 
 import pytest
 
-from qops_batsim.platform.hostset import HostSet
+from qops_batsim.core.hostset import HostSet
 from qops_batsim.protocol.messages import decode_decisions
-from qops_batsim.scheduling.port import SchedulerModule
+from qops_batsim.protocol.port import SchedulerModule
 from support.decision_process import LIMIT_MS, Engine, begins
 from support.recordings import cases
 

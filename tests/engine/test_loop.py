@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from qops_batsim.core.host_bits import HostBits
+from qops_batsim.core.hostset import HostSet
 from qops_batsim.core.job import OVER, RUNNING, WAITING, Job
 from qops_batsim.core.scheduler import ResourceManager, Scheduler
 from qops_batsim.engine.loop import CALL, FreeHosts, Heap, Loop, Submissions
 from qops_batsim.errors import SimulationError
-from qops_batsim.platform.hostset import HostSet
 from qops_batsim.schedulers.easy import Easy
 
 

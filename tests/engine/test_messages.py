@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from qops_batsim.core.hostset import HostSet
 from qops_batsim.engine.engine_options import EngineOptions, ExternalEvent
 from qops_batsim.engine.outputs import format_schedule
 from qops_batsim.engine.simulation import Simulation
@@ -13,7 +14,6 @@ from qops_batsim.errors import InputError, SimulationError
 from qops_batsim.jobs import Job
 from qops_batsim.platform import read_platform
 from qops_batsim.platform.equal_hosts import make_cluster
-from qops_batsim.platform.hostset import HostSet
 from qops_batsim.platform.platform_model import Platform
 from qops_batsim.platform.simgrid_read import parse_platform
 from qops_batsim.protocol.decisions import CallMeLater, Decision, ExecuteJob, KillJob

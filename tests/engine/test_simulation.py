@@ -12,12 +12,13 @@ import pandas as pd
 import pytest
 
 import qops_batsim
+from qops_batsim.core import HostSet
 from qops_batsim.engine.engine_options import EngineOptions, ExternalEvent
 from qops_batsim.engine.outputs import format_jobs, format_schedule
 from qops_batsim.engine.simulation import Simulation
 from qops_batsim.errors import InputError, SimulationError
 from qops_batsim.jobs import Job
-from qops_batsim.platform import Host, HostSet, Platform
+from qops_batsim.platform import Host, Platform
 from qops_batsim.platform.equal_hosts import make_cluster
 from qops_batsim.protocol.decisions import (
     CallMeLater,
@@ -32,10 +33,10 @@ from qops_batsim.protocol.decisions import (
     SetJobMetadata,
     SetResourceState,
 )
+from qops_batsim.protocol.driver import ModuleDriver
 from qops_batsim.protocol.events import Answer, Event, JobCompleted, JobKilled, JobSubmitted, Notify
 from qops_batsim.protocol.messages import Message, Stamped
-from qops_batsim.scheduling.driver import ModuleDriver
-from qops_batsim.scheduling.registry import make_scheduler
+from qops_batsim.protocol.port import make_scheduler
 from qops_batsim.workload.workload_model import Workload
 
 Reply = Callable[[float, list[Event]], Iterable[Decision]]

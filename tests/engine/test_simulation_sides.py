@@ -7,12 +7,12 @@ import hypothesis.strategies as st
 import pytest
 from hypothesis import given
 
+from qops_batsim.core.hostset import HostSet
 from qops_batsim.engine import world as engine
 from qops_batsim.engine.simulation import Simulation
 from qops_batsim.errors import SimulationError
 from qops_batsim.jobs import Job
 from qops_batsim.platform.equal_hosts import make_cluster
-from qops_batsim.platform.hostset import HostSet
 from qops_batsim.protocol.decisions import (
     CallMeLater,
     Decision,
@@ -21,9 +21,9 @@ from qops_batsim.protocol.decisions import (
     RejectJob,
     SetJobMetadata,
 )
+from qops_batsim.protocol.driver import ModuleDriver
 from qops_batsim.protocol.events import JobCompleted, Notify
-from qops_batsim.scheduling.driver import ModuleDriver
-from qops_batsim.scheduling.port import System
+from qops_batsim.protocol.port import System
 from qops_batsim.workload.workload_model import Workload
 from support.only_texts import OnlyTexts
 from support.scripted_module import ScriptedModule

@@ -8,12 +8,13 @@ from typing import Any
 
 import pytest
 
+from qops_batsim.core import HostSet
 from qops_batsim.engine.engine_options import EngineOptions, ExternalEvent
 from qops_batsim.engine.outputs import write_outputs
 from qops_batsim.engine.simulation import Simulation
 from qops_batsim.errors import InputError, SimulationError
 from qops_batsim.jobs import Job
-from qops_batsim.platform import Host, HostSet, Platform
+from qops_batsim.platform import Host, Platform
 from qops_batsim.protocol.decisions import Decision, ExecuteJob, Query, RejectJob, SetResourceState
 from qops_batsim.protocol.events import Answer, Event, JobSubmitted, ResourceStateChanged
 from qops_batsim.protocol.messages import Message, Stamped

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from qops_batsim.core import HostSet
 from qops_batsim.engine.engine_options import EngineOptions
 from qops_batsim.engine.simulation import Simulation
 from qops_batsim.errors import InputError, SimulationError
-from qops_batsim.platform import HostSet
 from qops_batsim.protocol.decisions import (
     CallMeLater,
     Decision,

@@ -6,13 +6,13 @@ from dataclasses import replace
 
 import pytest
 
-from qops_batsim.analysis.metrics.outcomes import JobOutcomes
 from qops_batsim.errors import SimulationError
 from qops_batsim.experiments import deadline_runs
 from qops_batsim.experiments.deadline_runs import checked_outcomes
 from qops_batsim.jobs import Job, QosRequest
+from qops_batsim.measures.metrics.outcomes import JobOutcomes
 from qops_batsim.platform.equal_hosts import make_cluster
-from qops_batsim.scheduling.registry import make_scheduler
+from qops_batsim.protocol.port import make_scheduler
 from qops_batsim.workload.workload_model import Workload
 
 

@@ -15,9 +15,9 @@ from qops_batsim.experiments.deadline_workload import (
 from qops_batsim.experiments.study import InputIdentities, case_of, study_of
 from qops_batsim.jobs import Job
 from qops_batsim.platform.equal_hosts import make_cluster
+from qops_batsim.protocol.port import make_scheduler
 from qops_batsim.running.reference import easy_response_times
 from qops_batsim.running.simulate import simulate
-from qops_batsim.scheduling.registry import make_scheduler
 from qops_batsim.shipped import find_input
 from qops_batsim.workload.batsim_json import format_workload, read_workload
 from qops_batsim.workload.conversion import convert_log

@@ -7,7 +7,6 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from qops_batsim.analysis.metrics.admission import PROMISE_METRICS, PromiseMetrics
 from qops_batsim.errors import InputError, SimulationError
 from qops_batsim.experiments import deadline_runs as module
 from qops_batsim.experiments.deadline_runs import DeadlineCase, DeadlineRuns, Scenario
@@ -24,6 +23,7 @@ from qops_batsim.experiments.study_report import (
     summary_records,
 )
 from qops_batsim.experiments.study_runs import StudyRuns, read_study_runs, run_study
+from qops_batsim.measures.metrics.admission import PROMISE_METRICS, PromiseMetrics
 from qops_batsim.shipped import find_input
 from qops_batsim.workload.batsim_json import read_workload
 from qops_batsim.workload.delay_jobs import run_times

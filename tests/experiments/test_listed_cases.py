@@ -12,7 +12,6 @@ import msgspec
 import numpy as np
 import pytest
 
-from qops_batsim.analysis.metrics.outcomes import JobOutcomes
 from qops_batsim.engine.engine_options import outages_of
 from qops_batsim.errors import InputError
 from qops_batsim.experiments import study as module
@@ -56,6 +55,7 @@ from qops_batsim.experiments.study_runs import (
     with_others,
 )
 from qops_batsim.jobs import Job, QosRequest
+from qops_batsim.measures.metrics.outcomes import JobOutcomes
 from qops_batsim.workload.need import FactorClass, NeedChoices, NeedMix
 from qops_batsim.workload.workload_model import Workload, delay_profile
 from studies.shared import deadlines_text, with_deadlines

@@ -10,7 +10,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from qops_batsim.analysis.metrics.admission import PROMISE_METRICS
 from qops_batsim.errors import InputError
 from qops_batsim.experiments.statistics import (
     AMOUNT,
@@ -39,6 +38,7 @@ from qops_batsim.experiments.statistics import (
     upper_tail,
 )
 from qops_batsim.experiments.study_report import METRICS, heading_of
+from qops_batsim.measures.metrics.admission import PROMISE_METRICS
 
 numbers = st.floats(min_value=-1e6, max_value=1e6, allow_nan=False)
 samples = st.lists(numbers, min_size=2, max_size=12)

@@ -349,7 +349,7 @@ def test_the_journal_of_a_process_that_has_ended_is_too_old(
 def test_the_endpoint_answers_from_it(journal: str, site: Site) -> None:
     from threading import Thread
 
-    from qops_batsim.advice.quote_server import QuoteServer
+    from qops_batsim.queue.quote_server import QuoteServer
 
     source = QueueSource(Path(journal), "qops", {}, now=site.fake.now)
     server = QuoteServer(("127.0.0.1", 0), source.asker)

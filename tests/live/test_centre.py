@@ -15,7 +15,7 @@ from qops_batsim.live.daemon import about_journal
 from qops_batsim.live.fates import counts
 from qops_batsim.live.journal import Journal
 from qops_batsim.live.manager import JobPhase, NodeState, Unreachable
-from qops_batsim.scheduling.registry import scheduler_names
+from qops_batsim.schedulers.registry import scheduler_names
 from support.fake_manager import FakeManager
 from support.live_site import Site, others_job
 

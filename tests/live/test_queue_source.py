@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from qops_batsim.advice.queue_quote import Ask
-from qops_batsim.advice.slurm_text import FORMAT
 from qops_batsim.errors import InputError
 from qops_batsim.live import queue_source
 from qops_batsim.live.manager import CommandFailed, Unreachable
 from qops_batsim.live.queue_source import QueueSource, live_config
-from qops_batsim.workload.accounting.nodes import nodes_of
+from qops_batsim.queue.queue_quote import Ask
+from qops_batsim.slurm.nodes import nodes_of
+from qops_batsim.slurm.squeue_text import FORMAT
 
 NODES = """\
 NodeName=n1 CPUAlloc=0 CPUTot=4 Gres=(null)

@@ -13,8 +13,6 @@ from tempfile import TemporaryDirectory
 
 import pytest
 
-from qops_batsim.analysis.results.run_result import read_run
-from qops_batsim.analysis.verify.verifier import verify
 from qops_batsim.live.as_run import export_run
 from qops_batsim.live.centre import SHADOW, LiveCentre, hand_back
 from qops_batsim.live.fates import decided_fates
@@ -22,6 +20,8 @@ from qops_batsim.live.journal import About, Journal
 from qops_batsim.live.manager import CommandFailed, JobPhase
 from qops_batsim.live.shadow import ShadowManager
 from qops_batsim.live.slurm_manager import Slurm, run_command
+from qops_batsim.measures.results.run_result import read_run
+from qops_batsim.measures.verify.verifier import verify
 from support.slurm_cluster import SlurmCluster
 
 pytestmark = [pytest.mark.sweep, pytest.mark.usefixtures("slurm")]

@@ -16,8 +16,8 @@ from qops_batsim.live.centre import hand_back, replay
 from qops_batsim.live.fates import counts
 from qops_batsim.live.journal import Journal
 from qops_batsim.live.manager import CommandFailed, JobPhase, NodeState, SeenJob
-from qops_batsim.scheduling.driver import ModuleDriver
-from qops_batsim.scheduling.registry import make_scheduler
+from qops_batsim.protocol.driver import ModuleDriver
+from qops_batsim.protocol.port import make_scheduler
 from support.fake_manager import FakeManager
 from support.live_site import Site
 

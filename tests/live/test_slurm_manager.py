@@ -12,7 +12,7 @@ from qops_batsim.live import slurm_manager
 from qops_batsim.live.check import check_slurm, unfiltered
 from qops_batsim.live.manager import CommandFailed, JobPhase, NodeState, Unreachable, natural_key
 from qops_batsim.live.slurm_manager import MOST_ARRAYS, Slurm, node_state, read_config, run_command
-from qops_batsim.workload.accounting.nodes import node_names
+from qops_batsim.workload.accounting.node_sizes import node_names
 
 
 def row(text: str, **other: str) -> dict[str, str]:

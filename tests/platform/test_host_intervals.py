@@ -1,8 +1,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
+from qops_batsim.core.hostset import HostSet
 from qops_batsim.platform.host_intervals import HostIntervals
-from qops_batsim.platform.hostset import HostSet
 
 SETS = st.lists(st.integers(0, 2**70 - 1).map(HostSet), max_size=8)
 

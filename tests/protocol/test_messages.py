@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from qops_batsim.core import HostSet
 from qops_batsim.errors import InputError
 from qops_batsim.jobs import Job
-from qops_batsim.platform import HostSet
 from qops_batsim.protocol.decisions import (
     DECISION_TYPES,
     CallMeLater,

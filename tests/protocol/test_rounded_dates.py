@@ -6,11 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from qops_batsim.analysis.results.run_result import read_run
-from qops_batsim.analysis.verify.verifier import Verification, verify
+from qops_batsim.core.qos_log import write_qos_log
 from qops_batsim.engine.engine_options import EngineOptions
 from qops_batsim.engine.outputs import write_outputs
 from qops_batsim.engine.simulation import Simulation
+from qops_batsim.measures.results.run_result import read_run
+from qops_batsim.measures.verify.verifier import Verification, verify
 from qops_batsim.platform import read_platform
 from qops_batsim.protocol.decisions import Decision
 from qops_batsim.protocol.events import Event
@@ -20,8 +21,7 @@ from qops_batsim.protocol.messages import (
     encode_message,
     rounded_message,
 )
-from qops_batsim.scheduling.qos_log import write_qos_log
-from qops_batsim.scheduling.session import DecisionSession
+from qops_batsim.protocol.session import DecisionSession
 from qops_batsim.workload import read_workload
 from support.random_simulations import SCHEDULERS, random_case
 

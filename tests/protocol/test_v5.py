@@ -9,13 +9,14 @@ from typing import Any
 
 import pytest
 
+from qops_batsim.core.hostset import HostSet
 from qops_batsim.errors import InputError, QopsError, SimulationError
 from qops_batsim.jobs import Job
-from qops_batsim.platform.hostset import HostSet
 from qops_batsim.protocol import decisions as d
 from qops_batsim.protocol import events as e
 from qops_batsim.protocol.dialects import dialect_of
 from qops_batsim.protocol.messages import Message, Stamped
+from qops_batsim.protocol.session import DecisionSession, check_first_message
 from qops_batsim.protocol.v5.decision_side import DecisionSide
 from qops_batsim.protocol.v5.handshake import (
     Features,
@@ -25,7 +26,6 @@ from qops_batsim.protocol.v5.handshake import (
     read_greeting,
 )
 from qops_batsim.protocol.v5.profiles import ProfileAndId, of_message, to_message
-from qops_batsim.scheduling.session import DecisionSession, check_first_message
 from support.damaged_messages import damaged
 
 

@@ -16,9 +16,9 @@ from qops_batsim.engine.simulation import Simulation
 from qops_batsim.errors import InputError, SimulationError
 from qops_batsim.platform import Platform, read_platform
 from qops_batsim.platform.equal_hosts import make_cluster
+from qops_batsim.protocol.driver import ModuleDriver
+from qops_batsim.protocol.port import make_scheduler
 from qops_batsim.protocol.zeromq import ConnectionLost, RemoteDecisionSide, connect, listen
-from qops_batsim.scheduling.driver import ModuleDriver
-from qops_batsim.scheduling.registry import make_scheduler
 from qops_batsim.workload import Workload, read_workload
 from support.decision_process import Engine, decision_process, recorded_process, scheduler_process
 from support.recordings import Case, cases, engine_options, platform_of

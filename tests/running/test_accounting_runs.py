@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 from qops_batsim import run
-from qops_batsim.analysis.results.run_result import read_run
-from qops_batsim.scheduling.registry import scheduler_names
+from qops_batsim.measures.results.run_result import read_run
+from qops_batsim.schedulers.registry import scheduler_names
+from qops_batsim.traces.reading import read_trace
 from qops_batsim.workload import read_workload, write_workload
 from qops_batsim.workload.accounting import Choices
-from qops_batsim.workload.traces import read_trace
 from support.sacct_dumps import OWN_WORDS, ZONE, make_dump
 
 

@@ -12,9 +12,9 @@ from qops_batsim import (
     Scheduler,
     check_scheduler,
 )
+from qops_batsim.core.hostset import HostSet
 from qops_batsim.core.scheduler import ResourceManager
 from qops_batsim.jobs import Job
-from qops_batsim.platform.hostset import HostSet
 from qops_batsim.running.contract import SchedulerContractError
 from qops_batsim.running.hidden_run_times import disguise
 from qops_batsim.workload.workload_model import Workload, delay_profile

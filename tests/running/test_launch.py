@@ -13,6 +13,8 @@ from qops_batsim.file_set import run_files
 from qops_batsim.platform import read_platform
 from qops_batsim.platform.equal_hosts import make_cluster
 from qops_batsim.platform.platform_model import Host, Platform
+from qops_batsim.protocol.driver import ModuleDriver
+from qops_batsim.protocol.port import make_scheduler
 from qops_batsim.running.installation import Batsim
 from qops_batsim.running.launch import (
     BatsimError,
@@ -21,8 +23,6 @@ from qops_batsim.running.launch import (
     write_batsim_run,
 )
 from qops_batsim.running.releases import batsim_arguments
-from qops_batsim.scheduling.driver import ModuleDriver
-from qops_batsim.scheduling.registry import make_scheduler
 from qops_batsim.workload import read_workload
 from support.fake_batsim import running, write_fake, write_player
 from support.scripted_module import ScriptedModule

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from qops_batsim.analysis.results.run_result import read_run
-from qops_batsim.analysis.verify.verifier import verify
 from qops_batsim.file_set import run_files
+from qops_batsim.measures.results.run_result import read_run
+from qops_batsim.measures.verify.verifier import verify
 from qops_batsim.running.releases import write_as_batsim4
 
 

@@ -17,7 +17,7 @@ from qops_batsim.advice.quote import quote
 from qops_batsim.errors import InputError
 from qops_batsim.running.repeated import Described, Differences, differences
 from qops_batsim.running.run import run, run_again
-from qops_batsim.scheduling import registry
+from qops_batsim.schedulers import registry
 from support.own_code import scheduler_text, write_distribution, write_files
 
 Cli = Callable[..., Any]

@@ -16,12 +16,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from qops_batsim.analysis.results.run_result import read_run
-from qops_batsim.analysis.verify.verifier import Verification, verify
 from qops_batsim.jobs import REJECTED, Job, QosRequest
+from qops_batsim.measures.results.run_result import read_run
+from qops_batsim.measures.verify.verifier import Verification, verify
 from qops_batsim.platform.equal_hosts import make_cluster
+from qops_batsim.protocol.port import make_scheduler
 from qops_batsim.running.simulate import simulate, write_run
-from qops_batsim.scheduling.registry import make_scheduler
 from qops_batsim.workload.workload_model import Workload, delay_profile
 from studies.islam2003.packed import packed_workload
 

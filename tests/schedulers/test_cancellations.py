@@ -9,16 +9,16 @@ import msgspec
 import pytest
 
 from qops_batsim.advice.explain import Explanation, explain
-from qops_batsim.analysis.metrics.run_metrics import compute_metrics
+from qops_batsim.core.hostset import HostSet
 from qops_batsim.core.scheduler import ResourceManager, Scheduler
 from qops_batsim.engine.engine_options import ExternalEvent, read_external_events
 from qops_batsim.errors import InputError, SimulationError
 from qops_batsim.jobs import REJECTED, Job, QosRequest
+from qops_batsim.measures.metrics.run_metrics import compute_metrics
 from qops_batsim.platform.equal_hosts import make_cluster
-from qops_batsim.platform.hostset import HostSet
+from qops_batsim.protocol.port import make_scheduler
 from qops_batsim.running.run import Run, run
 from qops_batsim.running.simulate import simulate
-from qops_batsim.scheduling.registry import make_scheduler
 from qops_batsim.workload.workload_model import Workload, delay_profile
 
 PLANNERS = ["conservative", "slack", "qops", "msb", "mrt", "fqops"]

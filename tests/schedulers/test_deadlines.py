@@ -11,6 +11,7 @@ import pytest
 
 from qops_batsim.core.job import OVER, RUNNING, WAITING, Job
 from qops_batsim.core.plan import sort_by_key
+from qops_batsim.core.refusal import RefusalKind
 from qops_batsim.errors import SimulationError
 from qops_batsim.jobs import QosRequest
 from qops_batsim.schedulers.deadline import DeadlineScheduler
@@ -18,7 +19,6 @@ from qops_batsim.schedulers.fqops import Fqops, FqopsOptions
 from qops_batsim.schedulers.mrt import Mrt, MrtOptions
 from qops_batsim.schedulers.msb import Msb, MsbOptions
 from qops_batsim.schedulers.qops import Qops, QopsOptions
-from qops_batsim.scheduling.refusal import RefusalKind
 from support.asked_schedulers import Recorder
 
 

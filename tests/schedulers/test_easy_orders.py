@@ -11,10 +11,10 @@ import pytest
 from qops_batsim.errors import InputError
 from qops_batsim.jobs import REJECTED, Job
 from qops_batsim.platform.equal_hosts import make_cluster
+from qops_batsim.protocol.port import make_scheduler
 from qops_batsim.running.simulate import simulate
 from qops_batsim.schedulers.easy import ORDERS, Easy, key_in
-from qops_batsim.scheduling.registry import make_scheduler
-from qops_batsim.workload.traces import read_trace
+from qops_batsim.traces.reading import read_trace
 from qops_batsim.workload.workload_model import Workload, delay_profile
 from support.easy_oracle import KEYS, Request, easy_starts
 

@@ -13,16 +13,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from qops_batsim.advice.bisection import earliest_deadline
 from qops_batsim.errors import InputError
 from qops_batsim.jobs import REJECTED, Job
 from qops_batsim.platform.equal_hosts import make_cluster
+from qops_batsim.protocol.port import SchedulerModule, make_scheduler
+from qops_batsim.running.bisection import earliest_deadline
 from qops_batsim.running.contract import check_scheduler
 from qops_batsim.running.run import run as run_and_verify
 from qops_batsim.running.simulate import simulate
 from qops_batsim.schedulers.fqops import Fqops, FqopsOptions
-from qops_batsim.scheduling.port import SchedulerModule
-from qops_batsim.scheduling.registry import make_scheduler
 from qops_batsim.workload.workload_model import Workload, delay_profile
 from support import admission_oracles as oracles
 from support.admission_cases import random_case

@@ -7,17 +7,17 @@ from typing import Any
 
 import pytest
 
-from qops_batsim.analysis.metrics.charge_totals import charge_jobs, charge_report
-from qops_batsim.analysis.metrics.outcomes import outcomes_of_run
+from qops_batsim.core.hostset import HostSet
 from qops_batsim.economics.charges import ReferenceJob, category_slowdowns
 from qops_batsim.economics.prices import Prices
 from qops_batsim.engine.engine_options import ExternalEvent
 from qops_batsim.errors import InputError
 from qops_batsim.jobs import Job
+from qops_batsim.measures.metrics.charge_totals import charge_jobs, charge_report
+from qops_batsim.measures.metrics.outcomes import outcomes_of_run
 from qops_batsim.platform.equal_hosts import make_cluster
-from qops_batsim.platform.hostset import HostSet
+from qops_batsim.protocol.port import make_scheduler
 from qops_batsim.running.run import Run, run
-from qops_batsim.scheduling.registry import make_scheduler
 from qops_batsim.workload.workload_model import Workload, delay_profile
 
 HOUR = 3600.0

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
+from qops_batsim.core.hostset import HostSet
 from qops_batsim.engine.engine_options import ExternalEvent
 from qops_batsim.jobs import REJECTED, Job, QosRequest
 from qops_batsim.platform.equal_hosts import make_cluster
-from qops_batsim.platform.hostset import HostSet
+from qops_batsim.protocol.port import make_scheduler
 from qops_batsim.running.simulate import simulate
-from qops_batsim.scheduling.registry import make_scheduler
 from qops_batsim.workload.workload_model import Workload, delay_profile
 
 Row = tuple[float, int, float] | tuple[float, int, float, float]

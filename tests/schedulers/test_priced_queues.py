@@ -12,8 +12,8 @@ import pytest
 from qops_batsim.errors import InputError
 from qops_batsim.jobs import REJECTED, Job, QosRequest
 from qops_batsim.platform.equal_hosts import make_cluster
+from qops_batsim.protocol.port import make_scheduler
 from qops_batsim.running.simulate import simulate
-from qops_batsim.scheduling.registry import make_scheduler
 from qops_batsim.workload.workload_model import Workload, delay_profile
 
 NAMES = ("premium", "regular", "low")

@@ -19,20 +19,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from qops_batsim.advice.explain import explain
-from qops_batsim.advice.history import read_history
-from qops_batsim.advice.plan_asker import PlanAsker
-from qops_batsim.analysis.metrics.admission import admission_metrics, broken_rule
-from qops_batsim.analysis.metrics.outcomes import outcomes_of_run, outcomes_of_simulation
-from qops_batsim.analysis.results.run_result import read_run
-from qops_batsim.analysis.verify.verifier import verify
+from qops_batsim.core.hostset import HostSet
 from qops_batsim.engine.engine_options import EngineOptions
 from qops_batsim.engine.outputs import format_jobs
 from qops_batsim.engine.simulation import Simulation
 from qops_batsim.errors import InputError
 from qops_batsim.jobs import COMPLETED_KILLED, COMPLETED_SUCCESSFULLY, REJECTED, Job, QosRequest
+from qops_batsim.measures.metrics.admission import admission_metrics, broken_rule
+from qops_batsim.measures.metrics.outcomes import outcomes_of_run, outcomes_of_simulation
+from qops_batsim.measures.results.run_result import read_run
+from qops_batsim.measures.verify.verifier import verify
 from qops_batsim.platform.equal_hosts import make_cluster
-from qops_batsim.platform.hostset import HostSet
 from qops_batsim.protocol.decisions import Decision, ExecuteJob, KillJob, RegisterJob
+from qops_batsim.protocol.driver import ModuleDriver
 from qops_batsim.protocol.events import (
     EngineConfig,
     Event,
@@ -44,14 +43,14 @@ from qops_batsim.protocol.events import (
     SimulationBegins,
 )
 from qops_batsim.protocol.messages import Message, Stamped
+from qops_batsim.protocol.port import SchedulerModule, make_scheduler
 from qops_batsim.protocol.zeromq import RemoteDecisionSide
 from qops_batsim.running.contract import check_scheduler
+from qops_batsim.running.history import read_history
+from qops_batsim.running.plan_asker import PlanAsker
 from qops_batsim.running.releases import batsim_arguments
 from qops_batsim.running.run import run as run_and_verify
 from qops_batsim.running.simulate import default_engine, simulate
-from qops_batsim.scheduling.driver import ModuleDriver
-from qops_batsim.scheduling.port import SchedulerModule
-from qops_batsim.scheduling.registry import make_scheduler
 from qops_batsim.workload.workload_model import Workload, delay_profile
 from support.decision_process import decision_process, scheduler_process
 from support.exact_jobs import job, workload_of

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from qops_batsim.errors import InputError
-from qops_batsim.schedulers.slurm.config import read_slurm_config
+from qops_batsim.schedulers.registry import read_options
 from qops_batsim.schedulers.slurm.slurm_scheduler import Slurm
-from qops_batsim.scheduling.registry import read_options
+from qops_batsim.slurm.config import read_slurm_config
 
 CONFIG = """\
 Configuration data as of 2026-11-27T23:32:48

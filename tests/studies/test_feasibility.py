@@ -11,8 +11,8 @@ import pytest
 
 from qops_batsim.experiments.deadline_runs import checked_outcomes
 from qops_batsim.platform.equal_hosts import make_cluster
+from qops_batsim.protocol.port import make_scheduler
 from qops_batsim.schedulers.qops import QopsOptions
-from qops_batsim.scheduling.registry import make_scheduler
 from qops_batsim.workload.workload_model import Workload
 from support.rows_of_jobs import Row, workload_of
 

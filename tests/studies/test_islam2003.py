@@ -11,12 +11,12 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from qops_batsim.analysis.metrics.admission import AdmissionMetrics, admission_metrics
 from qops_batsim.errors import InputError
 from qops_batsim.experiments.claims import Claim, whole_claims
 from qops_batsim.experiments.deadline_runs import DeadlineCase, Scenario
 from qops_batsim.experiments.report import StudyReport
-from qops_batsim.scheduling.registry import make_scheduler
+from qops_batsim.measures.metrics.admission import AdmissionMetrics, admission_metrics
+from qops_batsim.protocol.port import make_scheduler
 from qops_batsim.shipped import find_input
 from qops_batsim.workload.batsim_json import read_workload
 from qops_batsim.workload.scale import subset

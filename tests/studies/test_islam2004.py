@@ -15,7 +15,7 @@ import pytest
 from qops_batsim.errors import InputError
 from qops_batsim.experiments.claims import Claim, whole_claims
 from qops_batsim.experiments.deadline_runs import DeadlineRuns
-from qops_batsim.scheduling.registry import make_scheduler
+from qops_batsim.protocol.port import make_scheduler
 from qops_batsim.shipped import find_input
 from qops_batsim.workload.batsim_json import read_workload
 from qops_batsim.workload.conversion import convert_log

@@ -18,8 +18,8 @@ from qops_batsim.experiments import pool as kept_module
 from qops_batsim.experiments.claims import whole_claims
 from qops_batsim.experiments.report import StudyReport
 from qops_batsim.jobs import QOS_CLASSES, REJECTED, Job, QosRequest
+from qops_batsim.protocol.port import make_scheduler
 from qops_batsim.schedulers.nqs import Nqs
-from qops_batsim.scheduling.registry import make_scheduler
 from qops_batsim.workload.workload_model import Workload
 from studies.pascal2004 import paper as pascal2004
 from studies.pascal2004 import runs as pascal2004_runs

@@ -23,7 +23,7 @@ INTERNALS: dict[str, dict[str, dict[str, str]]] = {
             "timing": "DEADLINE_TOLERANCE GRID",
         },
         "how_good/orders.py": {
-            "scheduling.registry": "scheduler_class",
+            "schedulers.registry": "scheduler_class",
             "timing": "PLAN_TOLERANCE",
         },
         "late_news/__main__.py": {
@@ -36,7 +36,8 @@ INTERNALS: dict[str, dict[str, dict[str, str]]] = {
             "jobs": "REJECTED",
             "schedulers.aroma.application": "Application",
             "schedulers.aroma.aroma_scheduler": "Aroma AromaOptions",
-            "scheduling.registry": "make_scheduler read_options scheduler_class",
+            "protocol.port": "make_scheduler",
+            "schedulers.registry": "read_options scheduler_class",
             "timing": "PLAN_TOLERANCE",
         },
         "pascal2004/study.py": {"schedulers.aroma.aroma_scheduler": "AromaOptions"},

@@ -14,10 +14,9 @@ from qops_batsim.errors import InputError
 from qops_batsim.experiments.report import StudyReport
 from qops_batsim.jobs import Job
 from qops_batsim.platform.equal_hosts import make_cluster
+from qops_batsim.protocol.port import SchedulerModule, make_scheduler
 from qops_batsim.running.simulate import simulate
 from qops_batsim.schedulers.queue_scheduler import QueueScheduler
-from qops_batsim.scheduling.port import SchedulerModule
-from qops_batsim.scheduling.registry import make_scheduler
 from qops_batsim.workload.swf import SwfLog, read_swf
 from qops_batsim.workload.workload_model import Workload, delay_profile
 from studies.request import StudyRequest

@@ -18,10 +18,9 @@ from qops_batsim.engine.records import JobRecord
 from qops_batsim.engine.simulation import Simulation
 from qops_batsim.jobs import QOS_CLASSES, Job, QosRequest
 from qops_batsim.platform.platform_model import Host, Platform, Zone
+from qops_batsim.protocol.port import SchedulerModule, make_scheduler
 from qops_batsim.running.simulate import default_engine, simulate
 from qops_batsim.schedulers.aroma.aroma_scheduler import Aroma
-from qops_batsim.scheduling.port import SchedulerModule
-from qops_batsim.scheduling.registry import make_scheduler
 from qops_batsim.workload.workload_model import Workload
 
 SPEED = 100e6

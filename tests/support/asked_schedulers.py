@@ -6,12 +6,12 @@ import math
 from typing import Any, NamedTuple
 
 from qops_batsim.core.job import RUNNING, WAITING, Job
+from qops_batsim.core.news import News
+from qops_batsim.core.qos_log import QosLog
+from qops_batsim.core.refusal import Refusal
 from qops_batsim.core.scheduler import ResourceManager
 from qops_batsim.jobs import QosRequest
 from qops_batsim.schedulers.deadline import DeadlineScheduler
-from qops_batsim.scheduling.news import News
-from qops_batsim.scheduling.qos_log import QosLog
-from qops_batsim.scheduling.refusal import Refusal
 from support.admission_oracles import Case, seconds_with
 
 

@@ -7,6 +7,7 @@ import random
 from pathlib import Path
 from typing import Any
 
+from qops_batsim.core.hostset import HostSet
 from qops_batsim.engine.engine_options import (
     AVAILABLE,
     UNAVAILABLE,
@@ -16,7 +17,6 @@ from qops_batsim.engine.engine_options import (
 )
 from qops_batsim.jobs import Job, QosRequest
 from qops_batsim.platform.equal_hosts import make_cluster
-from qops_batsim.platform.hostset import HostSet
 from qops_batsim.running.run import Run, run
 from qops_batsim.workload.workload_model import Workload, delay_profile
 

@@ -13,8 +13,7 @@ from qops_batsim.live.fates import decided_fates
 from qops_batsim.live.journal import Entry, Journal
 from qops_batsim.live.journal_report import embedded_fates, seen_workload
 from qops_batsim.protocol.events import JobCompleted
-from qops_batsim.scheduling.port import SchedulerModule
-from qops_batsim.scheduling.registry import make_scheduler
+from qops_batsim.protocol.port import SchedulerModule, make_scheduler
 
 
 class Agreement(NamedTuple):

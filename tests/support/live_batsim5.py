@@ -15,8 +15,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from qops_batsim.analysis.results.difference import compare_runs
 from qops_batsim.errors import QopsError
+from qops_batsim.measures.results.difference import compare_runs
 from qops_batsim.platform import read_platform
 from qops_batsim.running.run import BatsimCall, Run, run
 from support import live_engines

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from qops_batsim.protocol.decisions import Decision
+from qops_batsim.protocol.driver import ModuleDriver
 from qops_batsim.protocol.events import Event
 from qops_batsim.protocol.messages import (
     Message,
@@ -10,7 +11,6 @@ from qops_batsim.protocol.messages import (
     decode_events,
     encode_message,
 )
-from qops_batsim.scheduling.driver import ModuleDriver
 
 
 class OnlyTexts:

@@ -9,7 +9,7 @@ from qops_batsim.core.scheduler import Scheduler
 from qops_batsim.jobs import Job
 from qops_batsim.protocol.decisions import Decision
 from qops_batsim.protocol.events import JobCompleted, Notify
-from qops_batsim.scheduling.port import SchedulerModule, System
+from qops_batsim.protocol.port import SchedulerModule, System
 
 
 class ScriptedModule(SchedulerModule):

@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
+from qops_batsim.core.hostset import HostSet
 from qops_batsim.engine.engine_options import EngineOptions
 from qops_batsim.engine.simulation import Simulation
 from qops_batsim.jobs import Job
-from qops_batsim.platform.hostset import HostSet
 from qops_batsim.platform.platform_model import Platform
 from qops_batsim.platform.simgrid_read import parse_platform
 from qops_batsim.protocol.decisions import Decision, ExecuteJob

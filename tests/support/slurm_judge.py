@@ -32,9 +32,8 @@ from typing import Any, NamedTuple
 from qops_batsim import simulate
 from qops_batsim.jobs import REJECTED, Job
 from qops_batsim.platform.equal_hosts import make_cluster
+from qops_batsim.protocol.port import SchedulerModule, make_scheduler
 from qops_batsim.schedulers.slurm.slurm_scheduler import Slurm
-from qops_batsim.scheduling.port import SchedulerModule
-from qops_batsim.scheduling.registry import make_scheduler
 from qops_batsim.workload.workload_model import Workload, delay_profile
 
 NODES = 32

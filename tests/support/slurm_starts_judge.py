@@ -18,9 +18,8 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from qops_batsim.advice.queue_reading import read_queue
-from qops_batsim.forecast import past_of
-from qops_batsim.forecast.backtest import (
+from qops_batsim.queue import past_of
+from qops_batsim.queue.backtest import (
     Calibration,
     PastForecast,
     as_simulated,
@@ -28,10 +27,11 @@ from qops_batsim.forecast.backtest import (
     corrected,
     coverage,
 )
-from qops_batsim.forecast.forecast import Simulator
-from qops_batsim.forecast.queue_forecast import ForecastBasis, forecast_queue
-from qops_batsim.schedulers.slurm.config import read_slurm_config
-from qops_batsim.workload.traces import read_partitions
+from qops_batsim.queue.forecast import Simulator
+from qops_batsim.queue.queue_forecast import ForecastBasis, forecast_queue
+from qops_batsim.queue.queue_reading import read_queue
+from qops_batsim.slurm.config import read_slurm_config
+from qops_batsim.traces.reading import read_partitions
 from support.slurm_starts import FACTOR
 
 TIMES = ("max_age", "calc_period", "half_life", "bf_interval", "bf_resolution", "bf_window")

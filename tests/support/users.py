@@ -6,8 +6,8 @@ import random
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from qops_batsim.protocol.port import make_scheduler
 from qops_batsim.running.simulate import simulate
-from qops_batsim.scheduling.registry import make_scheduler
 from qops_batsim.users.reacting import Reacting, Wish
 from qops_batsim.users.user_fit import LoggedJob
 from qops_batsim.users.user_model import (

@@ -10,10 +10,10 @@ import pytest
 
 from qops_batsim.engine.simulation import Simulation
 from qops_batsim.platform.equal_hosts import make_cluster
+from qops_batsim.protocol.driver import ModuleDriver
+from qops_batsim.protocol.port import make_scheduler
 from qops_batsim.running.run import BatsimCall, Run, run, with_users
 from qops_batsim.running.simulate import default_engine, simulate
-from qops_batsim.scheduling.driver import ModuleDriver
-from qops_batsim.scheduling.registry import make_scheduler
 from qops_batsim.users.reacting import ELSEWHERE, LEFT
 from qops_batsim.users.user_fit import users_of
 from qops_batsim.users.user_model import Reactions, Users

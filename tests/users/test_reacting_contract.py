@@ -9,10 +9,11 @@ import pytest
 
 from qops_batsim.errors import InputError
 from qops_batsim.platform.equal_hosts import make_cluster
+from qops_batsim.protocol.port import make_scheduler
 from qops_batsim.running.contract import ContractCase, cases
 from qops_batsim.running.run import Run, run
 from qops_batsim.running.simulate import simulate
-from qops_batsim.scheduling.registry import make_scheduler, scheduler_names
+from qops_batsim.schedulers.registry import scheduler_names
 from qops_batsim.users.reacting import DONE, ELSEWHERE, LEFT, Reacting
 from qops_batsim.users.user_model import AskedJob, Batch, Reactions, User, Users
 from qops_batsim.workload.need import NeedChoices, NeedMix

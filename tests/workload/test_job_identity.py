@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from qops_batsim.errors import InputError
+from qops_batsim.traces.reading import read_log, read_partitions, read_trace
 from qops_batsim.workload.accounting import Choices
 from qops_batsim.workload.accounting.site import CsvForm
 from qops_batsim.workload.conversion import Conversion, convert_log
-from qops_batsim.workload.traces import read_log, read_partitions, read_trace
 
 HEAD = "JobID|User|Account|JobName|State|Submit|Start|End|AllocCPUS|Timelimit"
 DAY = "2026-03-10T"

@@ -15,9 +15,9 @@ from typing import Any
 
 import msgspec
 
+from qops_batsim.core.hostset import HostSet
 from qops_batsim.errors import InputError, SimulationError, shown
 from qops_batsim.job_fields import is_number
-from qops_batsim.platform.hostset import HostSet
 from qops_batsim.protocol import decisions as d
 from qops_batsim.protocol import events as e
 from qops_batsim.protocol.messages import Message, MessageDecoder, Stamped

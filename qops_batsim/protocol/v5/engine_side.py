@@ -12,10 +12,10 @@ from typing import Any, Literal
 
 import msgspec
 
+from qops_batsim.core.hostset import HostSet
 from qops_batsim.errors import InputError, shown
 from qops_batsim.jobs import Job
 from qops_batsim.limits import MAX_SECONDS
-from qops_batsim.platform.hostset import HostSet
 from qops_batsim.platform.platform_model import Host
 from qops_batsim.protocol import decisions as d
 from qops_batsim.protocol import events as e

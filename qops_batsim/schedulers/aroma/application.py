@@ -11,7 +11,7 @@ from qops_batsim.schedulers.aroma.work import Work
 from qops_batsim.timing import PLAN_TOLERANCE
 
 if TYPE_CHECKING:
-    from qops_batsim.scheduling.refusal import Refusal
+    from qops_batsim.core.refusal import Refusal
 
 DEADLINE, HIGH_PRIORITY, DEDICATED, BEST_EFFORT = QOS_CLASSES
 

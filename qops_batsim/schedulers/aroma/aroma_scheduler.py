@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from msgspec import Meta
 
+from qops_batsim.core.capacity import Capacity
+from qops_batsim.core.hostset import HostSet
 from qops_batsim.core.job import Job
 from qops_batsim.core.needs import EngineNeeds
 from qops_batsim.core.options import PlannerOptions, seconds
+from qops_batsim.core.refusal import Refusal, RefusalKind
 from qops_batsim.core.scheduler import ResourceManager, Scheduler
 from qops_batsim.jobs import COMPLETED_KILLED
-from qops_batsim.platform.hostset import HostSet
 from qops_batsim.schedulers.aroma.application import DEADLINE, HIGH_PRIORITY, Application
 from qops_batsim.schedulers.aroma.fallbacks import Fallbacks, Stopped
 from qops_batsim.schedulers.aroma.mapping import SOONEST_LATER, Mapper
@@ -27,8 +29,6 @@ from qops_batsim.schedulers.aroma.work import (
     share_done,
     work_of,
 )
-from qops_batsim.scheduling.capacity import Capacity
-from qops_batsim.scheduling.refusal import Refusal, RefusalKind
 from qops_batsim.timing import PLAN_TOLERANCE
 
 if TYPE_CHECKING:

@@ -14,9 +14,9 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 
+from qops_batsim.core.news import News
 from qops_batsim.schedulers.aroma.application import Host, Placement
 from qops_batsim.schedulers.aroma.recurrence import Book
-from qops_batsim.scheduling.news import News
 from qops_batsim.timing import PLAN_TOLERANCE
 
 

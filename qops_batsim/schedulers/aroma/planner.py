@@ -13,12 +13,12 @@ from typing import NamedTuple
 import msgspec
 
 from qops_batsim.core.job import Job
+from qops_batsim.core.news import News
+from qops_batsim.core.refusal import Refusal, RefusalKind
 from qops_batsim.schedulers.aroma.application import DEADLINE, Application, Host, Placement
 from qops_batsim.schedulers.aroma.fallbacks import Fallbacks, Stopped, map_all
 from qops_batsim.schedulers.aroma.mapping import Mapper
 from qops_batsim.schedulers.aroma.nominal import Nominal, Presence
-from qops_batsim.scheduling.news import News
-from qops_batsim.scheduling.refusal import Refusal, RefusalKind
 from qops_batsim.timing import PLAN_TOLERANCE
 
 

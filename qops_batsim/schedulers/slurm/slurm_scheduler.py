@@ -10,15 +10,15 @@ import math
 from typing import ClassVar
 
 from qops_batsim.core.host_bits import HostBits
+from qops_batsim.core.hostset import HostSet
 from qops_batsim.core.job import WAITING, Job
 from qops_batsim.core.options import SchedulerOptions
 from qops_batsim.core.overrides import without
+from qops_batsim.core.refusal import Refusal, free_text, no_time
 from qops_batsim.core.scheduler import ResourceManager
-from qops_batsim.platform.hostset import HostSet
 from qops_batsim.schedulers.queue_scheduler import QueueScheduler
 from qops_batsim.schedulers.slurm.fair_share import FairTree, User
 from qops_batsim.schedulers.slurm.slurm_options import QosRules, SlurmOptions
-from qops_batsim.scheduling.refusal import Refusal, free_text, no_time
 from qops_batsim.timing import PLAN_TOLERANCE, end_of, up_to_grid
 
 LONGEST = 365 * 86_400.0

@@ -24,7 +24,7 @@ from qops_batsim.errors import InputError, did_you_mean, require_one_of, shown
 from qops_batsim.limits import MAX_JOBS, MAX_PROCESSORS, MAX_SECONDS
 from qops_batsim.tables import Booleans, Floats, Words
 from qops_batsim.workload.accounting.cells import NEAR, Dates, TextTable, is_none
-from qops_batsim.workload.accounting.nodes import (
+from qops_batsim.workload.accounting.node_sizes import (
     NodeSizes,
     Span,
     extend_spans,

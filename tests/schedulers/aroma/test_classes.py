@@ -7,17 +7,16 @@ import math
 import msgspec
 import pytest
 
+from qops_batsim.core.hostset import HostSet
 from qops_batsim.engine.engine_options import EngineOptions, ExternalEvent
 from qops_batsim.jobs import Job, QosRequest
-from qops_batsim.platform.hostset import HostSet
 from qops_batsim.protocol.decisions import ExecuteJob, KillJob, RegisterJob
 from qops_batsim.protocol.events import HostDescription, JobCompleted
+from qops_batsim.protocol.port import System, make_scheduler
 from qops_batsim.running.simulate import simulate
 from qops_batsim.schedulers.aroma import aroma_scheduler
 from qops_batsim.schedulers.aroma.mapping import Mapper
 from qops_batsim.schedulers.aroma.work import can_be_stopped, remainder
-from qops_batsim.scheduling.port import System
-from qops_batsim.scheduling.registry import make_scheduler
 from support.aroma_oracles import SPEED, machine, records, run, spans, work
 
 ONE = machine([1.0])

@@ -5,13 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from qops_batsim.core.hostset import HostSet
 from qops_batsim.engine.engine_options import ExternalEvent
 from qops_batsim.jobs import REJECTED
-from qops_batsim.platform.hostset import HostSet
 from qops_batsim.platform.platform_model import Platform
+from qops_batsim.protocol.port import SchedulerModule, make_scheduler
 from qops_batsim.running.simulate import default_engine, simulate
-from qops_batsim.scheduling.port import SchedulerModule
-from qops_batsim.scheduling.registry import make_scheduler
 from qops_batsim.workload.workload_model import Workload
 from support.aroma_oracles import SPEED, far_apart, machine, mixed_work, random_machine, spans, work
 

@@ -11,9 +11,9 @@ from qops_batsim.platform.simgrid_write import write_platform
 from qops_batsim.protocol.decisions import Decision
 from qops_batsim.protocol.events import Event
 from qops_batsim.protocol.messages import Message, decode_decisions, encode_message
+from qops_batsim.protocol.port import make_scheduler
+from qops_batsim.protocol.session import DecisionSession
 from qops_batsim.running.simulate import default_engine
-from qops_batsim.scheduling.registry import make_scheduler
-from qops_batsim.scheduling.session import DecisionSession
 from support.aroma_oracles import mixed_work, random_machine, run, spans
 
 

@@ -1,0 +1,432 @@
+"""The log of each job's quality of service: ``PREFIX_qos.csv``.
+
+The driver of a scheduler fills the log with what goes over the protocol:
+submissions, starts, rejections and kills. What only the module knows (offers,
+reasons, charges) it adds itself, with :meth:`QosLog.record`.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from operator import attrgetter
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import msgspec
+
+from qops_batsim.core.refusal import Refusal, RefusalKind, as_refusal, free_text, sentences
+from qops_batsim.errors import require_type
+from qops_batsim.files import atomic_write
+from qops_batsim.jobs import QOS_ACCEPTED, QOS_REJECTED, Job, QosRequest
+
+if TYPE_CHECKING:
+    from qops_batsim.tables import Column, Words
+
+QOS_COLUMNS = (
+    "job_id",
+    "workload_name",
+    "requested_deadline",
+    "offered_deadline",
+    "decision",
+    "reason",
+    "reason_kind",
+    "blamed_job",
+    "blamed_date",
+    "admitted_deadline",
+    "category",
+    "resource_charge",
+    "qos_charge",
+    "kills",
+    "latest_start",
+    "wasted_processor_seconds",
+)
+"""The columns of ``PREFIX_qos.csv``; the first two name a job as ``_jobs.csv`` does."""
+
+_NOTHING_ASKED = QosRequest()
+
+_NUMBERS = (
+    "offered_deadline",
+    "admitted_deadline",
+    "resource_charge",
+    "qos_charge",
+    "latest_start",
+    "wasted_processor_seconds",
+)
+
+_QUOTED = ',"\r\n'
+"""Characters for which a text is quoted in CSV."""
+
+NEW_PROMISES = "new_promises"
+"""A further column, where any promise was replaced."""
+
+PREDICTED_RUN_TIME = "predicted_run_time"
+"""A further column, where any run time was predicted."""
+
+QUEUE, PRICE = "queue", "price"
+"""Further columns, where any job is in a queue with a price."""
+
+
+class QosRecord(msgspec.Struct, kw_only=True):
+    """What a scheduler recorded about a job: its row of ``PREFIX_qos.csv``; None or ``""`` is
+    nothing.
+
+    Attributes
+    ----------
+    requested_deadline
+        Deadline that the user asked for (seconds, absolute), if it is not
+        ``job.qos.deadline``.
+    offered_deadline, admitted_deadline
+        Deadline offered instead, and the one promised (seconds, absolute).
+    decision
+        :data:`QOS_ACCEPTED` or :data:`QOS_REJECTED`. A job that starts is accepted and
+        one that gets REJECT_JOB is rejected without any record.
+    reasons
+        Why: a refusal, and every loss of hosts for which the promise was replaced.
+    category
+        Label of the job's class, for reports.
+    resource_charge, qos_charge
+        Prices of the resources used and of the quality of service.
+    kills
+        How often the scheduler killed and restarted the job, beyond
+        the kills that the protocol tells.
+    latest_start
+        Date by which the scheduler promised to start the job (seconds, absolute).
+    wasted_processor_seconds
+        Work that was lost when the job was killed to be run again from scratch.
+    new_promises
+        How often the promise (deadline or latest start) was replaced by a later one because
+        hosts had left; the reasons say why.
+    predicted_run_time
+        What was planned with in place of the estimate (seconds), if that is less.
+    queue, price
+        Queue that the job is in, and the multiple of the usual charge that it pays there.
+    """
+
+    requested_deadline: float | None = None
+    offered_deadline: float | None = None
+    decision: str = ""
+    reasons: tuple[Refusal, ...] = ()
+    admitted_deadline: float | None = None
+    category: str = ""
+    resource_charge: float | None = None
+    qos_charge: float | None = None
+    kills: int = 0
+    latest_start: float | None = None
+    wasted_processor_seconds: float | None = None
+    new_promises: int = 0
+    predicted_run_time: float | None = None
+    queue: str = ""
+    price: float | None = None
+
+    @property
+    def reason(self) -> str:
+        """Why the job was refused, or its promise replaced: ``"asks for 5 processors, the machine
+        has 4"``.
+
+        Setting a text replaces all reasons by that text.
+        """
+        return sentences(self.reasons)
+
+    @reason.setter
+    def reason(self, text: str) -> None:
+        self.reasons = (free_text(text),) if text else ()
+
+    def note_renewal(self, broken: float, loss: Refusal) -> None:
+        """Record that the promise ``broken`` (seconds) was replaced by a later one because hosts
+        were lost.
+        """
+        self.new_promises += 1
+        self.reasons += (msgspec.structs.replace(loss, broken=broken),)
+
+
+_NOTHING_NOTED = QosRecord()
+
+
+class ToldJobs(NamedTuple):
+    """All jobs of a simulation in order of submission, in columns: ids, users' requests, decisions.
+
+    ``ids`` have the workload in front (``"w0!15"``); ``requests`` is None if no job has one.
+    """
+
+    ids: list[str]
+    requests: Sequence[QosRequest | None] | None
+    decisions: Sequence[str] | Words
+
+
+class QosLog:
+    """What a scheduler decided and recorded about all jobs of one simulation, for
+    ``PREFIX_qos.csv``.
+
+    Notes are appended to plain lists, because they are taken for every job;
+    :meth:`rows` puts them together.
+
+    Attributes
+    ----------
+    jobs
+        The jobs submitted so far (and those registered by the scheduler), with
+        their full ids; a job that was registered and then announced is in it twice.
+    started
+        Full ids of the jobs started so far.
+    rejected
+        Full ids of the jobs rejected so far.
+    kills
+        How often each job was really killed, by full id.
+    """
+
+    __slots__ = (
+        "_fill",
+        "_jobs",
+        "_originals",
+        "_records",
+        "_rejected",
+        "_started",
+        "_tell",
+        "kills",
+    )
+
+    def __init__(self) -> None:
+        self._jobs: list[Job] = []
+        self._started: list[str] = []
+        self._rejected: list[str] = []
+        self._fill: Callable[[QosLog], None] | None = None
+        self._tell: Callable[[], ToldJobs] | None = None
+        self.kills: Counter[str] = Counter()
+        self._records: dict[str, QosRecord] = {}
+        self._originals: dict[str, str] = {}
+
+    @property
+    def jobs(self) -> list[Job]:
+        self._be_filled()
+        return self._jobs
+
+    @property
+    def started(self) -> list[str]:
+        self._be_filled()
+        return self._started
+
+    @property
+    def rejected(self) -> list[str]:
+        self._be_filled()
+        return self._rejected
+
+    def fill_later(
+        self, fill: Callable[[QosLog], None], tell: Callable[[], ToldJobs] | None = None
+    ) -> None:
+        """Postpone filling the log: ``fill`` is called at first use, ``tell`` gives the jobs'
+        columns before that, if it is given.
+        """
+        self._fill, self._tell = fill, tell
+
+    def _be_filled(self) -> None:
+        if self._fill is not None:
+            fill, self._fill, self._tell = self._fill, None, None
+            fill(self)
+
+    def record(self, job_id: str) -> QosRecord:
+        """Return the record of a job, given its id with workload (``"w0!15"``); make an empty one
+        at first. O(1).
+
+        A scheduler uses it to record what it knows::
+
+            self.qos_log.record(job.id).offered_deadline = offer
+        """
+        record = self._records.get(job_id)
+        if record is None:
+            record = self._records[job_id] = QosRecord()
+        return record
+
+    def refused(self, job_id: str, reason: object) -> None:
+        """Record why a job, given by its id with workload, is rejected: a Refusal or a text."""
+        require_type(f"reject of {job_id}: reason", reason, (str, Refusal), "a text or a Refusal")
+        self.record(job_id).reasons = (as_refusal(reason),)
+
+    def learn(self, records: Mapping[str, QosRecord]) -> None:
+        """Add records of jobs, by id, from another log; they replace records of the same jobs."""
+        self._records.update(records)
+
+    def promises(self, what: str = "admitted_deadline") -> dict[str, float]:
+        """Return a numeric field of all records by job id, by default the promised deadlines
+        (seconds). O(records).
+        """
+        given = {job_id: getattr(each, what) for job_id, each in self._records.items()}
+        return {job_id: number for job_id, number in given.items() if number is not None}
+
+    def restarted(self, job_id: str, original: str) -> None:
+        """Register the job ``job_id`` as a restart of ``original``; all records are kept under the
+        original's id.
+        """
+        self._originals[job_id] = original
+
+    def note_restart(
+        self, again: str, original: str, killed: str, for_job: str, wasted: float
+    ) -> str:
+        """Record that a job was killed and runs again as a new job; return a text for the new job's
+        metadata.
+
+        Parameters
+        ----------
+        again, original, killed
+            Identifiers of the job that will repeat the work, of the job as it was submitted, and of
+            the run that was killed.
+        for_job
+            Identifier of the job for which it was killed.
+        wasted
+            Work that was lost (processor-seconds).
+        """
+        self.restarted(again, original)
+        record = self.record(original)
+        record.wasted_processor_seconds = (record.wasted_processor_seconds or 0.0) + wasted
+        self.record(for_job).reasons += (Refusal(kind=RefusalKind.KILLED_FOR_IT, blamed=killed),)
+        return f"restart_of={original};killed_for={for_job}"
+
+    def columns(self) -> tuple[str, ...]:
+        """Return the names of the columns of ``PREFIX_qos.csv``. O(records)."""
+        records = self._records.values()
+        further = []
+        if any(map(attrgetter("new_promises"), records)):
+            further.append(NEW_PROMISES)
+        if any(seconds is not None for seconds in map(attrgetter(PREDICTED_RUN_TIME), records)):
+            further.append(PREDICTED_RUN_TIME)
+        if any(map(attrgetter("queue"), records)):
+            further += [QUEUE, PRICE]
+        return (*QOS_COLUMNS, *further)
+
+    def rows(self) -> Iterator[tuple[str, ...]]:
+        """Yield each job's row of ``PREFIX_qos.csv`` as texts, in order of submission.
+
+        A restarted job is in the row of the job as it was submitted. O(jobs).
+        """
+        from qops_batsim.tables import cells
+
+        return zip(*map(cells, self.table().values()), strict=True)
+
+    def table(self) -> dict[str, Column]:
+        """Return the contents of ``PREFIX_qos.csv`` as columns by name, in order of submission."""
+        from qops_batsim.tables import Words
+
+        ids, requests, decisions = self._told()
+        found, kills = self._records, self._all_kills()
+        table: dict[str, Column] = dict.fromkeys(self.columns(), Words.one("", len(ids)))
+        names = [each.partition("!") for each in ids]
+        table["job_id"] = [local_id for _, _, local_id in names]
+        table["workload_name"] = Words.of([workload for workload, _, _ in names])
+        table["decision"] = decisions
+        table["kills"] = Words.one("0", len(ids))
+        if not ids or (not found and not kills and requests is None):
+            return table
+        records = [found.get(job_id, _NOTHING_NOTED) for job_id in ids]
+        values: Iterable[Any] = zip(*map(msgspec.structs.astuple, records), strict=True)
+        noted = dict(zip(QosRecord.__struct_fields__, values, strict=True))
+        asked = [each or _NOTHING_ASKED for each in requests or ()] or [_NOTHING_ASKED] * len(ids)
+        deadlines = map(attrgetter("deadline"), asked)
+        pairs = zip(noted["requested_deadline"], deadlines, strict=True)
+        table["requested_deadline"] = _numbers([b if a is None else a for a, b in pairs])
+        categories = zip(noted["category"], map(attrgetter("category"), asked), strict=True)
+        table["category"] = [own or others or "" for own, others in categories]
+        for name in (*_NUMBERS, *({PREDICTED_RUN_TIME, PRICE} & table.keys())):
+            table[name] = _numbers(noted[name])
+        reasons = noted["reasons"]
+        refused = [row for row, each in enumerate(reasons) if each]
+        if refused:
+            first = [reasons[row][0] for row in refused]
+            told: dict[str, list[str]] = {
+                "reason": [sentences(reasons[row]) for row in refused],
+                "reason_kind": [each.kind.value for each in first],
+                "blamed_job": [each.blamed or "" for each in first],
+            }
+            for name, texts in told.items():
+                column = [""] * len(ids)
+                for row, text in zip(refused, texts, strict=True):
+                    column[row] = text
+                table[name] = column
+            dates: list[float | None] = [None] * len(ids)
+            for row, each in zip(refused, first, strict=True):
+                dates[row] = each.date
+            table["blamed_date"] = _numbers(dates)
+        if kills or any(noted["kills"]):
+            pairs = zip(ids, noted["kills"], strict=True)
+            table["kills"] = [str(kills.get(job_id, 0) + count) for job_id, count in pairs]
+        if NEW_PROMISES in table:
+            table[NEW_PROMISES] = [*map(str, noted["new_promises"])]
+        if QUEUE in table:
+            table[QUEUE] = list(noted[QUEUE])
+        return table
+
+    def _told(self) -> ToldJobs:
+        if self._tell is not None:
+            return self._tell()
+        decisions = self.decisions()
+        jobs = {job.id: job for job in self.jobs if job.id not in self._originals}
+        requests = [job.qos for job in jobs.values()]
+        return ToldJobs(
+            ids=list(jobs),
+            requests=requests if any(each is not None for each in requests) else None,
+            decisions=[decisions.get(job_id, "") for job_id in jobs],
+        )
+
+    def _all_kills(self) -> Counter[str]:
+        kills: Counter[str] = Counter()
+        for job_id, count in self.kills.items():
+            kills[self._originals.get(job_id, job_id)] += count
+        return kills
+
+    def decisions(self) -> dict[str, str]:
+        """Return the decision on each job by id (``accepted`` or ``rejected``), without undecided
+        jobs. O(jobs).
+        """
+        made = dict.fromkeys(self.started, QOS_ACCEPTED)
+        made.update((job_id, r.decision) for job_id, r in self._records.items() if r.decision)
+        made.update(dict.fromkeys(self.rejected, QOS_REJECTED))
+        for job_id in self._originals:
+            made.pop(job_id, None)
+        return made
+
+
+def write_qos_log(log: QosLog, prefix: str | Path) -> Path:
+    """Write a log to ``PREFIX_qos.csv`` and return the file's path."""
+    path = Path(f"{prefix}_qos.csv")
+    with atomic_write(path) as stream:
+        stream.writelines(format_qos(log))
+    return path
+
+
+def format_qos(log: QosLog, without: Collection[str] = ()) -> Iterator[bytes]:
+    """Yield the contents of ``PREFIX_qos.csv``, or those ``without`` some columns: a row per job,
+    cells empty where nothing applies.
+
+    Dates (seconds, absolute) and charges have six decimals, as in Batsim's files.
+    """
+    from qops_batsim.tables import format_rows, shielded_column
+
+    table = {name: column for name, column in log.table().items() if name not in without}
+    columns = [_quoted(shielded_column(column)) for column in table.values()]
+    yield ",".join(table).encode() + b"\n"
+    yield from format_rows(columns, len(table["job_id"]))
+
+
+def _quoted(column: Column) -> Column:
+    """Return a column with quotes around the texts that need them in a CSV file."""
+    if not isinstance(column, list) or not _needs_quotes("".join(column)):
+        return column
+    return [
+        '"{}"'.format(text.replace('"', '""')) if _needs_quotes(text) else text for text in column
+    ]
+
+
+def _needs_quotes(text: str) -> bool:
+    return any(each in text for each in _QUOTED)
+
+
+def _numbers(values: Sequence[float | None]) -> Column:
+    """Return a CSV column of numbers with six decimals; None becomes an empty cell."""
+    import numpy as np
+
+    from qops_batsim.tables import Words
+
+    if values.count(None) == len(values):
+        return Words.one("", len(values))
+    column = np.array(values, float)
+    if np.isnan(column).sum() > values.count(None):
+        return ["" if value is None else f"{value:.6f}" for value in values]
+    return column

@@ -1,0 +1,87 @@
+"""Drift: the sum of message delays along a chain of jobs that waited for each other.
+
+A plan is made in nominal dates, and each start is late by what a message takes. Behind jobs that
+run one right after the other on the same hosts these add up, whatever the scheduler does.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from qops_batsim.measures.results.allocations import Stays
+from qops_batsim.measures.results.result_tables import DATE_TOLERANCE, Floats, Integers, real_ends
+from qops_batsim.measures.results.run_result import RunResult
+from qops_batsim.timing import ROUND_TRIPS
+
+
+def message_drift(result: RunResult, rows: Integers) -> Floats:
+    """Return the drift of the jobs in ``rows``: the sum of message delays (seconds) along the chain
+    of jobs that each one waited for.
+
+    The platform's messages explain a time between the end of a job and the start of the next one
+    on the same host up to :data:`~qops_batsim.timing.ROUND_TRIPS` round trips; hosts are not
+    shared. O(hosts of all jobs × log) to begin with.
+    """
+    if not len(rows) or result.info is None:
+        return np.zeros(len(rows))
+    submitted, start, finish = result.columns("submission_time", "starting_time", "finish_time")
+    dates = submitted, start, real_ends(start, finish)
+    return drift_behind(rows, result.stays(), *dates, result.info.round_trip)
+
+
+def drift_behind(
+    rows: Integers, stays: Stays, submitted: Floats, start: Floats, ends: Floats, round_trip: float
+) -> Floats:
+    """Return the drift of the jobs in ``rows`` (seconds), given stays on hosts and dates of all
+    jobs, and the longest ``round_trip`` of a message.
+    """
+    most = ROUND_TRIPS * round_trip + DATE_TOLERANCE
+    return chain_gaps(
+        np.ascontiguousarray(rows, np.int64),
+        _rows_before(stays, ends),
+        np.ascontiguousarray(submitted, np.float64),
+        np.ascontiguousarray(start, np.float64),
+        np.ascontiguousarray(ends, np.float64),
+        most,
+    )
+
+
+def _rows_before(stays: Stays, ends: Floats) -> Integers:
+    """Return the row of each job's predecessor, -1 if it has none.
+
+    The predecessor is, of the jobs that ran directly before on one of the job's hosts, the one that
+    ended last.
+    """
+    before: Integers = np.full(len(ends), -1)
+    stays = stays.where(np.lexsort((stays.finish, stays.start, stays.hosts)))
+    last = max(len(stays.hosts), 1) - 1
+    follows = stays.hosts[1:] == stays.hosts[:last]
+    rows, earlier = stays.rows[1:][follows], stays.rows[:last][follows]
+    # What is written last stays.
+    order = np.argsort(ends[earlier], kind="stable")
+    before[rows[order]] = earlier[order]
+    return before
+
+
+def chain_gaps(
+    rows: Integers, before: Integers, submitted: Floats, start: Floats, end: Floats, most: float
+) -> Floats:
+    """Follow each job back along the chain of jobs that it waited for; return the sum of the gaps
+    (seconds) between an end and the next start.
+
+    The chain goes from each job to its predecessor (``before``; -1: none), as long as the two are
+    at most ``most`` seconds apart, and no further back than the submission of the job itself.
+    O(rows × chain).
+    """
+    found = np.zeros(len(rows))
+    sums = found
+    for place in range(len(rows)):
+        row = rows[place]
+        since = submitted[row]
+        while start[row] > since and before[row] >= 0:
+            gap = start[row] - end[before[row]]
+            if abs(gap) > most:
+                break
+            sums[place] += gap
+            row = before[row]
+    return found

@@ -1,0 +1,466 @@
+"""Running a scheduler where the engine speaks in messages: :class:`SchedulerModule`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import msgspec
+
+from qops_batsim.core.decision_log import DecisionLog
+from qops_batsim.core.host_bits import HostBits
+from qops_batsim.core.hostset import HostSet, lowest_bits
+from qops_batsim.core.job import COMING, OVER, RUNNING, WAITING, Job
+from qops_batsim.core.needs import EngineNeeds
+from qops_batsim.core.news import Hearing, News
+from qops_batsim.core.overrides import check_attributes, is_overridden
+from qops_batsim.core.qos_log import QosLog
+from qops_batsim.core.scheduler import ResourceManager, Scheduler
+from qops_batsim.errors import require_type
+from qops_batsim.jobs import QOS_REJECTED, QosRequest, check_resumable, rest_of_delay
+from qops_batsim.platform.network import longest_round_trip
+from qops_batsim.protocol.decisions import (
+    CallMeLater,
+    Decision,
+    ExecuteJob,
+    KillJob,
+    RegisterJob,
+    RegisterProfile,
+    RejectJob,
+    SetJobMetadata,
+)
+from qops_batsim.protocol.events import (
+    JOB_CANCELLED,
+    JOB_RUNS,
+    NO_MORE_STATIC_JOBS,
+    HostDescription,
+    JobCompleted,
+    Notify,
+)
+from qops_batsim.protocol.host_news import note_hosts
+from qops_batsim.schedulers.registry import options_given, scheduler_object
+from qops_batsim.timing import GRACE, SHORTEST_CALL_DELAY, least_grace
+
+if TYPE_CHECKING:
+    from qops_batsim.platform.platform_model import Platform
+
+Options = TypeVar("Options", bound=msgspec.Struct)
+
+
+class System(msgspec.Struct, frozen=True, kw_only=True):
+    """The machine, as the engine describes it before the first job is submitted.
+
+    A host's position is its id. With ``compute_sharing``, several jobs may run on one host;
+    with ``dynamic_jobs``, the scheduler may register jobs. ``profiles`` are execution profiles
+    by workload and name, as far as announced.
+    """
+
+    hosts: tuple[HostDescription, ...]
+    compute_sharing: bool = False
+    dynamic_jobs: bool = False
+    profiles: Mapping[str, Mapping[str, Mapping[str, Any]]] = {}
+
+
+class MessageManager(ResourceManager):
+    """The resource manager for engines that are reached by messages: it collects the scheduler's
+    decisions.
+
+    Attributes
+    ----------
+    jobs
+        The jobs that wait or run, by id.
+    hides_profiles
+        Whether :meth:`profile_of` knows no profiles of registered jobs, unless the jobs have
+        checkpoints.
+    """
+
+    def __init__(self, system: System) -> None:
+        super().__init__(len(system.hosts))
+        self.system = system
+        self.decisions: list[Decision] = []
+        self.jobs: dict[str, Job] = {}
+        self.hides_profiles = False
+        self.dying: dict[str, Job] = {}
+        self._profiles: dict[tuple[str, str], Mapping[str, Any]] = {}
+        self._hosts: dict[str, int] = {}
+        self._free = HostSet.first(self.machine_size).mask
+        self._closed, self._is_finished = 0, False
+
+    # What a scheduler calls
+
+    def start_job(self, job: Job, hosts: object) -> None:
+        if hosts is None:
+            mask = lowest_bits(self._free, job.processors)
+        else:
+            if isinstance(hosts, HostBits):
+                hosts = HostSet(hosts.mask())
+            require_type(f"start of {job.id}: hosts", hosts, HostSet, "a HostSet or None")
+            assert isinstance(hosts, HostSet)
+            mask = hosts.mask
+            is_free = self.shares_hosts or not mask & ~self._free
+            if not is_free or len(hosts) != job.processors:
+                raise self.refused_hosts(job, mask, str(hosts))
+        self._hosts[job.id] = mask
+        self._set_free(self._free & ~mask)
+        self.decisions.append(ExecuteJob(job.id, HostSet(mask)))
+
+    def reject_job(self, job: Job, reason: object) -> None:
+        self.qos_log.refused(job.id, reason)
+        if job.id in self.registered:
+            self.qos_log.refused(self.registered[job.id], reason)
+            self.record(job).decision = QOS_REJECTED
+        self.jobs.pop(job.id, None)
+        self.decisions.append(RejectJob(job.id))
+
+    def kill_job(self, job: Job) -> None:
+        self.dying[job.id] = job
+        last = self.decisions[-1] if self.decisions else None
+        if isinstance(last, KillJob):
+            last.job_ids.append(job.id)
+        else:
+            self.decisions.append(KillJob([job.id]))
+
+    def register(self, job: Job, profile: Any = None) -> None:
+        if profile is not None:
+            workload = job.id.partition("!")[0]
+            saves = job.qos is not None and job.qos.checkpoint is not None
+            if saves or not self.hides_profiles:  # The rest of a killed job may be registered.
+                self._profiles[workload, job.profile] = profile
+            self.decisions.append(RegisterProfile(workload, job.profile, profile))
+        self.registered.setdefault(job.id, job.id)
+        job.index, job.phase = len(self.jobs), WAITING
+        self.jobs[job.id] = job
+        self.decisions.append(RegisterJob(job.id, job))
+
+    def register_again(self, job: Job, original: Job, killed: Job, saved: float) -> None:
+        self.registered[job.id] = self.original_id(original)
+        rest = rest_of_delay(self.profile_of(killed), saved) if saved > 0 else None
+        self.register(job, rest)
+
+    def finish_registering(self) -> None:
+        if self._is_finished:
+            return
+        self._is_finished = True
+        self.decisions.append(Notify.of("registration_finished"))
+
+    def profile_of(self, job: Job) -> Mapping[str, Any]:
+        """Return a job's execution profile (a mapping as in the workload file), empty if
+        unknown.
+        """
+        workload = job.id.partition("!")[0]
+        rest = self._profiles.get((workload, job.profile))
+        return rest or self.system.profiles.get(workload, {}).get(job.profile, {})
+
+    def check_saves(self, job: Job) -> None:
+        if job.qos is not None and job.qos.checkpoint is not None:
+            check_resumable(job, self.profile_of(job))
+
+    def runs_of(self, job_id: str) -> list[Job]:
+        """Return the waiting and running jobs that are the job ``job_id`` or a restart of it.
+        O(jobs).
+        """
+        if job_id in self.jobs:
+            return [self.jobs[job_id]]
+        return [job for job in self.jobs.values() if self.registered.get(job.id) == job_id]
+
+    def note_metadata(self, job: Job, text: str) -> None:
+        self.decisions.append(SetJobMetadata(job.id, text))
+
+    def call_at(self, date: float) -> None:
+        if date <= self.now:
+            date = self.now + SHORTEST_CALL_DELAY
+        asked = self.news.reachable(date, self.now, len(self.decisions))
+        self.decisions.append(CallMeLater(asked))
+
+    def hosts_of(self, job: Job) -> int:
+        if job is None:
+            raise self.refused(job, "have hosts")
+        return self._hosts[job.id]
+
+    def free_mask(self) -> int:
+        return self._free
+
+    def count_free(self) -> None:
+        self._closed, free = 0, HostSet.first(self.machine_size).mask
+        if self.capacity is not None:
+            self._closed = self.capacity.closed(drains=self.drains).mask
+        for job in self.jobs.values():
+            if job.phase == RUNNING:
+                free &= ~self._hosts[job.id]
+        self._set_free(free & ~self._closed)
+
+    def restore_running(self, job: Job, hosts: int) -> None:
+        self.jobs[job.id] = job
+        self._hosts[job.id] = hosts
+
+    # What an engine tells
+
+    def submit(self, job: Job) -> Job:
+        """Add a submitted job to the waiting ones and return it (a copy if another simulation has
+        used it).
+        """
+        if job.phase != COMING:
+            job = job.renamed(job.id)
+        job.index, job.phase = len(self.jobs), WAITING
+        self.jobs[job.id] = job
+        return job
+
+    def join(self, fields: Mapping[str, Any]) -> Job:
+        """Add a running job that was started by somebody else, from a notification's fields; return
+        the job.
+        """
+        hosts, start = HostSet.parse(str(fields["resources"])), float(fields["start"])
+        kept, limit = QosRequest(rerunnable=False), fields.get("walltime")
+        job = Job(str(fields["job_id"]), start, len(hosts), "", walltime=limit, qos=kept)
+        job.phase, job.start = RUNNING, start
+        self.restore_running(job, hosts.mask)
+        self._set_free(self._free & ~hosts.mask)
+        return job
+
+    def end(self, job_id: str, state: str) -> Job | None:
+        """Free the hosts of a job that has ended and return the job; None if no such job runs."""
+        job = self.jobs.get(job_id)
+        if job is None or job.phase != RUNNING:
+            return None
+        del self.jobs[job_id]
+        job.phase, job.state = OVER, state
+        self._set_free(self._free | (self._hosts[job_id] & ~self._closed))
+        return job
+
+    def forget(self, job: Job) -> None:
+        """Forget which hosts an ended job had; called after the scheduler was told of the end."""
+        del self._hosts[job.id]
+
+    def tell_progress(
+        self, scheduler: Scheduler, progress: Mapping[str, Mapping[str, Any]]
+    ) -> None:
+        """Call the scheduler's hook ``progressed`` for each killed job, with the work that it had
+        done.
+        """
+        for job_id, told in progress.items():
+            job = self.dying.get(job_id)
+            if job is not None:
+                scheduler.progressed(job, told)
+
+    def tell_killed(self, scheduler: Scheduler, job_ids: list[str]) -> None:
+        """Call the scheduler's hook ``killed`` for each job whose kill was carried out."""
+        for job_id in job_ids:
+            job = self.dying.pop(job_id, None)
+            if job is not None:
+                scheduler.killed(job)
+
+    def _set_free(self, mask: int) -> None:
+        self._free, self.free = mask, mask.bit_count()
+
+
+class SchedulerModule:
+    """A scheduler together with its manager and logs, as an engine's driver calls it: events in,
+    decisions out.
+
+    For each message the driver tells the date and calls :meth:`submitted`, :meth:`completed` and
+    the others in the order of the events, then :meth:`decide` once.
+
+    Attributes
+    ----------
+    scheduler, options
+        The scheduler, and its options.
+    manager
+        The scheduler's resource manager, from :meth:`begin` on.
+    qos_log
+        What is noted about jobs, for ``PREFIX_qos.csv``. The driver puts a new log here before
+        :meth:`begin`.
+    decision_log
+        Every decision and its effects, for ``PREFIX_decisions.jsonl``, or None.
+    news_in_parts
+        Whether the events of one date may come in several messages, as on links without latency.
+        The program that starts the engine sets it, if it knows.
+    """
+
+    news_in_parts = False
+
+    def __init__(self, scheduler: Scheduler) -> None:
+        self.scheduler = scheduler
+        self.options: Any = scheduler.options
+        self.qos_log = QosLog()
+        self.decision_log: DecisionLog | None = None
+        self._given_options = scheduler.options
+        self._now, self._has_begun = 0.0, False
+
+    @property
+    def needs(self) -> EngineNeeds:
+        """Features that the scheduler, with its options, requires of the engine."""
+        return self.scheduler.needs
+
+    @property
+    def hears_of_cancellations(self) -> bool:
+        """Whether the scheduler can handle jobs that users cancel while they wait (needed by
+        ``live``).
+        """
+        return is_overridden(self.scheduler, Scheduler, "cancelled")
+
+    @property
+    def hears_of_others(self) -> bool:
+        """Whether the scheduler can handle running jobs that were started by somebody else."""
+        return is_overridden(self.scheduler, Scheduler, "joined")
+
+    def keep_decisions(self) -> bool:
+        """Turn on the decision log; return False if the scheduler cannot log its decisions.
+
+        Call it before the simulation; :func:`~qops_batsim.running.simulate.write_run` writes the
+        log.
+        """
+        self.scheduler.logs = self.scheduler.keeps_decisions
+        if self.scheduler.logs:
+            self.decision_log = DecisionLog()
+        return self.scheduler.logs
+
+    def use_platform(self, platform: Platform) -> None:
+        """Raise the default grace to what the platform's latencies need, and tell the scheduler the
+        platform.
+        """
+        self.options = with_least_grace(self._given_options, platform)
+        self.scheduler.options = self.options
+        self.scheduler.use_platform(platform)
+
+    # What an engine tells
+
+    def begin(self, system: System) -> None:
+        self.manager = manager = MessageManager(system)
+        manager.qos_log, manager.news_in_parts = self.qos_log, self.news_in_parts
+        manager.hides_profiles = getattr(self.scheduler, "hides_profiles", False)
+        manager.news = News.of(self.options, system.profiles)
+        manager.now, self._has_begun = self._now, True
+        self._cancelled: list[str] = []
+        self.scheduler.begin(manager)
+        check_attributes(self.scheduler)
+        self._has_grace = manager.plans or hasattr(self.options, "grace")
+        # Without a grace, too: calls have to be asked for in time.
+        self._hearing = Hearing(manager.news)
+        if self.decision_log is not None:
+            self.follow(manager.machine_size)
+
+    def follow(self, machine_size: int) -> None:
+        """Connect :attr:`decision_log` with the scheduler's own log, for a machine of
+        ``machine_size`` hosts.
+        """
+        scheduler: Any = self.scheduler
+        assert self.decision_log is not None
+        self.decision_log.follow(machine_size, scheduler.events)
+
+    def told_at(self, now: float) -> None:
+        """Set the current date (seconds) to that of a message, before its events are handled."""
+        self._now = now
+        if self._has_begun:
+            self.manager.now = now
+
+    def submitted(self, job: Job) -> None:
+        if job.id in self.manager.registered:
+            return  # The announcement of one that was registered here.
+        told = self.manager.submit(job)
+        self._hearing.newest = told
+        self.scheduler.submitted(told)
+
+    def completed(self, event: JobCompleted) -> None:
+        job = self.manager.end(event.job_id, event.job_state)
+        if job is None:
+            return
+        if self._hearing.is_of_use:
+            self._hearing.ended.append((job, job.start))
+        self.scheduler.ended(job)
+        self.manager.forget(job)
+
+    def progressed(self, progress: Mapping[str, Mapping[str, Any]]) -> None:
+        self.manager.tell_progress(self.scheduler, progress)
+
+    def killed(self, job_ids: list[str]) -> None:
+        self.manager.tell_killed(self.scheduler, job_ids)
+
+    def call(self) -> None:
+        self.scheduler.called()
+
+    def notified(self, notification: Notify) -> None:
+        if notification.type == JOB_CANCELLED:
+            # It may have been submitted later in the same message.
+            self._cancelled.append(str(notification.fields.get("job_id", "")))
+        elif notification.type == NO_MORE_STATIC_JOBS:
+            self.scheduler.all_submitted()
+        elif notification.type == JOB_RUNS:
+            self.scheduler.joined(self.manager.join(notification.fields))
+        else:
+            announced = note_hosts(self.manager, notification)
+            if announced is None:
+                self.scheduler.notified(notification)
+            else:
+                self.scheduler.hosts_changed(announced)
+
+    def end(self) -> None:
+        check_attributes(self.scheduler)
+        self.scheduler.finished()
+
+    def decide(self, now: float) -> list[Decision]:
+        manager = self.manager
+        if self._hearing.is_of_use:
+            self._hearing.judge(now)
+        if self._has_grace or not manager.news.late:
+            manager.grace = manager.news.under_way(in_parts=manager.news_in_parts)
+        for job_id in self._cancelled:
+            for job in manager.runs_of(job_id):
+                self.scheduler.cancelled(job)
+        self._cancelled.clear()
+        self.scheduler.decide()
+        decisions, manager.decisions = manager.decisions, []
+        return decisions
+
+    # What others ask
+
+    def planned_starts(self) -> dict[str, float]:
+        """Return the planned starts (seconds) of waiting jobs by id; jobs without one are
+        left out.
+        """
+        return self.scheduler.planned_starts()
+
+    def standing(self) -> Any:
+        """Return a snapshot of plan and jobs from which a new scheduler can resume, None if it
+        makes none.
+        """
+        ask = getattr(self.scheduler, "standing", None)
+        return None if ask is None else ask()
+
+    def go_on(self, standing: Any) -> None:
+        """Resume from a snapshot of plan and jobs; call it directly after :meth:`begin`."""
+        scheduler: Any = self.scheduler
+        self.manager.jobs.update({job.id: job for job in scheduler.go_on(standing)})
+        self.manager.count_free()
+        self._hearing.is_of_use &= not self.manager.news.late
+
+
+AnyScheduler = str | type[Scheduler] | Scheduler | SchedulerModule
+"""A registered name, ``FILE.py:CLASS``, a class, or a scheduler that is ready."""
+
+
+def make_scheduler(
+    scheduler: AnyScheduler,
+    settings: Mapping[str, Any] | None = None,
+) -> SchedulerModule:
+    """Return a scheduler, made from its name or class with the options ``settings``, ready for an
+    engine.
+
+    The parameters are those of :func:`~qops_batsim.schedulers.registry.scheduler_object`.
+    """
+    if not isinstance(scheduler, SchedulerModule):
+        return SchedulerModule(scheduler_object(scheduler, settings))
+    if settings:
+        raise options_given(scheduler)
+    return scheduler
+
+
+def with_least_grace(options: Options, platform: Platform) -> Options:
+    """Return the options with the default ``grace`` replaced by the least that the platform's
+    latencies need.
+
+    A grace other than the default was set by the user and stays.
+    """
+    if getattr(options, "grace", None) != GRACE:
+        return options
+    least = least_grace(longest_round_trip(platform))
+    return options if least == GRACE else msgspec.structs.replace(options, grace=least)

@@ -1,0 +1,453 @@
+"""Back-test of forecasts: forecasts made for past moments, compared with what happened then.
+
+Quantiles are calibrated by how far those of earlier moments missed, as far as outcomes were known
+by then (Y. Romano, E. Patterson, E. Candès, "Conformalized quantile regression", NeurIPS 2019; I.
+Gibbs, E. Candès, "Adaptive conformal inference under distribution shift", NeurIPS 2021).
+"""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from heapq import heappop, heappush
+from typing import Annotated, Any, NamedTuple
+
+import msgspec
+import numpy as np
+
+from qops_batsim.errors import InputError
+from qops_batsim.experiments.statistics import LEVEL, quantile
+from qops_batsim.queue.expected_starts import ExpectedStarts
+from qops_batsim.queue.forecast import WEEK, Moment, Simulator, moment_of, quantiles
+from qops_batsim.queue.past import Habits, Past, Patience
+
+LEVELS = (0.1, 0.25, 0.5, 0.75, 0.9, 0.95)
+"""Levels of the quantiles that a forecast tells."""
+
+MEDIAN = 2
+"""Place of the median among :data:`LEVELS`."""
+
+INTERVALS = ((0, 4), (1, 3))
+"""Intervals that hold 80 and 50 %: the places of their ends among :data:`LEVELS`."""
+
+HORIZONS = (600.0, 3600.0, 14_400.0, 57_600.0)
+"""Longest waits (seconds) of classes of forecasts that are calibrated together, but the last."""
+
+TOLERANCE = 1.0
+"""A start counts as within an interval that it misses by less (seconds)."""
+
+RECENT = 2_000
+"""Outcomes that quantiles are calibrated by, the latest."""
+
+LEAST = 50
+"""Fewest of these; before, quantiles are as drawn."""
+
+RATE = 0.02
+"""By how much the outcomes of a moment move the level of a correction, if all are on one side."""
+
+ATTEMPTS = 20
+"""Moments that are drawn for each one that is wanted, at most: at many nothing may wait."""
+
+RECENT_WAITS = 200
+"""Ended waits that a forecast without a model is made of."""
+
+WIDTHS = {1: "1 processor", 2: "2 to 8 processors", 9: "9 to 32", 33: "33 or more"}
+"""Names of classes of processors, by where they begin."""
+
+HOURS = {0: "below 1 h", 1: "1 to 4 h", 4: "4 to 12 h", 12: "12 to 24 h", 24: "a day or more"}
+"""Names of classes of limits and of waits, by where they begin (hours)."""
+
+
+class PastForecast(NamedTuple):
+    """A forecast of when a job would start, made for a past moment at which the job waited, with
+    its real start; dates in seconds.
+
+    ``drawn`` are quantiles of simulated starts by :data:`LEVELS`, ``levels`` these as calibrated;
+    the others are forecasts without a model of what comes: the plan by limits, the median of recent
+    waits of its class of processors, an upper bound on that, and what Slurm expected, NaN if that
+    is not known.
+    """
+
+    now: float
+    row: int
+    start: float
+    drawn: tuple[float, ...]
+    levels: tuple[float, ...]
+    planned: float
+    recent: float
+    bound: float
+    slurm: float = math.nan
+
+
+class Correction(msgspec.Struct, frozen=True):
+    """How many seconds each quantile of a forecast start is moved, by :data:`LEVELS`; it is for
+    forecasts with about as long a wait.
+
+    The class has medians of at most ``horizon`` seconds from the moment on; None: all longer ones.
+    """
+
+    horizon: float | None
+    moves: Annotated[
+        tuple[float, ...], msgspec.Meta(min_length=len(LEVELS), max_length=len(LEVELS))
+    ]
+
+
+class Calibration:
+    """Learns from jobs that have started by how much to move the quantiles of forecast starts.
+
+    A quantile is moved by a quantile of what starts missed that level by, in forecasts of about as
+    long a wait; which one of them, that follows how often starts came before what was told. The
+    median is moved only where that has made errors smaller so far.
+    """
+
+    def __init__(self) -> None:
+        classes = range(len(HORIZONS) + 1)
+        self._errors = [[deque[float](maxlen=RECENT) for _ in LEVELS] for _ in classes]
+        self._levels = [list(LEVELS) for _ in classes]
+        self._gains = [0.0 for _ in classes]  # Errors of medians as drawn, less those as moved.
+        self._coming: list[tuple[float, int, PastForecast, float, float]] = []
+        self._count = 0
+
+    def await_outcome(self, told: PastForecast, weight: float = 1.0) -> None:
+        """Remember a forecast, so that the calibration learns from it once its job has started.
+
+        With a weight that is its part of the forecasts of a moment, whose jobs start late together.
+        """
+        self._count += 1
+        moved = told.drawn[MEDIAN] + self._move(horizon_of(told.drawn, told.now), MEDIAN)
+        heappush(self._coming, (told.start, self._count, told, max(moved, told.now), weight))
+
+    def come_to(self, now: float) -> None:
+        """Learn from the remembered forecasts whose jobs have started by ``now`` (seconds)."""
+        while self._coming and self._coming[0][0] <= now:
+            _, _, told, moved, weight = heappop(self._coming)
+            kind, start = horizon_of(told.drawn, told.now), told.start
+            self._gains[kind] += abs(told.drawn[MEDIAN] - start) - abs(moved - start)
+            for place, level in enumerate(LEVELS):
+                self._errors[kind][place].append(start - told.drawn[place])
+                before = start <= told.levels[place]
+                follows = self._levels[kind][place] + RATE * weight * (level - before)
+                self._levels[kind][place] = min(max(follows, 0.0), 1.0)
+
+    def corrections(self) -> list[Correction]:
+        """Return by how much to move the quantiles of forecasts now, one correction for each class
+        of waits (:data:`HORIZONS`).
+        """
+        found = []
+        for kind, horizon in enumerate((*HORIZONS, None)):
+            moves = [self._move(kind, place) for place in range(len(LEVELS))]
+            if self._gains[kind] <= 0.0:
+                moves[MEDIAN] = 0.0
+            found.append(Correction(horizon, tuple(moves)))
+        return found
+
+    def _move(self, kind: int, place: int) -> float:
+        errors = self._errors[kind][place]
+        if len(errors) < LEAST:
+            return 0.0
+        return float(np.quantile(errors, self._levels[kind][place]))
+
+
+def horizon_of(drawn: Sequence[float], now: float) -> int:
+    """Return the index of the class of waits (:data:`HORIZONS`) to which a forecast belongs by its
+    median; ``drawn`` are quantiles of the start.
+    """
+    return int(np.searchsorted(HORIZONS, drawn[MEDIAN] - now))
+
+
+def corrected(
+    drawn: Sequence[float], corrections: Sequence[Correction], now: float
+) -> tuple[float, ...]:
+    """Return the quantiles ``drawn`` of a job's start, moved by the correction for their class of
+    waits: ascending, none before ``now`` (seconds).
+    """
+    if not corrections:
+        return tuple(drawn)
+    moves = corrections[horizon_of(drawn, now)].moves
+    moved = [date + by for date, by in zip(drawn, moves, strict=True)]
+    middle = max(moved[MEDIAN], now)
+    lows = (min(max(date, now), middle) for date in sorted(moved[:MEDIAN]))
+    return *lows, middle, *(max(date, middle) for date in sorted(moved[MEDIAN + 1 :]))
+
+
+def backtest(
+    past: Past,
+    simulator: Simulator,
+    *,
+    moments: int = 1_000,
+    draws: int = 100,
+    seed: int = 1,
+    span: tuple[float, float] | None = None,
+    on_progress: Callable[[int], None] | None = None,
+) -> tuple[list[PastForecast], list[Correction]]:
+    """Forecast starts at random past moments; return the forecasts with the real starts, and the
+    corrections learned from them.
+
+    The corrections are learned from all of these forecasts, for later ones.
+
+    Moments are drawn from the last two thirds of the past, or of these from a ``span`` (seconds);
+    those at which nothing waits are drawn again. Forecasts know nothing that was not known at their
+    moments. Those of jobs that were cancelled before they started are not compared.
+    """
+    rng = np.random.default_rng(seed)
+    began, end = past.submissions[len(past.submissions) // 3], past.submissions[-1]
+    if span is not None:
+        began, end = max(began, span[0]), min(end, span[1])
+        if began >= end:
+            raise InputError(
+                "Slurm's estimates are all outside the last two thirds of the history, which the "
+                "back-test is of; a history that goes on until after the estimates is expected"
+            )
+    dates: list[float] = []
+    for _ in range(ATTEMPTS * moments):
+        drawn = float(rng.uniform(began, end))
+        if len(dates) == moments:
+            break
+        if np.isfinite(past.starts[moment_of(past, drawn).waiting]).any():
+            dates.append(drawn)
+    if not dates:
+        why = "no job ever waits in this history"
+        if np.isnan(past.starts).all():
+            why = "this history does not tell how long any job waited"
+        raise InputError(
+            f"{why}, so no forecast can be compared; use --starts simulated, with which "
+            "a simulated scheduler starts the jobs of the history"
+        )
+    ended = np.argsort(past.ends, kind="stable")
+    ended = ended[~np.isnan(past.ends[ended])]
+    end_dates, known = past.ends[ended], 0
+    until = past.waited_until
+    order = np.argsort(until, kind="stable")
+    order, waits_known = order[~np.isnan(until[order])], 0
+    habits, calibration, patience = Habits(past), Calibration(), Patience(past)
+    found: list[PastForecast] = []
+    for count, now in enumerate(sorted(dates)):
+        last = int(np.searchsorted(end_dates, now, side="right"))
+        habits.learn(ended[known:last].tolist())
+        known = last
+        last = int(np.searchsorted(until[order], now, side="right"))
+        patience.learn(order[waits_known:last])
+        waits_known = last
+        calibration.come_to(now)
+        corrections, moment = calibration.corrections(), moment_of(past, now)
+        starts = quantiles(simulator.forecast(moment, habits, draws, rng, patience), LEVELS)
+        plan = simulator.planned(moment)
+        started = np.flatnonzero(np.isfinite(past.starts[moment.waiting]))
+        for place in started.tolist():
+            row = int(moment.waiting[place])
+            drawn, start = starts[:, place].tolist(), float(past.starts[row])
+            levels = corrected(drawn, corrections, now)
+            others = float(plan[place]), *recent_waits(past, ended[:known], moment, row)
+            found.append(PastForecast(now, row, start, tuple(drawn), levels, *others))
+            calibration.await_outcome(found[-1], 1 / len(started))
+        if on_progress is not None:
+            on_progress(count + 1)
+    calibration.come_to(math.inf)
+    return found, calibration.corrections()
+
+
+def recent_waits(past: Past, ended: np.ndarray, moment: Moment, row: int) -> tuple[float, float]:
+    """Forecast a waiting job's start from recent waits of jobs of its size class alone: return a
+    median and an upper bound (seconds).
+
+    The median of those that were no shorter than the wait so far, and a bound that holds for half
+    of the waits with a confidence of 95 %, as QBETS gives (Nurmi, Brevik, Wolski, JSSPP 2007).
+    """
+    submission, so_far = past.submissions[row], moment.now - past.submissions[row]
+    begins = list(WIDTHS)
+    size = np.searchsorted(begins, past.widths[row], side="right")
+    latest = ended[-10 * RECENT_WAITS :]
+    same = latest[np.searchsorted(begins, past.widths[latest], side="right") == size]
+    same = same[-RECENT_WAITS:]
+    waits = np.sort(past.starts[same] - past.submissions[same])
+    longer = waits[waits > so_far]
+    if not len(longer):
+        return moment.now, moment.now
+    count = len(longer)
+    # The normal approximation of the binomial distribution.
+    place = min(int(np.ceil(count / 2 + 1.645 * np.sqrt(count) / 2)), count - 1)
+    return submission + float(longer[(count - 1) // 2]), submission + float(longer[place])
+
+
+class Coverage(msgspec.Struct, frozen=True, kw_only=True):
+    """How accurate the forecasts of a group of jobs were: shares in percent, errors in seconds.
+
+    Attributes
+    ----------
+    coverage_50, coverage_80
+        Share of starts inside the calibrated intervals, with their 95 % intervals, in which jobs of
+        a week are one observation; None for a single week.
+    raw_50, raw_80
+        The same of intervals as drawn.
+    median_error
+        Median of absolute errors of the median; ``of_plan``, ``of_recent_waits`` and ``of_bound``
+        of the plan by limits, of the median of recent waits and of the bound on it; ``of_slurm`` of
+        what Slurm expected, in the forecasts where that is known, None if it never is.
+    pinball
+        Mean pinball loss of the quantiles.
+    """
+
+    group: str
+    forecasts: int
+    coverage_50: float
+    coverage_50_interval: tuple[float, float] | None
+    coverage_80: float
+    coverage_80_interval: tuple[float, float] | None
+    raw_50: float
+    raw_80: float
+    median_error: float
+    of_plan: float
+    of_recent_waits: float
+    of_bound: float
+    of_slurm: float | None
+    pinball: float
+
+
+def coverage(told: Sequence[PastForecast], group: str = "all") -> Coverage:
+    """Return how accurate forecasts of starts were; ``told`` are the forecasts, at least one, and
+    ``group`` names their jobs.
+    """
+    start, now = (np.array([getattr(each, name) for each in told]) for name in ("start", "now"))
+    levels = np.array([each.levels for each in told])
+    drawn = np.array([each.drawn for each in told])
+    weeks = np.unique((now / WEEK).astype(np.int64), return_inverse=True)[1]
+
+    def inside(of: np.ndarray, first: int, last: int) -> np.ndarray:
+        found = (of[:, first] - TOLERANCE <= start) & (start <= of[:, last] + TOLERANCE)
+        return 100.0 * found
+
+    def error(of: np.ndarray) -> float:
+        return float(np.nanmedian(np.abs(of - start)))
+
+    wide, narrow = (inside(levels, *ends) for ends in INTERVALS)
+    missed = start[:, None] - levels
+    loss = np.maximum(np.array(LEVELS) * missed, (np.array(LEVELS) - 1.0) * missed)
+    others = ("planned", "recent", "bound", "slurm")
+    planned, recent, bound, slurm = (
+        np.array([getattr(each, name) for each in told]) for name in others
+    )
+    return Coverage(
+        group=group,
+        forecasts=len(told),
+        coverage_50=float(narrow.mean()),
+        coverage_50_interval=clustered(narrow, weeks),
+        coverage_80=float(wide.mean()),
+        coverage_80_interval=clustered(wide, weeks),
+        raw_50=float(inside(drawn, *INTERVALS[1]).mean()),
+        raw_80=float(inside(drawn, *INTERVALS[0]).mean()),
+        median_error=error(levels[:, MEDIAN]),
+        of_plan=error(planned),
+        of_recent_waits=error(recent),
+        of_bound=error(bound),
+        of_slurm=None if np.isnan(slurm).all() else error(slurm),
+        pinball=float(loss.mean()),
+    )
+
+
+def clustered(values: np.ndarray, clusters: np.ndarray) -> tuple[float, float] | None:
+    """Return the 95 % confidence interval of a mean of percentages that are correlated within
+    ``clusters`` (the number of each value's cluster).
+
+    By linearization of the ratio of sums (Cochran, Sampling Techniques, 1977, section 9A). Where
+    all clusters are alike, that has no width; then by Wilson (1927), as of one observation a
+    cluster. None for one cluster.
+    """
+    mean, count = float(values.mean()), int(clusters.max()) + 1
+    if count == 1:
+        return None
+    excess = np.bincount(clusters, values - mean)
+    reach = quantile(LEVEL, count - 1)
+    error = math.sqrt(float((excess**2).sum()) * count / (count - 1)) / len(values)
+    if error < 1e-9:
+        share, square = mean / 100.0, reach**2
+        middle = (share + square / (2 * count)) / (1 + square / count)
+        half = math.sqrt(share * (1 - share) / count + square / (4 * count**2))
+        half *= reach / (1 + square / count)
+        return max(100.0 * (middle - half), 0.0), min(100.0 * (middle + half), 100.0)
+    return max(mean - reach * error, 0.0), min(mean + reach * error, 100.0)
+
+
+def with_expected(
+    told: Sequence[PastForecast], past: Past, expected: ExpectedStarts, unix_start: float
+) -> list[PastForecast]:
+    """Return the forecasts, to each of which is added the start that Slurm expected for the job at
+    the same moment.
+
+    ``unix_start`` is the date of second 0 (seconds since 1970). InputError if that is known of none
+    of the jobs.
+    """
+    found = []
+    for each in told:
+        start = expected.at(past.jobs[each.row].id, each.now + unix_start)
+        found.append(each if start is None else each._replace(slurm=start - unix_start))
+    if all(math.isnan(each.slurm) for each in found):
+        raise InputError(
+            "Slurm's estimates name no job that waits at a moment of the back-test; estimates "
+            "of the same machine, with job ids as in the history, are expected"
+        )
+    return found
+
+
+def coverages(told: Sequence[PastForecast], past: Past) -> list[Coverage]:
+    """Return how accurate forecasts were: of all jobs, then by partition, processors, time limit
+    and wait so far.
+    """
+    classes: dict[tuple[int, float, str], list[PastForecast]] = {(0, 0.0, "all"): list(told)}
+    for each in told:
+        row = each.row
+        waited = (each.now - past.submissions[row]) / 3600
+        kinds = (
+            (0.0, f"partition {past.names[row][2]}"),
+            class_of(past.widths[row], WIDTHS),
+            class_of(past.limits[row] / 3600, HOURS, "limit "),
+            class_of(waited, HOURS, "waited "),
+        )
+        for place, kind in enumerate(kinds, 1):
+            classes.setdefault((place, *kind), []).append(each)
+        if not math.isnan(each.slurm):
+            classes.setdefault((len(kinds) + 1, 0.0, "Slurm expects a start"), []).append(each)
+    return [
+        coverage(classes[kind], kind[2])
+        for kind in sorted(classes)
+        if kind[0] == 0 or LEAST <= len(classes[kind]) < len(told)
+    ]
+
+
+def class_of(value: float, names: Mapping[int, str], what: str = "") -> tuple[float, str]:
+    """Return the class that contains a value: its lower limit, and its name after ``what``;
+    ``names`` are by lower limit.
+    """
+    begin = max(each for each in names if each <= value)
+    return begin, what + names[begin]
+
+
+def as_simulated(
+    past: Past, scheduler: str = "easy", settings: Mapping[str, Any] | None = None
+) -> Past:
+    """Return a past whose jobs start when a simulated scheduler starts them; run times are cut at
+    the time limits.
+
+    Jobs that were cancelled are none of it: they might have started before.
+    """
+    past = without_cancelled(past)
+    past = past._replace(run_times=np.minimum(past.run_times, past.limits))
+    rows = np.arange(len(past.submissions))
+    moment = Moment(float(past.submissions[0]), rows[:0], rows[past.widths <= past.processors])
+    starts = np.full(len(rows), np.nan)
+    run_times = past.run_times[moment.waiting]
+    starts[moment.waiting] = Simulator(past, scheduler, settings).starts(moment, run_times)
+    return past._replace(starts=starts)
+
+
+def without_cancelled(past: Past) -> Past:
+    """Return a past without the jobs that were cancelled while they waited."""
+    kept = np.flatnonzero(np.isnan(past.cancelled))
+    if len(kept) == len(past.cancelled):
+        return past
+    columns = ("submissions", "starts", "cancelled", "run_times", "limits", "widths", "groups")
+    return past._replace(
+        **{name: getattr(past, name)[kept] for name in (*columns, "names")},
+        jobs=[past.jobs[row] for row in kept.tolist()],
+        history=int((kept < past.history).sum()),
+    )

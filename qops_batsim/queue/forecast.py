@@ -1,0 +1,350 @@
+"""Forecasts of starts: many simulations of what may happen to a queue from now on.
+
+Each simulation draws how long the running and waiting jobs will run, from what jobs like them used
+of their limits, and which jobs will come, from a week of the past at the same hours. The machine's
+scheduler decides as it would.
+"""
+
+from __future__ import annotations
+
+import math
+from array import array
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from qops_batsim.core.news import News
+from qops_batsim.core.qos_log import QosLog
+from qops_batsim.engine.loop import Loop, Submissions
+from qops_batsim.engine.loop_columns import floats, wholes
+from qops_batsim.engine.simulation import ignore
+from qops_batsim.protocol.events import JOB_CANCELLED, Notify
+from qops_batsim.protocol.port import make_scheduler
+from qops_batsim.queue.past import Habits, Past, Patience
+
+WEEK = 7 * 86_400.0
+WEEKS = 8
+"""Weeks of the past that arrivals are drawn from."""
+
+HORIZON = 4 * 86_400.0
+"""For how long jobs go on to come in a simulation (seconds)."""
+
+TOGETHER = 0.5
+"""Share of draws in which all jobs of a user, application and limit use much of it, or little."""
+
+
+_MARGIN = 0.5
+"""Arrivals are first simulated for as long as all jobs of the draw before waited, and this share
+more."""
+
+
+class Moment(NamedTuple):
+    """A queue at a date (seconds): its running and its waiting jobs, as row numbers in the
+    :class:`Past`.
+
+    Waiting jobs stand in the order of submission.
+    """
+
+    now: float
+    running: np.ndarray
+    waiting: np.ndarray
+
+
+def moment_of(past: Past, now: float, before: int | None = None) -> Moment:
+    """Return the running and waiting jobs at the date ``now``, as a log tells. O(jobs).
+
+    Parameters
+    ----------
+    past
+        The jobs of a log.
+    now
+        The date (seconds of the past).
+    before
+        Only jobs of earlier rows are taken; None: those submitted by the date.
+
+    Returns
+    -------
+    Moment
+        Without jobs whose waits have no known end. Where more processors are in use than the
+        machine has, as in logs of growing machines, the last started jobs are left out as well.
+    """
+    if before is None:
+        before = int(np.searchsorted(past.submissions[: past.history], now, side="right"))
+    starts, ends = past.starts[:before], past.ends[:before]
+    running = np.flatnonzero((starts <= now) & (ends > now))
+    running = running[np.argsort(starts[running], kind="stable")]
+    fit = np.cumsum(past.widths[running]) <= past.processors
+    waits = past.waited_until[:before] > now
+    waiting = np.flatnonzero(waits & (past.widths[:before] <= past.processors))
+    return Moment(now, running[fit], waiting)
+
+
+class Arrivals(NamedTuple):
+    """Jobs that are submitted while a simulation runs, taken from an earlier week.
+
+    Rows of the past, by how much later than those they come, and how long they run (seconds); the
+    places of those that are cancelled while they wait, and when (seconds).
+    """
+
+    rows: np.ndarray
+    shift: float
+    run_times: np.ndarray
+    gone: np.ndarray
+    gone_at: np.ndarray
+
+
+class Drawn(NamedTuple):
+    """Random futures of a queue: run times, arrivals and cancellations, one set for each
+    simulation.
+
+    How long running jobs still run, then how long waiting ones will (seconds), by draw and job; the
+    jobs that come, None where no week of the past is known; and when waiting jobs are cancelled if
+    they still wait (seconds), by draw and job.
+    """
+
+    run_times: np.ndarray
+    arrivals: list[Arrivals | None]
+    cancelled: np.ndarray
+
+    def of_job(self, place: int, running: int, waiting: int) -> Drawn:
+        """Return the futures of the queue with only one of the additional jobs, ``place``, at its
+        end; ``running`` and ``waiting`` are numbers of jobs.
+        """
+        columns = [*range(running + waiting), running + waiting + place]
+        cancelled = self.cancelled[:, [*range(waiting), waiting + place]]
+        cancelled[:, -1] = np.inf  # What is asked is when it starts if it is left to wait.
+        return Drawn(self.run_times[:, columns], self.arrivals, cancelled)
+
+
+class Simulator:
+    """Simulates how a scheduler continues from a moment of a machine's queue.
+
+    Parameters
+    ----------
+    past
+        The jobs.
+    scheduler, settings
+        Name of the scheduler that decides, and its options.
+    """
+
+    def __init__(
+        self, past: Past, scheduler: str = "easy", settings: Mapping[str, Any] | None = None
+    ) -> None:
+        self.past, self._scheduler, self._settings = past, scheduler, settings or {}
+        # A job that waits may come as well, as one of a past week: under its row and their number.
+        self._ids = [str(place) for place in range(2 * len(past.submissions))]
+
+    def fields_of(self, job_id: str) -> dict[str, Any]:
+        """Return the fields of a job that a scheduler may read."""
+        jobs = self.past.jobs
+        job = jobs[int(job_id.partition("!")[2]) % len(jobs)]
+        return {**job.fields, "id": job_id}
+
+    def starts(
+        self,
+        moment: Moment,
+        run_times: np.ndarray,
+        arrivals: Arrivals | None = None,
+        cancelled: np.ndarray | None = None,
+    ) -> np.ndarray:
+        """Simulate one future; return the waiting jobs' starts (seconds), infinite for one that
+        never starts, NaN for one that is cancelled first.
+
+        Parameters
+        ----------
+        run_times
+            How long the running jobs still run, then how long the waiting ones will (seconds).
+        arrivals
+            The jobs that come.
+        cancelled
+            When the waiting jobs are cancelled, if they still wait then (seconds).
+        """
+        past, now, running = self.past, moment.now, len(moment.running)
+        rows, dates = np.concatenate([moment.running, moment.waiting]), past.submissions
+        dates, places = dates[rows], rows
+        gone: list[tuple[float, int]] = []
+        if cancelled is not None:
+            known = np.isfinite(cancelled)
+            gone += zip(cancelled[known].tolist(), moment.waiting[known].tolist(), strict=True)
+        if arrivals is not None:
+            coming = arrivals.rows
+            theirs = coming + len(past.submissions)
+            gone += zip(arrivals.gone_at.tolist(), theirs[arrivals.gone].tolist(), strict=True)
+            rows, places = np.concatenate([rows, coming]), np.concatenate([places, theirs])
+            dates = np.concatenate([dates, past.submissions[coming] + arrivals.shift])
+            run_times = np.concatenate([run_times, arrivals.run_times])
+        limits = past.limits[rows]
+        submissions = Submissions(
+            "q",
+            self._ids,
+            None,
+            [""],
+            wholes(places),
+            array("q", bytes(8 * len(rows))),
+            floats(dates),
+            wholes(past.widths[rows]),
+            floats(limits),
+            self,
+        )
+        events = [
+            (date, Notify.of(JOB_CANCELLED, job_id=f"q!{place}")) for date, place in sorted(gone)
+        ]
+        loop = Loop(past.processors, [submissions], floats(run_times), events or None)
+        module = make_scheduler(self._scheduler, self._settings)
+        loop.manager.qos_log, loop.manager.news = QosLog(), News.of(module.options)
+        loop.begin_at(now, past.starts[moment.running].tolist())
+        loop.run(module.scheduler, ignore)
+        module.scheduler.finished()
+        found = np.asarray(loop.starts)[running : running + len(moment.waiting)]
+        never = np.inf if cancelled is None else np.where(np.isfinite(cancelled), np.nan, np.inf)
+        return np.where(np.isnan(found), never, found)
+
+    def planned(self, moment: Moment) -> np.ndarray:
+        """Return the waiting jobs' starts (s) if all jobs ran to their limits and no further job
+        arrived.
+        """
+        past, now = self.past, moment.now
+        left = past.starts[moment.running] + past.limits[moment.running] - now
+        return self.starts(
+            moment, np.concatenate([np.maximum(left, 1.0), past.limits[moment.waiting]])
+        )
+
+    def forecast(
+        self,
+        moment: Moment,
+        habits: Habits,
+        draws: int,
+        rng: np.random.Generator,
+        patience: Patience | None = None,
+    ) -> np.ndarray:
+        """Draw random futures of a queue and simulate them; return the waiting jobs' starts
+        (seconds) by draw and job, NaN where cancelled.
+        """
+        return self.starts_by_draw(moment, self.draw(moment, habits, draws, rng, patience))
+
+    def starts_by_draw(
+        self, moment: Moment, drawn: Drawn, on_progress: Callable[[int], None] | None = None
+    ) -> np.ndarray:
+        """Simulate the futures that were drawn; return the waiting jobs' starts (seconds) by draw
+        and job, NaN where cancelled.
+        """
+        found = np.empty((len(drawn.arrivals), len(moment.waiting)))
+        until = math.inf
+        for draw, (run_times, arrivals, cancelled) in enumerate(
+            zip(drawn.run_times, drawn.arrivals, drawn.cancelled, strict=True)
+        ):
+            # Who comes after the last of these has started changes nothing.
+            known = arrivals and self._coming_by(arrivals, until)
+            starts = self.starts(moment, run_times, known, cancelled)
+            last = _last_wait(starts, cancelled, moment.now)
+            if last > until:
+                starts = self.starts(moment, run_times, arrivals, cancelled)
+                last = _last_wait(starts, cancelled, moment.now)
+            found[draw], until = starts, last + _MARGIN * (last - moment.now)
+        return found
+
+    def _coming_by(self, arrivals: Arrivals, until: float) -> Arrivals:
+        """Return those of the arrivals that are submitted by the date ``until`` (seconds)."""
+        dates = self.past.submissions[arrivals.rows] + arrivals.shift
+        count = int(np.searchsorted(dates, until, side="right"))
+        gone = arrivals.gone < count
+        return Arrivals(
+            arrivals.rows[:count],
+            arrivals.shift,
+            arrivals.run_times[:count],
+            arrivals.gone[gone],
+            arrivals.gone_at[gone],
+        )
+
+    def draw(
+        self,
+        moment: Moment,
+        habits: Habits,
+        draws: int,
+        rng: np.random.Generator,
+        patience: Patience | None = None,
+    ) -> Drawn:
+        """Draw ``draws`` random futures of a queue: run times, arriving jobs and cancellations.
+
+        What is drawn of the others does not depend on how many jobs wait behind them.
+        """
+        of_jobs, of_weeks, of_patience = rng.spawn(3)
+        past, now, ends = self.past, moment.now, self.past.ends
+        rows = np.concatenate([moment.running, moment.waiting])
+        drawn = self._run_times(moment, rows, habits, draws, of_jobs)
+        waiting = moment.waiting
+        cancelled = np.full((draws, len(waiting)), np.inf)
+        if patience is not None and patience.cancels:
+            waited = now - past.submissions[waiting]
+            cancelled = now + patience.draw(waiting, waited, draws, of_patience)
+        known = past.submissions[: past.history]
+        # Weeks of which nothing is known that was not known at the moment.
+        since, until = now - known[0], now - min(now, known[-1])
+        first_week = max(math.ceil((until + HORIZON) / WEEK), 1)
+        weeks = list(range(first_week, int(since / WEEK) + 1))[:WEEKS]
+        if not weeks:
+            return Drawn(drawn, [None] * draws, cancelled)
+        unknown = habits.shares([-1] * (past.groups.shape[1] - 1) + [0])
+        coming: list[Arrivals | None] = []
+        for _ in range(draws):
+            shift = weeks[of_weeks.integers(len(weeks))] * WEEK
+            span = now - shift, now - shift + HORIZON
+            first, last = np.searchsorted(known, span, side="right")
+            arrivals = np.arange(first, last)
+            arrivals = arrivals[past.widths[arrivals] <= past.processors]
+            shares = unknown[of_weeks.integers(len(unknown), size=len(arrivals))]
+            has_ended = ends[arrivals] <= now
+            lasting = np.where(
+                has_ended, past.run_times[arrivals], np.maximum(shares * past.limits[arrivals], 1.0)
+            )
+            gone = np.flatnonzero(past.cancelled[arrivals] <= now)
+            gone_at = past.cancelled[arrivals[gone]] + shift
+            coming.append(Arrivals(arrivals, shift, lasting, gone, gone_at))
+        return Drawn(drawn, coming, cancelled)
+
+    def _run_times(
+        self,
+        moment: Moment,
+        rows: np.ndarray,
+        habits: Habits,
+        draws: int,
+        rng: np.random.Generator,
+    ) -> np.ndarray:
+        """Draw random run times of the jobs, for running jobs the time that is left (seconds); one
+        row for each draw, one column for each job.
+        """
+        past, running = self.past, len(moment.running)
+        alike = np.unique(past.groups[rows, 0], return_inverse=True)[1]
+        of_group, of_job, togethers = rng.spawn(3)
+        of_all = of_group.random((alike.max(initial=0) + 1, draws))[alike].T
+        own, chances = (each.random((len(rows), draws)).T for each in (of_job, togethers))
+        levels = np.where(chances < TOGETHER, of_all, own)
+        drawn = np.empty((draws, len(rows)))
+        for place, row in enumerate(rows.tolist()):
+            limit, gone = past.limits[row], 0.0
+            if place < running:
+                gone = moment.now - past.starts[row]
+            shares = habits.shares(past.groups[row].tolist(), gone / limit)
+            chosen = shares[(levels[:, place] * len(shares)).astype(np.int64)]
+            drawn[:, place] = np.maximum(chosen * limit - gone, 1.0)
+        return drawn
+
+
+def _last_wait(starts: np.ndarray, cancelled: np.ndarray, now: float) -> float:
+    """Return the date (seconds) at which the last waiting job started or was cancelled, at least
+    ``now``.
+    """
+    return float(np.where(np.isnan(starts), cancelled, starts).max(initial=now))
+
+
+def quantiles(starts: np.ndarray, levels: Sequence[float]) -> np.ndarray:
+    """Return quantiles of simulated starts (s), by level and job; each quantile is one of the
+    simulated values.
+
+    Of the draws in which the job is not cancelled (NaN); infinite where it always is.
+    """
+    ordered, counts = np.sort(starts, axis=0), np.sum(~np.isnan(starts), axis=0)
+    places = [np.clip((level * counts).astype(np.int64), 0, counts - 1) for level in levels]
+    found = np.take_along_axis(ordered, np.maximum(places, 0), axis=0)
+    return np.where(np.isnan(found), np.inf, found)

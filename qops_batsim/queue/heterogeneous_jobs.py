@@ -1,0 +1,175 @@
+"""Heterogeneous jobs in a queue: their components start together, so each job is one.
+
+A job takes the processors of all its components for the longest of their limits, as in accounting.
+Slurm (22.05) may free some earlier, on which no plan counts: it ends a component at a shorter limit
+of its own, and all when the first of them ends.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, NamedTuple
+
+from msgspec.structs import replace
+
+from qops_batsim.errors import InputError, shown
+from qops_batsim.queue.queue_state import QueuedJob
+from qops_batsim.slurm.waiting_reasons import INCOMPLETE, Waits, is_for_resources, meaning_of
+
+_IDS = re.compile(r"\d{1,18}(?:-\d{1,18})?")
+
+_FIRST = (Waits.CANNOT_START, Waits.FOR_OTHERS, Waits.UNKNOWN)
+"""Of the reasons of components that differ, those of the former count."""
+
+
+class Component(NamedTuple):
+    """A component of a heterogeneous job: the job's id, its place in the job, and how many
+    components the job has, 0 if that is not told.
+    """
+
+    whole: str
+    offset: int
+    size: int = 0
+
+    @property
+    def id(self) -> str:
+        """Return the component's id as squeue shows it: ``4711+1``."""
+        return f"{self.whole}+{self.offset}"
+
+
+def size_of(id_set: Any) -> int:
+    """Return how many ids a set of Slurm has (``20-22,24``: 4), 0 if it is none.
+
+    >>> size_of("20-22,24"), size_of("")
+    (4, 0)
+    """
+    spans = id_set.split(",") if isinstance(id_set, str) else []
+    if not all(_IDS.fullmatch(span) for span in spans):
+        return 0
+    ends = [[int(end) for end in span.split("-")] for span in spans]
+    return sum(each[-1] - each[0] + 1 for each in ends)
+
+
+class Components:
+    """Collects the components of a queue's heterogeneous jobs, and makes each job one.
+
+    A job waits as a whole where all of its components are in the queue. Of one that has others
+    elsewhere, as in partitions that are not selected, nobody knows here when it can start.
+    """
+
+    def __init__(self, source: str) -> None:
+        self._source = source
+        self._inside: dict[str, Component] = {}
+        self._listed = Counter[str]()
+        self._known: defaultdict[str, set[int]] = defaultdict(set)
+        self._sizes: dict[str, int] = {}
+        self._away: set[str] = set()
+
+    def add(self, component: Component, *, is_away: bool = False) -> None:
+        """Add a component of the queue, or one that waits outside (``is_away``)."""
+        if component.offset in self._known[component.whole]:
+            raise InputError(
+                f"{self._source}: job {shown(component.id)}: is listed twice; each id is expected "
+                "once"
+            )
+        self._known[component.whole].add(component.offset)
+        # Where the number is not told, it is two at least.
+        self._sizes[component.whole] = max(
+            self._sizes.get(component.whole, 2), component.size, component.offset + 1
+        )
+        if is_away:
+            self._away.add(component.whole)
+        else:
+            self._inside[component.id] = component
+            self._listed[component.whole] += 1
+
+    def together(
+        self, jobs: Iterable[QueuedJob], blocked: Iterable[QueuedJob]
+    ) -> tuple[list[QueuedJob], list[QueuedJob]]:
+        """Return the running and waiting jobs, and those that cannot start, with each heterogeneous
+        job as one, in the place of its first component.
+        """
+        groups: dict[object, list[tuple[QueuedJob, bool]]] = {}
+        told = [*((job, False) for job in jobs), *((job, True) for job in blocked)]
+        for place, (job, cannot_start) in enumerate(told):
+            part = self._inside.get(job.id)
+            key = place if part is None else (part.whole, job.start is not None)
+            groups.setdefault(key, []).append((job, cannot_start))
+
+        can: list[QueuedJob] = []
+        cannot: list[QueuedJob] = []
+        for members in groups.values():
+            job, is_blocked = members[0]
+            if job.id in self._inside:
+                job = self._one([each for each, _ in members])
+                # What keeps one component keeps all.
+                is_blocked = any(each for _, each in members) or job.reason == INCOMPLETE
+            (cannot if is_blocked else can).append(job)
+        return can, cannot
+
+    def _lacks(self, whole: str) -> bool:
+        return whole in self._away or len(self._known[whole]) < self._sizes[whole]
+
+    def _one(self, parts: Sequence[QueuedJob]) -> QueuedJob:
+        """Return the components of a job that run, or those that wait, as one job."""
+        parts = sorted(parts, key=lambda job: self._inside[job.id].offset)
+        ids = tuple(job.id for job in parts)
+        whole = self._inside[ids[0]].whole
+        # While some have begun and others not, as in the moment of a start, both are told.
+        is_whole = len(parts) == self._listed[whole]
+        reason = _reason_of([job.reason for job in parts])
+        waits = parts[0].start is None
+        if waits and self._lacks(whole) and meaning_of(reason).waits is not Waits.CANNOT_START:
+            reason = INCOMPLETE
+        names = [name for job in parts for name in job.partition.split(",")]
+        limits = [job.estimate for job in parts]
+        ends = [job.end for job in parts]
+        return replace(
+            parts[0],
+            id=whole if is_whole else ",".join(ids),
+            components=ids,
+            processors=sum(job.processors for job in parts),
+            estimate=None if None in limits else max(_known(limits)),
+            submission=_of(min, [job.submission for job in parts]),
+            start=_of(min, [job.start for job in parts]),
+            end=None if None in ends else max(_known(ends)),
+            planned_start=_of(max, [job.planned_start for job in parts]),
+            deadline=_of(min, [job.deadline for job in parts]),
+            priority=min(job.priority for job in parts),
+            partition=",".join(dict.fromkeys(names)),
+            nodes=",".join(filter(None, (job.nodes for job in parts))),
+            reason=reason,
+        )
+
+
+def _known(values: Iterable[float | None]) -> list[float]:
+    return [each for each in values if each is not None]
+
+
+def _of(choose: Callable[[list[float]], float], values: Iterable[float | None]) -> float | None:
+    """Return the least or greatest of the values that are known, None if none is."""
+    known = _known(values)
+    return choose(known) if known else None
+
+
+def _reason_of(reasons: Sequence[str]) -> str:
+    """Return why a job waits whose components have these reasons: what keeps one keeps all."""
+
+    def rank(reason: str) -> tuple[bool, ...]:
+        waits = meaning_of(reason).waits
+        return *(waits is not each for each in _FIRST), not is_for_resources(reason)
+
+    return min(reasons, key=rank)
+
+
+def listed(components: Sequence[str]) -> str:
+    """Return the ids of components as a text, not all of many.
+
+    >>> listed(["20+0", "20+1"]), listed([f"20+{place}" for place in range(9)])
+    ('20+0, 20+1', '20+0 to 20+8')
+    """
+    if len(components) <= 3:
+        return ", ".join(components)
+    return f"{components[0]} to {components[-1]}"

@@ -1,0 +1,1 @@
+"""All that Slurm prints, read once: accounting, queues, nodes, reservations, configuration."""

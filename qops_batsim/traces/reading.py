@@ -1,0 +1,366 @@
+"""Reading any trace as a workload: logs of all formats and Batsim workloads."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import numpy as np
+
+from qops_batsim.errors import InputError
+from qops_batsim.files import Stored, read_stored
+from qops_batsim.garbage import without_garbage_collection
+from qops_batsim.shipped import find_input
+from qops_batsim.workload.accounting.job_identity import open_jobs, take_cluster, tell_apart
+from qops_batsim.workload.accounting.node_sizes import NodeSizes, Span, nodes_over_time, pools_of
+from qops_batsim.workload.accounting.rows import (
+    AccountingLog,
+    Choices,
+    Rows,
+    log_of,
+    node_spans,
+    settle,
+)
+from qops_batsim.workload.batsim_json import workload_in
+from qops_batsim.workload.conversion import Conversion, convert_log
+from qops_batsim.workload.log_formats import (
+    PARQUET,
+    log_format,
+    profile_of,
+    refuse_others,
+    table_names,
+)
+from qops_batsim.workload.log_records import RECORD, Log, Records, RepairCount
+from qops_batsim.workload.scale import subset
+from qops_batsim.workload.swf import swf_in
+from qops_batsim.workload.workload_model import Workload
+
+if TYPE_CHECKING:
+    from qops_batsim.workload.accounting.site import CsvForm
+
+_WHAT = "a workload log or a Batsim workload"
+
+
+def read_trace(
+    path: str | Path,
+    *,
+    processors: int | None = None,
+    first: int | None = None,
+    accounting: Choices | None = None,
+    time_zone: str | None = None,
+    **choices: Any,
+) -> Conversion:
+    """Read a workload log or a Batsim workload as a workload, with counts of what was left out.
+
+    That is a log in the Standard Workload Format, the accounting of Slurm (``sacct --parsable2`` or
+    ``--json``) or PBS, or a Batsim workload (JSON), plain or gzip-compressed, recognised by
+    content.
+
+    Parameters
+    ----------
+    path
+        The file, or the name of a shipped workload.
+    processors
+        Size of the machine, if the log does not have it or another one is wanted; a Batsim
+        workload has its own.
+    first
+        How many usable jobs to take; None: all.
+    accounting
+        Which rows of an accounting are jobs, and how they are read.
+    time_zone
+        The site's time zone (``Europe/Stockholm``), if the log does not have it; it replaces that
+        of ``accounting``.
+    **choices
+        Further choices for a log: see :func:`~qops_batsim.workload.conversion.convert_log`.
+
+    Returns
+    -------
+    Conversion
+        The workload, with counts of the records left out and repaired.
+
+    Raises
+    ------
+    InputError
+        If the file is of no known format, has invalid records or no usable job.
+
+    Examples
+    --------
+    >>> trace = read_trace("tiny_8")
+    >>> trace.workload.processors, trace.records_read
+    (4, 8)
+    """
+    found = find_input(path, "workloads")
+    choices |= {"processors": processors, "first": first, "accounting": accounting}
+    stored = read_stored(found, what=_WHAT)
+    return _trace_in(stored, str(found), time_zone=time_zone, **choices)
+
+
+def _trace_in(
+    stored: Stored,
+    source: str,
+    *,
+    processors: int | None = None,
+    first: int | None = None,
+    accounting: Choices | None = None,
+    time_zone: str | None = None,
+    **choices: Any,
+) -> Conversion:
+    if time_zone is not None:
+        choices["time_zone"] = time_zone
+        accounting = msgspec.structs.replace(accounting or Choices(), time_zone=time_zone)
+    with without_garbage_collection():
+        if log_format(stored.content) != "batsim":
+            log = log_in(stored, source, accounting)
+            return convert_log(log, processors=processors, first=first, **choices)
+        workload = workload_in(stored, source)
+    if choices or accounting or processors not in (None, workload.processors):
+        given = ", ".join(choices) or ("accounting" if accounting else f"processors {processors}")
+        raise InputError(
+            f"{source}: is a Batsim workload of {workload.processors} processors, converted "
+            f"already; {given} can be chosen for a log only: leave it out"
+        )
+    return _report_unconverted(workload, first)
+
+
+LEAST_JOBS, LEAST_SHARE = 100, 0.01
+"""Jobs that a loaded partition has at least, and their least share of all."""
+
+
+def read_partitions(
+    path: str | Path,
+    *,
+    processors: int | None = None,
+    accounting: Choices | None = None,
+    time_zone: str | None = None,
+    default_zone: str = "UTC",
+    by: str = "binding",
+) -> tuple[dict[str, Conversion], dict[str, int]]:
+    """Read each partition of a log that has many jobs as a workload of its own; return these, and
+    the numbers of jobs of the other partitions, by name.
+
+    Those that share nodes are one pool, called ``a+b``: by the list of nodes, else by the nodes on
+    which jobs ran. Slurm's accounting and tables tell them; every other trace is one without a
+    name. Without other choices, accounting is counted ``by`` the resource that binds. Where neither
+    ``time_zone`` nor the log tells the zone of dates, it is ``default_zone``. See
+    :func:`read_trace`.
+    """
+    found = find_input(path, "workloads")
+    stored, source = read_stored(found, what=_WHAT), str(found)
+    choices = msgspec.structs.replace(accounting or Choices(by=by), default_zone=default_zone)
+    if time_zone is not None:
+        choices = msgspec.structs.replace(choices, time_zone=time_zone)
+    kind = log_format(stored.content)
+    if kind not in ("sacct", "json", "csv"):
+        if kind != "pbs" and accounting is not None:
+            raise InputError(
+                f"{source}: is no accounting; only in the accounting of Slurm or PBS can "
+                "partitions, QOS, accounts, reservations and units be chosen"
+            )
+        of_pbs = choices if kind == "pbs" else None
+        trace = _trace_in(
+            stored, source, processors=processors, accounting=of_pbs, time_zone=time_zone
+        )
+        return {"": trace}, {}
+    everywhere = {"partitions": (), "qos": (), "accounts": ()}
+    inside = {"reservations": choices.reservations or ("all",)}
+    with without_garbage_collection():
+        rows = _rows(stored, source, choices, kind)
+        settle(rows, choices)
+        rows.choose(msgspec.structs.replace(choices, **inside))
+        inside["reservations"] = ("all",) if choices.reservations else ()
+        of_part = msgspec.structs.replace(choices, **everywhere, **inside)
+        spans, column, parts, steps = node_spans(rows), rows.pools(), {}, {}
+        wanted = list(choices.partitions or spans)
+        nodes: Mapping[str, Mapping[Any, Span]] = choices.nodes.spans if choices.nodes else spans
+        together = pools_of({name: nodes.get(name, {}) for name in {*wanted, *nodes}})
+        taken = [[name for name in pool if name in wanted] for pool in together]
+        taken.sort(key=lambda pool: min(map(wanted.index, pool), default=-1))
+        pools = {"+".join(pool): pool for pool in taken if pool}
+        for name, pool in pools.items():
+            part = rows.part(column.where(set(pool).__contains__))
+            steps[name] = nodes_over_time(spans.get(each, {}) for each in pool)
+            parts[name] = _log(part, of_part, kind, stored, source)
+        small = {} if choices.partitions else _small_partitions(parts)
+        loaded = {name: log for name, log in parts.items() if name not in small}
+        if processors is not None and len(loaded) > 1:
+            raise InputError(
+                f"{source}: has jobs of several partitions ({', '.join(loaded)}), and "
+                f"processors {processors} does not say whose size it is; choose one partition "
+                "(--partition), or give a list of nodes instead (--nodes)"
+            )
+        found_in = {name: convert_log(log, processors=processors) for name, log in loaded.items()}
+        for name, trace in found_in.items() if processors is None else ():
+            of_all = (choices.nodes or NodeSizes(())).together(pools[name])["nodes"]
+            trace.sizes = _sizes(trace, steps[name], of_all)
+        for name in [each for each in found_in if len(pools[each]) > 1]:
+            told = (
+                f"of partitions that share nodes ({name}), one pool, any of whose nodes a job gets"
+            )
+            jobs = len(parts[name].records)
+            found_in[name].repairs.append(
+                RepairCount(rule="shared_nodes", description=told, choice="keep", jobs=jobs)
+            )
+    for each in found_in.values() if len(found_in) == 1 and small else ():
+        told = f"of partitions with few jobs ({', '.join(small)})"
+        jobs = sum(small.values())
+        each.repairs.append(
+            RepairCount(rule="small_partitions", description=told, choice="drop", jobs=jobs)
+        )
+    return found_in, small
+
+
+def _sizes(
+    trace: Conversion, steps: Sequence[tuple[float, int]], listed: int
+) -> list[tuple[float, int]]:
+    """Return (date, processors from then on) of each change of a partition's size; empty if it
+    hardly changes.
+
+    ``steps`` are (date, nodes from then on). All processors belong to the nodes in the list of
+    nodes (``listed``), or without one, to the most that were there at once, in equal parts. One in
+    a hundred may be a node that is seldom used.
+    """
+    counts = [count for _, count in steps] or [0]
+    if trace.calendar is None or max(counts) - min(counts) <= LEAST_SHARE * max(counts):
+        return []
+    size, start = trace.workload.processors, trace.calendar.unix_start
+    of_all = listed or max(count for _, count in steps)
+    return [(date - start, max(round(size * count / of_all), 1)) for date, count in steps]
+
+
+def _small_partitions(parts: Mapping[str, Log]) -> dict[str, int]:
+    """Return how many jobs each partition with few jobs has; the largest is never among these."""
+    jobs = {name: len(log.records) for name, log in parts.items()}
+    least = max(LEAST_JOBS, LEAST_SHARE * sum(jobs.values()))
+    largest = max(jobs, key=jobs.__getitem__, default="")
+    return {name: count for name, count in jobs.items() if count < least and name != largest}
+
+
+def read_log(
+    path: Path, choices: Choices | None = None, kind: str = "", form: CsvForm | None = None
+) -> Log:
+    """Read a workload log (SWF, accounting of Slurm or PBS, table) from a file.
+
+    Arguments are those of :func:`log_in`.
+    """
+    return log_in(read_stored(path, what="a workload log"), str(path), choices, kind, form)
+
+
+def log_in(
+    stored: Stored,
+    source: str,
+    choices: Choices | None = None,
+    kind: str = "",
+    form: CsvForm | None = None,
+) -> Log:
+    """Parse a log from a file that was read; InputError if a line cannot be read.
+
+    Its ``kind`` is ``swf``, ``sacct``, ``pbs``, or ``csv``, of a published log or in a site's own
+    ``form``; by default it is told by its content.
+    """
+    found = log_format(stored.content)
+    kind = found if kind in ("", "sacct") and found in ("json", "sacct") else kind or found
+    if kind == "swf":
+        return swf_in(stored, source)
+    choices = choices or Choices()
+    rows = _rows(stored, source, choices, kind, form)
+    return _log(rows, choices, kind, stored, source)
+
+
+def _rows_in(
+    stored: Stored, source: str, choices: Choices, kind: str, form: CsvForm | None = None
+) -> Rows:
+    from qops_batsim.slurm.sacct import json_rows, sacct_rows
+    from qops_batsim.workload.accounting.pbs import pbs_rows
+    from qops_batsim.workload.accounting.site import csv_rows, profile, profiles
+
+    content = stored.content
+    refuse_others(content, source)
+    if form is None and kind == "csv":
+        name = profile_of(table_names(content))
+        if name is None:
+            known = ", ".join(profiles())
+            raise InputError(
+                f"{source}: its columns are those of no published log ({known}); say with "
+                "`workload import --map` what they mean"
+            )
+        form = profile(name)
+    if form is not None:
+        return csv_rows(content, source, choices, form)
+    if kind == "json":
+        return json_rows(content, source, choices)
+    if kind == "pbs":
+        return pbs_rows(content, source, choices)
+    if log_format(content) == "batsim":
+        raise InputError(
+            f"{source}: begins as a Batsim workload (JSON) does; a log in the Standard Workload "
+            "Format, or the accounting of Slurm or PBS, is expected"
+        )
+    return sacct_rows(content, source, choices)
+
+
+def _log(rows: Rows, choices: Choices, kind: str, stored: Stored, source: str) -> AccountingLog:
+    waiting = open_jobs(rows)
+    log = log_of(rows, choices, "sacct" if kind == "json" else kind, source)
+    log.open_jobs = waiting
+    log.sha256 = stored.sha256
+    return log
+
+
+def _rows(
+    stored: Stored, source: str, choices: Choices, kind: str, form: CsvForm | None = None
+) -> Rows:
+    """Read the rows of jobs in accounting, different jobs under different ids; report a last line
+    without line break.
+    """
+    from qops_batsim.workload.accounting.site import number_tasks
+
+    rows = _rows_in(stored, source, choices, kind, form)
+    take_cluster(rows, choices.cluster, source)
+    tell_apart(rows)
+    if kind == "csv" or form is not None:
+        number_tasks(rows)
+    content = stored.content
+    if kind != "json" and not content.startswith(PARQUET) and not content.endswith(b"\n"):
+        told = "a last line without end (the file may have been cut)"
+        rows.tell("no_line_end", told, [content.count(b"\n") + 1])
+    return rows
+
+
+def _report_unconverted(workload: Workload, first: int | None) -> Conversion:
+    """Describe a Batsim workload as if it had been converted; take only the ``first`` jobs, if
+    given.
+    """
+    count = len(workload.jobs)
+    if first is not None:
+        workload = subset(workload, first=first)
+    records = _records(workload)
+    submitted = records["submit_time"]
+    begin, last = (float(submitted.min()), float(submitted.max())) if count else (0.0, 0.0)
+    return Conversion(
+        workload=workload,
+        records=records,
+        records_read=count,
+        records_in_window=count,
+        repairs=[],
+        usable_jobs=count,
+        first_submission=begin,
+        last_submission=last,
+        calendar=workload.calendar,
+        offered_load=workload.offered_load,
+    )
+
+
+def _records(workload: Workload) -> Records:
+    """Convert a workload's jobs to log records, with -1 for what is not known."""
+    columns = workload.columns
+    records = np.empty(len(columns.ids), dtype=RECORD)
+    for name in RECORD.names or ():
+        records[name] = -1
+    records["job_number"] = np.arange(1, len(records) + 1)
+    records["submit_time"] = columns.submission_times
+    records["requested_processors"] = columns.processors
+    records["run_time"] = np.nan_to_num(workload.delays, nan=-1)
+    records["requested_time"] = np.where(np.isinf(columns.walltimes), -1, columns.walltimes)
+    return records
