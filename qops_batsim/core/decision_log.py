@@ -15,7 +15,6 @@ import msgspec
 from qops_batsim.core.decision_events import (
     FORMAT,
     VERSION,
-    Event,
     LogHeader,
 )
 from qops_batsim.version import __version__
@@ -29,21 +28,17 @@ class DecisionLog:
 
     Attributes
     ----------
-    events
-        Returns the events so far in order.
+    lines
+        Returns the events so far in order, each as a line of JSON without line end.
     """
 
     def __init__(self) -> None:
         self.processors = 0
-        self.events: Callable[[], Iterator[Event]] = lambda: iter(())
+        self.lines: Callable[[], Iterator[str]] = lambda: iter(())
 
-    def follow(self, machine_size: int, events: Callable[[], Iterator[Event]]) -> None:
+    def follow(self, machine_size: int, lines: Callable[[], Iterator[str]]) -> None:
         """Set the machine's size, and the scheduler's function that yields the events so far."""
-        self.processors, self.events = machine_size, events
-
-    def lines(self) -> Iterator[bytes]:
-        """Return the events so far, in order, each as a line of JSON."""
-        return map(msgspec.json.Encoder().encode, self.events())
+        self.processors, self.lines = machine_size, lines
 
 
 def format_decisions(
@@ -61,7 +56,8 @@ def format_decisions(
         package_version=__version__,
         run_id=run_id,
     )
-    encoder, events = msgspec.json.Encoder(), log.events()
-    yield encoder.encode_lines([header])
-    while block := list(islice(events, BLOCK)):
-        yield encoder.encode_lines(block)
+    yield msgspec.json.encode(header) + b"\n"
+    lines = log.lines()
+    while block := list(islice(lines, BLOCK)):
+        block.append("")
+        yield "\n".join(block).encode()

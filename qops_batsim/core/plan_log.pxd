@@ -5,9 +5,12 @@ cdef int _SUBMITTED, _REFUSED, _ADMITTED, _MOVED, _BLAMED, _MOVE, _KILLED, _WITH
 cdef int _RESIZED, _UNDER, _LATE_NEWS, _STARTED, _SLIPPED, _OUTLIVED, _LATE, _ENDED, _RENEWED
 cdef int _BY_EARLY_END, _BY_OUTLIVING, _BY_LATE_START, _BY_LEAVING, _BY_RETURNING
 cdef int _BY_CANCELLATION
+cdef Py_ssize_t BLOCK
 cdef double _INFINITY, _PLAN_TOLERANCE
 
 cdef class DecisionLog:
+    cdef list blocks  # those that are full, in order
+    # The block that is being filled.
     cdef readonly long long[::1] codes
     cdef readonly double[::1] numbers
     cdef readonly Py_ssize_t size
@@ -21,6 +24,8 @@ cdef class DecisionLog:
     cdef Py_ssize_t early, present, noted_present, cancelled
     @cython.locals(place=Py_ssize_t)
     cpdef append(self, int kind, Job job, Py_ssize_t other, long long code, double first, double second, double third)
+    cdef begin_block(self)
+    cpdef list rows(self)
     cpdef arrived(self, Job job)
     @cython.locals(job=Job)
     cpdef begin(self, double now, list gone, list undone, list cancelled)

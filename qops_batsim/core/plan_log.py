@@ -9,11 +9,9 @@ from __future__ import annotations
 
 import math
 from array import array
-from collections.abc import Iterator
 from operator import attrgetter
 from typing import Any
 
-from qops_batsim.core.arrays import grown
 from qops_batsim.core.job import Job
 from qops_batsim.timing import GRACE, PLAN_TOLERANCE
 
@@ -90,8 +88,9 @@ _INFINITY, _PLAN_TOLERANCE = math.inf, PLAN_TOLERANCE
 
 _by_number = attrgetter("number")
 
-BLOCK = 65_536
-"""Rows that are Python objects at once: a log of a long queue has tens of millions."""
+
+BLOCK = 2048
+"""Rows in a block."""
 
 
 class DecisionLog:
@@ -117,8 +116,8 @@ class DecisionLog:
     """
 
     def __init__(self, processors: int) -> None:
-        room = bytes(8 * 1024)
-        self.codes, self.numbers, self.size = array("q", room), array("d", room), 0
+        self.blocks: list[tuple[Any, Any, int]] = []
+        self.begin_block()
         self.jobs: list[tuple[str, float, int, float, Any]] = []
         self.worded: dict[int, Any] = {}
         self.now, self.is_late, self.grace = 0.0, False, GRACE
@@ -143,26 +142,34 @@ class DecisionLog:
         """Append a row about a job and maybe another one; ``kind`` says what code and
         numbers mean.
         """
+        if self.size == BLOCK:
+            self.blocks.append((self.codes, self.numbers, BLOCK))
+            self.begin_block()
         place = 4 * self.size
-        if place == len(self.codes):
-            self.codes, self.numbers = grown("q", self.codes), grown("d", self.numbers)
         self.size += 1
         self.codes[place] = kind
         self.codes[place + 1] = -1 if job is None else job.number
-        self.codes[place + 2], self.codes[place + 3] = other, code
-        self.numbers[place], self.numbers[place + 1] = self.now, first
-        self.numbers[place + 2], self.numbers[place + 3] = second, third
+        self.codes[place + 2] = other
+        self.codes[place + 3] = code
+        self.numbers[place] = self.now
+        self.numbers[place + 1] = first
+        self.numbers[place + 2] = second
+        self.numbers[place + 3] = third
 
-    def rows(self) -> Iterator[tuple[Any, ...]]:
-        """Yield the rows as (kind, job number, other job's number, code, date in seconds, three
-        numbers).
+    def begin_block(self) -> None:
+        """Begin a new block of rows: a single array that grows would be copied again and again."""
+        room = bytes(8 * 4 * BLOCK)
+        self.codes = array("q", room)
+        self.numbers = array("d", room)
+        self.size = 0
+
+    def rows(self) -> list[tuple[Any, Any, int]]:
+        """Return the rows in blocks of (codes, numbers, number of rows).
+
+        In each, a row has four codes (kind, job number, other job's number, code) and four numbers
+        (date in seconds, three others).
         """
-        for begin in range(0, 4 * self.size, 4 * BLOCK):
-            end = min(begin + 4 * BLOCK, 4 * self.size)
-            codes, numbers = self.codes[begin:end], self.numbers[begin:end]
-            columns: list[Any] = [codes[column::4] for column in range(4)]
-            columns += [numbers[column::4] for column in range(4)]
-            yield from zip(*columns, strict=True)
+        return [*self.blocks, (self.codes, self.numbers, self.size)]
 
     # What is told
 

@@ -345,7 +345,7 @@ class SchedulerModule:
         """
         scheduler: Any = self.scheduler
         assert self.decision_log is not None
-        self.decision_log.follow(machine_size, scheduler.events)
+        self.decision_log.follow(machine_size, scheduler.decision_lines)
 
     def told_at(self, now: float) -> None:
         """Set the current date (seconds) to that of a message, before its events are handled."""

@@ -131,7 +131,7 @@ class Loops:
         ]
         told["ended"] = [record.job.id for record in simulation.ended]
         if module.decision_log is not None:
-            told["decisions"] = list(module.decision_log.events())
+            told["decisions"] = list(module.decision_log.lines())
         return told | {
             "changes": simulation.computing_changes,
             "log": (

@@ -68,7 +68,7 @@ def outcome(
     found["now"] = simulation.now
     found["told"] = getattr(module.scheduler, "told", None)
     if module.decision_log is not None:
-        found["decisions"] = list(module.decision_log.events())
+        found["decisions"] = list(module.decision_log.lines())
     return found
 
 
