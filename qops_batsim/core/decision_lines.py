@@ -44,8 +44,8 @@ from qops_batsim.core.plan_log import (
     LATE_NEWS,
     MOVE,
     MOVED,
+    NUMBERS,
     OUTLIVED,
-    RENEWED,
     RESIZED,
     SLIPPED,
     STARTED,
@@ -102,6 +102,12 @@ def lines_of(log: DecisionLog) -> Iterator[str]:
     yield from writer.last_lines()
 
 
+def _names(ids: Sequence[str]) -> list[str]:
+    """Return how JSON writes each of these ids."""
+    names = texts_of(ids)
+    return names if len(names) == len(ids) else [_encode(job_id).decode() for job_id in ids]
+
+
 class LineWriter:
     """Writes the lines of a decision log, block by block in order.
 
@@ -113,10 +119,11 @@ class LineWriter:
 
     def __init__(self, log: DecisionLog) -> None:
         self.log = log
+        self.counts = NUMBERS
         self.ids = [job_id for job_id, *_ in log.jobs]
         self.runs = list(self.ids)
-        self.names = [_encode(job_id).decode() for job_id in self.ids]
-        self.submissions = _submissions(log.jobs, self.names)
+        self.names = _names(self.ids)
+        self.submissions = _submissions(log.jobs)
         self.was_killed = False
         # A line of several rows, which ends with the first row of another kind.
         self.open = ""
@@ -129,49 +136,53 @@ class LineWriter:
         """Return the lines that end in the next block of ``size`` rows."""
         names = self.names
         # To write many numbers at once is several times as fast.
-        texts = texts_of(memoryview(numbers).tolist()[: 4 * size])
+        texts = texts_of(memoryview(numbers).tolist())
         lines: list[str] = []
+        place = 0
         for row in range(size):
-            place = 4 * row
-            kind = codes[place]
-            slot = codes[place + 1]
-            code = codes[place + 3]
+            kind = codes[4 * row]
+            slot = codes[4 * row + 1]
+            other = codes[4 * row + 2]
+            code = codes[4 * row + 3]
+            at = place
+            place += self.counts[kind]
 
             # The rows of one line.
             if kind == MOVE:
-                self.moves.append(f"[{names[slot]},{texts[place + 1]},{texts[place + 2]}]")
+                self.moves.append(f"[{names[slot]},{texts[at]},{texts[at + 1]}]")
                 continue
             if kind == BLAMED:
                 self.culprits.append(self.name_of(slot, code))
                 continue
             if kind == UNDER:
-                self.under.append((restarted_id(self.ids[slot], code), codes[place + 2]))
+                self.under.append((restarted_id(self.ids[slot], code), other))
                 continue
             if self.open or self.resized is not None:
                 lines += self.last_lines()
 
-            date = texts[place]
-            first = texts[place + 1]
-            second = texts[place + 2]
+            date = texts[at]
             if kind == STARTED:
-                end_field = "" if first == _NOTHING else f',"end":{first}'
-                late = "" if second in _ZEROS else f',"late":{second}'
-                told = f"{end_field}{late}"
+                end = _field("end", texts[at + 1])
+                late = "" if texts[at + 2] in _ZEROS else _field("late", texts[at + 2])
+                told = f"{end}{late}"
                 lines.append(f'{{"event":"started","date":{date},"job":{names[slot]}{told}}}')
 
             elif kind == ENDED:
                 name = self.name_of(slot, code)
-                lines.append(f'{{"event":"ended","date":{date},"job":{name},"early":{first}}}')
+                early = texts[at + 1]
+                lines.append(f'{{"event":"ended","date":{date},"job":{name},"early":{early}}}')
 
             elif kind == SUBMITTED:
                 told = self.submissions[slot]
-                lines.append(f'{{"event":"submitted","date":{date},"job":{told}}}')
+                lines.append(
+                    f'{{"event":"submitted","date":{date},"job":{names[slot]},"submission":{told}}}'
+                )
 
             elif kind == ADMITTED and slot not in self.log.worded:
-                third = texts[place + 3]
-                start = _field("start", first)
-                deadline = _field("deadline", second)
-                target = "" if third == second else _field("target", third)
+                start = _field("start", texts[at + 1])
+                deadline = _field("deadline", texts[at + 2])
+                is_target = texts[at + 3] == texts[at + 2]
+                target = "" if is_target else _field("target", texts[at + 3])
                 told = f"{start}{deadline}{target}"
                 lines.append(f'{{"event":"admitted","date":{date},"job":{names[slot]}{told}}}')
 
@@ -179,19 +190,20 @@ class LineWriter:
                 self.open = f'{{"event":"moved","date":{date},"cause":"{CAUSES[code]}"'
 
             elif kind == RESIZED:
-                self.resized = (numbers[place], int(numbers[place + 1]), bool(code))
+                self.resized = (numbers[at], int(numbers[at + 1]), bool(code))
 
             elif kind in (SLIPPED, OUTLIVED):
                 what = "slipped" if kind == SLIPPED else "outlived"
-                told = _field("end", first)
+                told = _field("end", texts[at + 1])
                 lines.append(f'{{"event":"{what}","date":{date},"job":{names[slot]}{told}}}')
 
             elif kind == LATE_NEWS:
                 lines.append(f'{{"event":"latenews","date":{date}}}')
 
-            elif kind != RENEWED:
-                told_numbers = [numbers[place + column] for column in range(4)]
-                event = self.rare(kind, slot, codes[place + 2], code, told_numbers)
+            else:
+                given = [numbers[number] for number in range(at, place)]
+                given += [0.0] * (4 - len(given))
+                event = self.rare(kind, slot, other, code, given)
                 lines.append(_encode(event).decode())
         return lines
 
@@ -275,29 +287,19 @@ def _field(name: str, number: str) -> str:
     return "" if number == _NOTHING else f',"{name}":{number}'
 
 
-def _submissions(
-    jobs: Sequence[tuple[str, float, int, float, QosRequest | None]], names: Sequence[str]
-) -> list[str]:
-    """Return the fields of each job's submission behind its name, those of what was not asked for
-    left out.
-    """
+def _submissions(jobs: Sequence[tuple[str, float, int, float, QosRequest | None]]) -> list[str]:
+    """Return what each submission tells from its date on, without what was not asked for."""
     if not jobs:
         return []
     _, dates, processors, estimates, requests = zip(*jobs, strict=True)
+    told = zip(texts_of(dates), texts_of(processors), strict=True)
+    submissions = [f'{date},"processors":{count}' for date, count in told]
+
     fields = attrgetter(*_ASKED)
     asked = zip(*(fields(request or _NOTHING_ASKED) for request in requests), strict=True)
-    columns = [_fields("estimate", estimates)]
-    for name, values in zip(_ASKED.values(), asked, strict=True):
+    columns = zip(("estimate", *_ASKED.values()), (estimates, *asked), strict=True)
+    for name, values in columns:
         if any(value is not None for value in values):
-            columns.append(_fields(name, values))
-
-    given = zip(names, texts_of(dates), texts_of(processors), *columns, strict=True)
-    return [
-        f'{name},"submission":{date},"processors":{count}{"".join(further)}'
-        for name, date, count, *further in given
-    ]
-
-
-def _fields(name: str, values: Sequence[object]) -> list[str]:
-    """Return the field of each event; "" for values that are None or infinite."""
-    return [_field(name, text) for text in texts_of(values)]
+            further = zip(submissions, texts_of(values), strict=True)
+            submissions = [so_far + _field(name, text) for so_far, text in further]
+    return submissions
