@@ -295,11 +295,11 @@ def _submissions(jobs: Sequence[tuple[str, float, int, float, QosRequest | None]
     told = zip(texts_of(dates), texts_of(processors), strict=True)
     submissions = [f'{date},"processors":{count}' for date, count in told]
 
-    fields = attrgetter(*_ASKED)
-    asked = zip(*(fields(request or _NOTHING_ASKED) for request in requests), strict=True)
-    columns = zip(("estimate", *_ASKED.values()), (estimates, *asked), strict=True)
+    asked = [request or _NOTHING_ASKED for request in requests]
+    columns = [("estimate", estimates)]
+    columns += [(name, tuple(map(attrgetter(field), asked))) for field, name in _ASKED.items()]
     for name, values in columns:
-        if any(value is not None for value in values):
+        if values.count(None) < len(values):
             further = zip(submissions, texts_of(values), strict=True)
             submissions = [so_far + _field(name, text) for so_far, text in further]
     return submissions

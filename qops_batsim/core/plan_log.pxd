@@ -5,8 +5,6 @@ cdef int _SUBMITTED, _REFUSED, _ADMITTED, _MOVED, _BLAMED, _MOVE, _KILLED, _WITH
 cdef int _RESIZED, _UNDER, _LATE_NEWS, _STARTED, _SLIPPED, _OUTLIVED, _LATE, _ENDED
 cdef int _BY_EARLY_END, _BY_OUTLIVING, _BY_LATE_START, _BY_LEAVING, _BY_RETURNING
 cdef int _BY_CANCELLATION
-cdef Py_ssize_t BLOCK
-cdef bytes _NO_CODES, _NO_NUMBERS
 cdef double _INFINITY, _PLAN_TOLERANCE
 
 cdef class DecisionLog:
@@ -14,6 +12,7 @@ cdef class DecisionLog:
     # The block that is being filled.
     cdef int[::1] codes, counts
     cdef double[::1] numbers
+    cdef Py_ssize_t block  # rows for which it has room
     cdef Py_ssize_t size, filled  # rows and numbers in it
     cdef public list jobs
     cdef public dict worded

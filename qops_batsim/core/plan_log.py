@@ -102,9 +102,6 @@ _by_number = attrgetter("number")
 BLOCK = 2048
 """Rows in a block."""
 
-_NO_CODES = bytes(4 * 4 * BLOCK)
-_NO_NUMBERS = bytes(8 * 4 * BLOCK)
-
 
 class DecisionLog:
     """Log of what a plan decided (answers, moves, kills, starts) and of the causes, as rows of
@@ -130,6 +127,7 @@ class DecisionLog:
 
     def __init__(self, processors: int) -> None:
         self.counts = NUMBERS
+        self.block = BLOCK
         self.blocks: list[tuple[Any, Any, int]] = []
         self.begin_block()
         self.jobs: list[tuple[str, float, int, float, Any]] = []
@@ -156,8 +154,8 @@ class DecisionLog:
         """Append a row about a job and maybe another one; ``kind`` says what code and
         numbers mean.
         """
-        if self.size == BLOCK:
-            self.blocks.append((self.codes, self.numbers, BLOCK))
+        if self.size == self.block:
+            self.blocks.append((self.codes, self.numbers[: self.filled], self.block))
             self.begin_block()
         place = 4 * self.size
         self.size += 1
@@ -184,8 +182,8 @@ class DecisionLog:
 
     def begin_block(self) -> None:
         """Begin a new block of rows: a single array that grows would be copied again and again."""
-        self.codes = array("i", _NO_CODES)
-        self.numbers = array("d", _NO_NUMBERS)
+        self.codes = array("i", bytes(4 * 4 * self.block))
+        self.numbers = array("d", bytes(8 * 4 * self.block))
         self.size = 0
         self.filled = 0
 
@@ -195,7 +193,7 @@ class DecisionLog:
         In ``codes`` a row has a kind, the numbers of a job and of another one, and a code; in
         ``numbers`` it has as many as :data:`NUMBERS` says.
         """
-        return [*self.blocks, (self.codes, self.numbers, self.size)]
+        return [*self.blocks, (self.codes, self.numbers[: self.filled], self.size)]
 
     # What is told
 
