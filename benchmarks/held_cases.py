@@ -588,7 +588,7 @@ def simulated(scheduler: str, number: int, folder: Path) -> Outcome:
 
 def logged(log: Any) -> Iterator[str]:
     """Yield the lines of a decision log without reasons."""
-    return without_reasons(line.decode() for line in log.lines())
+    return without_reasons(log.lines())
 
 
 def without_reasons(lines: Iterable[str]) -> Iterator[str]:
