@@ -41,8 +41,9 @@ from qops_batsim.protocol.driver import ModuleDriver
 from qops_batsim.protocol.events import EngineConfig, Event, HostDescription, SimulationBegins
 from qops_batsim.protocol.port import SchedulerModule, make_scheduler
 from qops_batsim.queue.nodes_away import without_away
-from qops_batsim.queue.queue_quote import Ask, QueueAsker
-from qops_batsim.queue.queue_state import QueuedJob, QueueState
+from qops_batsim.queue.queue_quote import QueueAsker
+from qops_batsim.queue.queue_state import Ask, QueuedJob, QueueState
+from qops_batsim.queue.source import QueueSource
 from qops_batsim.schedulers.standing import Standing
 from qops_batsim.workload.accounting.node_sizes import NodeAway
 
@@ -553,6 +554,18 @@ def queue_of(about: About, entries: Sequence[Entry], now: float, away: HostSet) 
     )
     seen = ("as live has seen",)
     return without_away(state, [NodeAway((about.nodes[h], 1, 0), seen, None, 0) for h in away])
+
+
+def journal_queue(source: QueueSource) -> QueueState:
+    """Return the queue as of now in the live journal that is a source's file."""
+    path = source.path
+    assert path is not None
+    with Journal(path) as journal:
+        about = journal.begun
+        entries = journal.entries(only_open=True)
+        away = hosts_away(journal)
+        source.check_age(str(path), journal.last_news)
+    return queue_of(about, entries, source.now or time.time(), away)
 
 
 def centre_date(about: About, date: float) -> str:

@@ -10,9 +10,9 @@ if TYPE_CHECKING:
     from qops_batsim.queue.forecast import moment_of as moment_of
     from qops_batsim.queue.past import Past as Past
     from qops_batsim.queue.past import past_of as past_of
-    from qops_batsim.queue.queue_forecast import queue_at as queue_at
-    from qops_batsim.queue.queue_quote import Ask as Ask
     from qops_batsim.queue.queue_quote import QueueAsker as QueueAsker
+    from qops_batsim.queue.queue_rows import queue_at as queue_at
+    from qops_batsim.queue.queue_state import Ask as Ask
     from qops_batsim.queue.queue_state import QueuedJob as QueuedJob
     from qops_batsim.queue.queue_state import QueueState as QueueState
 else:
@@ -21,8 +21,8 @@ else:
         {
             "forecast": "moment_of",
             "past": "Past past_of",
-            "queue_forecast": "queue_at",
-            "queue_quote": "Ask QueueAsker",
-            "queue_state": "QueueState QueuedJob",
+            "queue_quote": "QueueAsker",
+            "queue_rows": "queue_at",
+            "queue_state": "Ask QueueState QueuedJob",
         },
     )

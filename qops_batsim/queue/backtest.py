@@ -11,22 +11,28 @@ import math
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from heapq import heappop, heappush
+from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
 import msgspec
 import numpy as np
 
-from qops_batsim.errors import InputError
+from qops_batsim.errors import InputError, shown
 from qops_batsim.experiments.statistics import LEVEL, quantile
+from qops_batsim.files import decoded, read_bytes
 from qops_batsim.queue.expected_starts import ExpectedStarts
 from qops_batsim.queue.forecast import WEEK, Moment, Simulator, moment_of, quantiles
 from qops_batsim.queue.past import Habits, Past, Patience
+from qops_batsim.workload.other_json import refuse_other_json
 
 LEVELS = (0.1, 0.25, 0.5, 0.75, 0.9, 0.95)
 """Levels of the quantiles that a forecast tells."""
 
 MEDIAN = 2
 """Place of the median among :data:`LEVELS`."""
+
+KEPT = LEVELS.index(0.95)
+"""Place of the level at which an end can be promised, 95 %."""
 
 INTERVALS = ((0, 4), (1, 3))
 """Intervals that hold 80 and 50 %: the places of their ends among :data:`LEVELS`."""
@@ -91,6 +97,35 @@ class Correction(msgspec.Struct, frozen=True):
     moves: Annotated[
         tuple[float, ...], msgspec.Meta(min_length=len(LEVELS), max_length=len(LEVELS))
     ]
+
+
+class _Backtest(msgspec.Struct):
+    """The fields that are read from the JSON of a back-test."""
+
+    scheduler: str
+    corrections: Annotated[
+        list[Correction],
+        msgspec.Meta(min_length=len(HORIZONS) + 1, max_length=len(HORIZONS) + 1),
+    ]
+
+
+def read_corrections(path: Path, scheduler: str) -> list[Correction]:
+    """Read the corrections of forecasts that `queue backtest --json` wrote; raise InputError if
+    they are of another scheduler.
+    """
+    content = read_bytes(path, what="a back-test")
+    what = "the output of `queue backtest --json`"
+    try:
+        found = decoded(content, msgspec.json.Decoder(_Backtest), path, what)
+    except InputError:
+        refuse_other_json(content, str(path), what)
+        raise
+    if found.scheduler != scheduler:
+        raise InputError(
+            f"{path}: the back-test is of scheduler {shown(found.scheduler)}; one of "
+            f"{shown(scheduler)}, the scheduler of this forecast, is expected"
+        )
+    return found.corrections
 
 
 class Calibration:
@@ -245,6 +280,83 @@ def backtest(
             on_progress(count + 1)
     calibration.come_to(math.inf)
     return found, calibration.corrections()
+
+
+class Comparison(NamedTuple):
+    """What a back-test has found.
+
+    Attributes
+    ----------
+    told
+        The forecasts, with the real starts.
+    corrections
+        Those that were learned, for later forecasts.
+    classes
+        How accurate the forecasts were: first of all jobs, then of classes of these.
+    promises
+        How many ends that each forecast might have promised would have been kept, if any.
+    moments
+        Number of moments at which a job waited.
+    """
+
+    told: Sequence[PastForecast]
+    corrections: list[Correction]
+    classes: list[Coverage]
+    promises: KeptPromises | None
+    moments: int
+
+
+def compare(
+    past: Past,
+    scheduler: str,
+    settings: Mapping[str, Any],
+    *,
+    as_simulated: bool = False,
+    expected: ExpectedStarts | None = None,
+    unix_start: float = 0.0,
+    moments: int,
+    draws: int,
+    seed: int,
+    on_progress: Callable[[int], None] | None = None,
+) -> Comparison:
+    """Test forecasts on a past (see :func:`backtest`), and compare them with what happened.
+
+    Parameters
+    ----------
+    past
+        The machine's history.
+    scheduler, settings
+        The scheduler that decides on the machine, and its options.
+    as_simulated
+        Whether jobs start when that scheduler would have started them; else as the history tells.
+    expected, unix_start
+        Starts that Slurm itself expected, to compare with; the date of second 0 of the past.
+    """
+    if as_simulated:
+        past = simulated_past(past, scheduler, settings)
+    span = None
+    if expected is not None:
+        first, last = expected.span
+        span = first - unix_start, last - unix_start
+    simulator = Simulator(past, scheduler, settings)
+    told, corrections = backtest(
+        past,
+        simulator,
+        moments=moments,
+        draws=draws,
+        seed=seed,
+        span=span,
+        on_progress=on_progress,
+    )
+    if expected is not None:
+        told = with_expected(told, past, expected, unix_start)
+    return Comparison(
+        told,
+        corrections,
+        coverages(told, past),
+        kept_promises(told, past),
+        len({each.now for each in told}),
+    )
 
 
 def recent_waits(past: Past, ended: np.ndarray, moment: Moment, row: int) -> tuple[float, float]:
@@ -422,7 +534,7 @@ def class_of(value: float, names: Mapping[int, str], what: str = "") -> tuple[fl
     return begin, what + names[begin]
 
 
-def as_simulated(
+def simulated_past(
     past: Past, scheduler: str = "easy", settings: Mapping[str, Any] | None = None
 ) -> Past:
     """Return a past whose jobs start when a simulated scheduler starts them; run times are cut at
@@ -450,4 +562,57 @@ def without_cancelled(past: Past) -> Past:
         **{name: getattr(past, name)[kept] for name in (*columns, "names")},
         jobs=[past.jobs[row] for row in kept.tolist()],
         history=int((kept < past.history).sum()),
+    )
+
+
+class KeptPromises(msgspec.Struct, frozen=True, kw_only=True):
+    """How many ends that were to be kept with a chance of 95 % were kept in a back-test; shares in
+    percent.
+
+    Attributes
+    ----------
+    promises
+        How many there were: some jobs perhaps never start.
+    kept
+        Share of ends that came in time.
+    started
+        Share of starts that left the whole limit until the promised end.
+    slack
+        Mean time from the end to the promised one (seconds).
+    plan_kept, plan_slack
+        The same of ends in the plan by time limits.
+    """
+
+    promises: int
+    kept: float
+    started: float
+    slack: float
+    plan_kept: float
+    plan_slack: float
+
+
+def kept_promises(told: Sequence[PastForecast], past: Past) -> KeptPromises | None:
+    """Return how many ends would have been kept if each forecast had promised its job an end with a
+    chance of 95 %; None without forecasts of that.
+    """
+    told = [each for each in told if each.levels[KEPT] < math.inf]
+    if not told:
+        return None
+
+    rows = np.array([each.row for each in told])
+    limits = past.limits[rows]
+    ends = past.ends[rows]
+    by = np.array([each.levels[KEPT] for each in told]) + limits
+    plan = np.array([each.planned for each in told]) + limits
+
+    def share(held: np.ndarray) -> float:
+        return float(100.0 * held.mean())
+
+    return KeptPromises(
+        promises=len(told),
+        kept=share(ends <= by + TOLERANCE),
+        started=share(past.starts[rows] + limits <= by + TOLERANCE),
+        slack=float((by - ends).mean()),
+        plan_kept=share(ends <= plan + TOLERANCE),
+        plan_slack=float((plan - ends).mean()),
     )

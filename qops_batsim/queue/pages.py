@@ -11,6 +11,7 @@ import numpy as np
 from qops_batsim.advice.recommendations import hours
 from qops_batsim.dates import Calendar
 from qops_batsim.experiments.page import (
+    Block,
     PagePicture,
     PageTable,
     PageText,
@@ -27,13 +28,19 @@ from qops_batsim.measures.plots.drawing import (
 from qops_batsim.queue.backtest import (
     LEVELS,
     TOLERANCE,
+    Comparison,
     Coverage,
+    KeptPromises,
     PastForecast,
 )
-from qops_batsim.queue.promise import KeptPromises
-from qops_batsim.queue.queue_forecast import QueueForecast, StartForecast
-from qops_batsim.queue.queue_plan import NO_FORECAST, PlannedStart, QueuePlan
-from qops_batsim.queue.queue_state import QueuedJob, QueueState, date_text
+from qops_batsim.queue.queue_state import QueuedJob, QueueState, date_text, limit_of
+from qops_batsim.queue.starts import (
+    NO_FORECAST,
+    JobStart,
+    QueueStarts,
+    StartForecast,
+    undated_table,
+)
 from qops_batsim.queue.unexplained_waits import why_no_date
 
 WIDTH = 5.2
@@ -48,61 +55,56 @@ AT_ONCE = 60.0
 _WIDE, _NARROW, _PLAN, _RUNS = "#a6d4f2", COLORS[0], COLORS[1], "#999999"
 
 
-def queue_page(found: QueueForecast, state: QueueState, calendar: Calendar, command: str) -> str:
-    """Return the forecast of a queue as HTML.
+def queue_page(
+    found: QueueStarts, state: QueueState, calendar: Calendar | None, command: str
+) -> str:
+    """Return the starts of a queue as HTML: the forecast, or the plan by time limits.
 
     Parameters
     ----------
     found, state
-        The forecast and the queue that it is of.
+        The starts and the queue that they are of.
     calendar
-        The site's dates.
+        The site's dates; None: those of this machine's clock, for a plan.
     command
         What made it.
     """
-    dated = [job for job in found.jobs if job.no_date is None]
-    running = [job for job in state.jobs if job.start is not None]
-    used = sum(job.processors for job in running)
-    told = [
-        f"{len(running):,} jobs run on {used:,} of {found.processors:,} processors, and "
-        f"{len(found.jobs):,} wait."
-    ]
+    if calendar is None:
+        return _plan_page(found, state, command)
+    dated = [job for job in found.dated if isinstance(job, StartForecast)]
+    sentences = [_counts(found, state)]
     if dated:
-        waits, planned = (
-            np.array([(date or np.inf) - found.now for date in dates], float)
+        wait, planned = (
+            float(np.median([(date or np.inf) - found.now for date in dates]))
             for dates in ([job.median for job in dated], [job.planned for job in dated])
         )
-        told.append(
+        sentences.append(
             f"Half of the {len(dated):,} that can start are expected to wait for "
-            f"{hours(float(np.median(waits)))} h or longer from now on; if all jobs used their "
-            f"time limits, it would be {hours(float(np.median(planned)))} h."
+            f"{hours(wait)} h or longer from now on; if all jobs used their "
+            f"time limits, it would be {hours(planned)} h."
         )
     if not found.calibrated:
-        told.append(
+        sentences.append(
             "The intervals are as drawn, and tend to be too short: a back-test (queue backtest "
             "--json) tells by how much, and corrects them."
         )
+
+    next_to_start: list[Block] = []
+    if dated:
+        explained = (
+            "A bar is where a job starts with a chance of 80 %, its dark part with one of 50 %, "
+            "and the dot where half of such jobs have started."
+        )
+        picture_of_next = _bars(dated, state.running, found, calendar)
+        next_to_start = [PageText(paragraphs=[explained]), picture_of_next]
     calibrated = "calibrated by a back-test" if found.calibrated else "not calibrated"
-    about = (
-        f"{Path(found.source).name} at {_text(found.now, calendar)} ({calendar.time_zone}): "
-        f"{found.draws} simulations by {found.scheduler}, {calibrated}."
-    )
     return html_page(
         "When will my job start?",
-        about,
+        f"{Path(found.source).name} at {_text(found.now, calendar)} ({calendar.time_zone}): "
+        f"{found.draws} simulations by {found.scheduler}, {calibrated}.",
         {
-            "In short": [PageText(paragraphs=[*told, *_doubts(found)])],
-            "The next to start": [
-                PageText(
-                    paragraphs=[
-                        "A bar is where a job starts with a chance of 80 %, its dark part with one "
-                        "of 50 %, and the dot where half of such jobs have started."
-                    ]
-                ),
-                _bars(dated, running, found, calendar),
-            ]
-            if dated
-            else [],
+            "In short": [PageText(paragraphs=[*sentences, *_doubts(found)])],
+            "The next to start": next_to_start,
             "All that wait": [
                 _whole(dated, found, calendar) if len(dated) > MOST_BARS else None,
                 _dated_table(dated, found, calendar) if dated else None,
@@ -114,34 +116,19 @@ def queue_page(found: QueueForecast, state: QueueState, calendar: Calendar, comm
     )
 
 
-def plan_page(found: QueuePlan, state: QueueState, command: str) -> str:
-    """Return the plan of a queue by time limits as HTML; dates are of this machine's clock.
-
-    Parameters
-    ----------
-    found, state
-        The plan and the queue that it is of.
-    command
-        What made it.
-    """
-    used = sum(job.processors for job in state.jobs if job.start is not None)
-    dated = [job for job in found.jobs if job.no_date is None]
+def _plan_page(found: QueueStarts, state: QueueState, command: str) -> str:
     rows = [
         [
-            job.name,
-            job.user or "-",
-            f"{job.processors:,}",
-            "-" if job.limit is None else hours(job.limit),
-            job.waits_for,
+            *_about(job),
             "-" if job.planned is None else date_text(job.planned)[:16],
-            "-" if job.planned is None else hours(max(job.planned - found.now, 0.0)),
+            _wait(job.planned, found.now),
         ]
-        for job in dated
+        for job in found.dated
     ]
-    heads = ["job", "user", "processors", "limit (h)", "waits for", "by limits at", "in (h)"]
-    told = (
-        f"{found.running:,} jobs run on {used:,} of {found.processors:,} processors, and "
-        f"{len(found.jobs):,} wait."
+    table = PageTable(
+        title="Starts by time limits, no forecast",
+        headings=[*ABOUT, "by limits at", "in (h)"],
+        rows=rows,
     )
     no_forecast = f"{NO_FORECAST[0].upper()}{NO_FORECAST[1:]}."
     return html_page(
@@ -149,19 +136,25 @@ def plan_page(found: QueuePlan, state: QueueState, command: str) -> str:
         f"{Path(found.source).name} at {date_text(found.now)}: planned by {found.scheduler}, no "
         "forecast.",
         {
-            "In short": [PageText(paragraphs=[no_forecast, told, *_doubts(found)])],
-            "All that wait": [
-                PageTable(title="Starts by time limits, no forecast", headings=heads, rows=rows)
-                if rows
-                else None,
-                _undated_table(found.jobs),
+            "In short": [
+                PageText(paragraphs=[no_forecast, _counts(found, state), *_doubts(found)])
             ],
+            "All that wait": [table if rows else None, _undated_table(found.jobs)],
         },
         command,
     )
 
 
-def _doubts(found: QueueForecast | QueuePlan) -> list[str]:
+def _counts(found: QueueStarts, state: QueueState) -> str:
+    """Return in a sentence how many jobs run and wait."""
+    used = sum(job.processors for job in state.running)
+    return (
+        f"{found.running:,} jobs run on {used:,} of {found.processors:,} processors, and "
+        f"{len(found.jobs):,} wait."
+    )
+
+
+def _doubts(found: QueueStarts) -> list[str]:
     """Return in sentences what is not planned, and what is not sure."""
     waits = [why_no_date(wait) for wait in found.unexplained]
     return [
@@ -174,7 +167,7 @@ def _doubts(found: QueueForecast | QueuePlan) -> list[str]:
 def _bars(
     dated: Sequence[StartForecast],
     running: Sequence[QueuedJob],
-    found: QueueForecast,
+    found: QueueStarts,
     calendar: Calendar,
 ) -> PagePicture:
     """Return a Gantt chart of running jobs until their limits, and of the next starts."""
@@ -182,7 +175,7 @@ def _bars(
     later = [job for job in dated if _within(job.late, np.inf) > found.now + AT_ONCE]
     first = sorted(later or dated, key=_by_median)[:MOST_BARS]
     widest = sorted(running, key=lambda job: -job.processors)[:MOST_RUNNING]
-    widest.sort(key=_limit_of)
+    widest.sort(key=limit_of)
     end, count = _end_of(first, found.now), len(widest)
     runs = "Running jobs" if count == len(running) else f"The {count} widest running jobs"
     title = f"{runs} until their time limits, and the next {len(first)} to start later"
@@ -190,7 +183,7 @@ def _bars(
     def draw_on(axes: Any) -> None:
         axes.barh(
             range(count),
-            [max(min(_limit_of(job), end) - found.now, 0.0) for job in widest],
+            [max(min(limit_of(job), end) - found.now, 0.0) for job in widest],
             left=found.now,
             height=0.7,
             color=_RUNS,
@@ -232,7 +225,7 @@ def _plans(
     axes.scatter(planned[near], places[near], size, marker="D", label="planned by limits", **style)
 
 
-def _whole(dated: Sequence[StartForecast], found: QueueForecast, calendar: Calendar) -> PagePicture:
+def _whole(dated: Sequence[StartForecast], found: QueueStarts, calendar: Calendar) -> PagePicture:
     """Return the picture of the forecast starts of all waiting jobs, as bands of quantiles."""
     jobs = sorted(dated, key=_by_median)
     end = _end_of(jobs, found.now)
@@ -270,18 +263,26 @@ def _over_time(
     """
     site = Calendar(0, calendar.time_zone)
 
-    def draw(directory: Path) -> dict[Path, str]:
+    def draw(figure: Any, axes: Any) -> None:
+        draw_on(axes)
+        set_time_axis(axes, now, end + 0.02 * (end - now), site, most_ticks=6)
+        axes.tick_params("x", labelsize=9)
+        figure.legend(loc="outside upper left", ncols=3, handlelength=1.2, columnspacing=1.2)
+
+    return _picture(title, draw, height)
+
+
+def _picture(title: str, draw: Callable[[Any, Any], None], height: float) -> PagePicture:
+    """Return a picture of a page, of one pair of axes, on which ``draw`` draws."""
+
+    def draw_file(directory: Path) -> dict[Path, str]:
         path = directory / "picture.svg"
         with picture(path, WIDTH, height) as figure:
-            axes = figure.subplots()
-            draw_on(axes)
-            set_time_axis(axes, now, end + 0.02 * (end - now), site, most_ticks=6)
-            axes.tick_params("x", labelsize=9)
             figure.set_layout_engine("constrained")
-            figure.legend(loc="outside upper left", ncols=3, handlelength=1.2, columnspacing=1.2)
+            draw(figure, figure.subplots())
         return {path: title}
 
-    (made,) = pictures_of(draw)
+    (made,) = pictures_of(draw_file)
     return made
 
 
@@ -292,13 +293,6 @@ def _by_median(job: StartForecast) -> tuple[float, float]:
 def _within(date: float | None, end: float) -> float:
     """Return a date or, if it is later or None, the end of the axis."""
     return end if date is None else min(date, end)
-
-
-def _limit_of(job: QueuedJob) -> float:
-    """Return when a running job reaches its time limit (seconds since 1970)."""
-    if job.end is not None:
-        return job.end
-    return np.inf if job.start is None or job.estimate is None else job.start + job.estimate
 
 
 def _end_of(jobs: Sequence[StartForecast], now: float) -> float:
@@ -312,63 +306,57 @@ def _end_of(jobs: Sequence[StartForecast], now: float) -> float:
 
 
 def _dated_table(
-    jobs: Sequence[StartForecast], found: QueueForecast, calendar: Calendar
+    jobs: Sequence[StartForecast], found: QueueStarts, calendar: Calendar
 ) -> PageTable:
     """Return the table of waiting jobs with the quantiles of their forecast starts."""
 
-    def wait(date: float | None) -> str:
-        return "-" if date is None else hours(max(date - found.now, 0.0))
-
-    heads = ["job", "user", "processors", "limit (h)", "waits for", "half start by"]
-    heads += ["nine of ten by", "by limits (h)", "10 % (h)", "25 % (h)", "50 % (h)", "75 % (h)"]
-    heads += ["90 % (h)", "in 1 h (%)", "in a day (%)"]
+    heads = [*ABOUT, "half start by", "nine of ten by", "by limits (h)", "10 % (h)", "25 % (h)"]
+    heads += ["50 % (h)", "75 % (h)", "90 % (h)", "in 1 h (%)", "in a day (%)"]
+    rows: list[list[str]] = []
+    for job in jobs:
+        dates = [job.planned, job.early, job.half[0], job.median, job.half[1], job.late]
+        row = [
+            *_about(job),
+            *("-" if date is None else _text(date, calendar) for date in (job.median, job.late)),
+            *(_wait(date, found.now) for date in dates),
+            *(f"{100 * share:.0f}" for share in job.within or ()),
+        ]
+        rows.append(row)
     return PageTable(
         title="Waiting jobs",
         headings=heads,
-        rows=[
-            [
-                job.name,
-                job.user or "-",
-                f"{job.processors:,}",
-                "-" if job.limit is None else hours(job.limit),
-                job.waits_for,
-                *(
-                    "-" if date is None else _text(date, calendar)
-                    for date in (job.median, job.late)
-                ),
-                *map(
-                    wait, (job.planned, job.early, job.half[0], job.median, job.half[1], job.late)
-                ),
-                *(f"{100 * share:.0f}" for share in job.within or ()),
-            ]
-            for job in jobs
-        ],
+        rows=rows,
         note="Hours are from the date of the queue on, by time limits and by the chance to have "
         "started; - is perhaps never.",
     )
 
 
-def _undated_table(jobs: Sequence[PlannedStart]) -> PageTable | None:
+ABOUT = ("job", "user", "processors", "limit (h)", "waits for")
+"""Headings of what tables tell of each job."""
+
+
+def _about(job: JobStart) -> list[str]:
+    limit = "-" if job.limit is None else hours(job.limit)
+    return [job.name, job.user or "-", f"{job.processors:,}", limit, job.waits_for]
+
+
+def _wait(date: float | None, now: float) -> str:
+    """Return the hours until a date, as text."""
+    return "-" if date is None else hours(max(date - now, 0.0))
+
+
+def _undated_table(jobs: Sequence[JobStart]) -> PageTable | None:
     """Return the table of waiting jobs without a date of start, with the reasons; None if there are
     none.
     """
-    rows = [
-        [
-            job.name,
-            job.user or "-",
-            f"{job.processors:,}",
-            job.waits_for,
-            job.reason or "-",
-            str(job.no_date),
-        ]
-        for job in jobs
-        if job.no_date is not None
-    ]
-    heads = ["job", "user", "processors", "waits for", "reason", "no date, since it"]
-    return (
-        PageTable(title="Jobs that wait without a date", headings=heads, rows=rows)
-        if rows
-        else None
+    title, headings, rows = undated_table(jobs)
+    users = [job.user or "-" for job in jobs if job.no_date is not None]
+    if not rows:
+        return None
+    return PageTable(
+        title=title,
+        headings=[headings[0], "user", *headings[1:]],
+        rows=[[row[0], user, *row[1:]] for row, user in zip(rows, users, strict=True)],
     )
 
 
@@ -423,35 +411,28 @@ def coverage_table(classes: Sequence[Coverage], moments: int) -> PageTable:
     )
 
 
-def backtest_page(
-    about: str,
-    told: Sequence[PastForecast],
-    classes: Sequence[Coverage],
-    command: str,
-    promises: KeptPromises | None = None,
-) -> str:
+def backtest_page(about: str, found: Comparison, command: str) -> str:
     """Return the results of a back-test as an HTML page.
 
     Parameters
     ----------
     about
         What was tested.
-    told, classes
-        The forecasts, and how true they were, first of all jobs.
+    found
+        The results.
     command
         What made it.
-    promises
-        How many ends that were promised at 95 % were kept, if any.
     """
-    every, moments = classes[0], len({each.now for each in told})
+    every = found.classes[0]
+    in_short = PageText(paragraphs=_summary(every, found.promises))
     return html_page(
         "How true are the forecasts of starts?",
-        f"{about}: {every.forecasts:,} forecasts at {moments:,} random moments.",
+        f"{about}: {every.forecasts:,} forecasts at {found.moments:,} random moments.",
         {
-            "In short": [PageText(paragraphs=_summary(every, promises)), _calibration(told)],
-            "Errors": [_errors(classes)],
-            "By class of jobs": [coverage_table(classes, moments)],
-            "By chance": [_levels_table(told)],
+            "In short": [in_short, _calibration(found.told)],
+            "Errors": [_errors(found.classes)],
+            "By class of jobs": [coverage_table(found.classes, found.moments)],
+            "By chance": [_levels_table(found.told)],
         },
         command,
     )
@@ -500,26 +481,20 @@ def _calibration(told: Sequence[PastForecast]) -> PagePicture:
     """Return the picture that compares each quantile's level with the share of jobs that started
     before the quantile.
     """
-    title = "Starts by the dates that were told"
-    chances, shares = 100.0 * np.array(LEVELS), np.array(shares_before(told))
+    chances = 100.0 * np.array(LEVELS)
+    shares = np.array(shares_before(told))
 
-    def draw(directory: Path) -> dict[Path, str]:
-        path = directory / "picture.svg"
-        with picture(path, WIDTH, WIDTH) as figure:
-            axes = figure.subplots()
-            axes.plot([0, 100], [0, 100], color="#777777", linestyle="--", label="as told")
-            for place, (name, color) in enumerate((("as drawn", _PLAN), ("calibrated", _NARROW))):
-                style: dict[str, Any] = {"marker": MARKERS[1 - place], "color": color}
-                axes.plot(chances, shares[:, place], label=name, **style)
-            axes.set(xlim=(0, 100), ylim=(0, 100), aspect="equal")
-            axes.set_xlabel("Chance told to start by a date (%)")
-            axes.set_ylabel("Jobs that started by then (%)")
-            axes.legend(loc="upper left")
-            figure.set_layout_engine("constrained")
-        return {path: title}
+    def draw(figure: Any, axes: Any) -> None:
+        axes.plot([0, 100], [0, 100], color="#777777", linestyle="--", label="as told")
+        for place, (name, color) in enumerate((("as drawn", _PLAN), ("calibrated", _NARROW))):
+            style: dict[str, Any] = {"marker": MARKERS[1 - place], "color": color}
+            axes.plot(chances, shares[:, place], label=name, **style)
+        axes.set(xlim=(0, 100), ylim=(0, 100), aspect="equal")
+        axes.set_xlabel("Chance told to start by a date (%)")
+        axes.set_ylabel("Jobs that started by then (%)")
+        axes.legend(loc="upper left")
 
-    (made,) = pictures_of(draw)
-    return made
+    return _picture("Starts by the dates that were told", draw, WIDTH)
 
 
 def _levels_table(told: Sequence[PastForecast]) -> PageTable:
@@ -536,29 +511,27 @@ def _levels_table(told: Sequence[PastForecast]) -> PageTable:
 
 def _errors(classes: Sequence[Coverage]) -> PagePicture:
     """Return the picture of the median errors of the forecasts, by class of jobs."""
+    errors = {
+        what: np.maximum([_error_of(each, name) for each in classes], 1.0)
+        for name, what in _compared(classes).items()
+    }
+    largest = max(np.nanmax(row) for row in errors.values())
+    least = min(np.nanmin(row) for row in errors.values())
+
+    def draw(figure: Any, axes: Any) -> None:
+        for place, (what, row) in enumerate(errors.items()):
+            style: dict[str, Any] = {"color": COLORS[place], "marker": MARKERS[place]}
+            axes.scatter(row, range(len(classes)), 30, label=what, **style)
+        axes.set_xscale("log")
+        axes.set_yticks(range(len(classes)), [each.group for each in classes])
+        axes.set_ylim(len(classes) - 0.5, -0.5)
+
+        steps = [1.0, 10.0, 60.0, 600.0, 3600.0, 6 * 3600.0, 86_400.0, 10 * 86_400.0]
+        shown = [step for step in steps if least / 2 <= step <= 2 * largest]
+        axes.set_xticks(shown, [duration_text(step) for step in shown])
+        axes.set_xticks([], minor=True)
+        axes.set_xlabel("Median of absolute errors")
+        figure.legend(loc="outside upper left", ncols=2, handlelength=1.0)
+
     title = "Median errors of forecasts of a start"
-
-    def draw(directory: Path) -> dict[Path, str]:
-        path = directory / "picture.svg"
-        with picture(path, WIDTH, 1.7 + 0.28 * len(classes)) as figure:
-            axes = figure.subplots()
-            largest, least = 0.0, np.inf
-            for place, (name, what) in enumerate(_compared(classes).items()):
-                errors = np.maximum([_error_of(each, name) for each in classes], 1.0)
-                style: dict[str, Any] = {"color": COLORS[place], "marker": MARKERS[place]}
-                axes.scatter(errors, range(len(classes)), 30, label=what, **style)
-                largest, least = max(largest, np.nanmax(errors)), min(least, np.nanmin(errors))
-            axes.set_xscale("log")
-            axes.set_yticks(range(len(classes)), [each.group for each in classes])
-            axes.set_ylim(len(classes) - 0.5, -0.5)
-            steps = [1.0, 10.0, 60.0, 600.0, 3600.0, 6 * 3600.0, 86_400.0, 10 * 86_400.0]
-            shown = [each for each in steps if least / 2 <= each <= 2 * largest]
-            axes.set_xticks(shown, [duration_text(each) for each in shown])
-            axes.set_xticks([], minor=True)
-            axes.set_xlabel("Median of absolute errors")
-            figure.set_layout_engine("constrained")
-            figure.legend(loc="outside upper left", ncols=2, handlelength=1.0)
-        return {path: title}
-
-    (made,) = pictures_of(draw)
-    return made
+    return _picture(title, draw, 1.7 + 0.28 * len(classes))

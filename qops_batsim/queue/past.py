@@ -89,6 +89,24 @@ class Past(NamedTuple):
         return np.where(np.isnan(self.cancelled), self.starts, self.cancelled)
 
 
+def no_past(processors: int) -> Past:
+    """Return the past of a machine of which no job is known."""
+    none = np.empty(0)
+    return Past(
+        processors=processors,
+        submissions=none,
+        starts=none,
+        cancelled=none,
+        run_times=none,
+        limits=none,
+        widths=np.empty(0, np.int64),
+        groups=np.empty((0, 5), np.int64),
+        names=np.empty((0, 3), object),
+        jobs=[],
+        history=0,
+    )
+
+
 def past_of(trace: Conversion) -> Past:
     """Return the jobs of a machine's log in the form from which forecasts learn.
 
