@@ -37,7 +37,7 @@ from qops_batsim.files import check_writable, write_text
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from qops_batsim.queue.latest import LatestForecast, PlannedStarts, StartCalculator, Watch
+    from qops_batsim.queue.latest import LatestForecast, QueueWatch, StartCalculator
     from qops_batsim.queue.promise import LikelyEnd
     from qops_batsim.queue.queue_quote import QueueAnswer
     from qops_batsim.queue.queue_state import Ask, QueueState
@@ -821,12 +821,12 @@ def serve(
         curl 'http://127.0.0.1:8080/starts?processors=64&time=2h'
     """
     with _served():
-        from qops_batsim.queue.latest import LatestForecast, PlannedStarts
+        from qops_batsim.queue.latest import LatestForecast
     source = _source(queue, given)
     if history is None:
         _refuse_without_history(given)
         basis = _basis(None, None, given, is_live=queue is None)
-        starts: PlannedStarts | LatestForecast = PlannedStarts(_calculator(basis, given))
+        starts: StartCalculator | LatestForecast = _calculator(basis, given)
     else:
         if str(queue) == "-":
             raise InputError(
@@ -838,13 +838,13 @@ def serve(
     serve_quotes(source, listen, starts, any_interface=any_interface)
 
 
-def _watch(queue: Path | None, history: str, given: Mapping[str, Any]) -> Watch:
+def _watch(queue: Path | None, history: str, given: Mapping[str, Any]) -> QueueWatch:
     """Return how to read the queue and to forecast its starts, for the process that renews them."""
-    from qops_batsim.queue.latest import Watch
+    from qops_batsim.queue.latest import QueueWatch
 
     source = _source(queue, given)
     basis = _basis(history, source.state(), given, is_live=queue is None)
-    return Watch(source.state, _calculator(basis, given))
+    return QueueWatch(source.state, _calculator(basis, given))
 
 
 def _calculator(basis: ForecastBasis, given: Mapping[str, Any]) -> StartCalculator:
@@ -871,7 +871,7 @@ def _served() -> Iterator[None]:
 def serve_quotes(
     source: QueueSource,
     address: str,
-    starts: PlannedStarts | LatestForecast | None = None,
+    starts: StartCalculator | LatestForecast | None = None,
     *,
     any_interface: bool,
 ) -> None:

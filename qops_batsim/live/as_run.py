@@ -20,10 +20,10 @@ from qops_batsim.engine.engine_options import ExternalEvent, outages_of
 from qops_batsim.engine.outputs import format_jobs
 from qops_batsim.file_set import run_files
 from qops_batsim.jobs import COMPLETED_KILLED, FINAL_STATES, REJECTED
-from qops_batsim.live.book import WORKLOAD, Book
+from qops_batsim.live.book import WORKLOAD, LiveBook
 from qops_batsim.live.centre import replay
 from qops_batsim.live.fates import decided_fates
-from qops_batsim.live.journal import Entry, Journal
+from qops_batsim.live.journal import JobRun, Journal
 from qops_batsim.platform.host_intervals import HostIntervals
 from qops_batsim.protocol.driver import ModuleDriver
 from qops_batsim.protocol.events import JOB_CANCELLED, MACHINES_AWAY, MACHINES_BACK, Notify
@@ -49,7 +49,7 @@ def export_run(journal: Journal, prefix: Path, *, code: AllowedCode = ()) -> lis
     entries = [each for each in journal.entries() if each.phase == "gone" and each.is_ours]
     # What waits and runs is in no file of a run.
     over = {each.run for each in entries}
-    log, book = module.qos_log, Book(about)
+    log, book = module.qos_log, LiveBook(about)
     log.jobs[:] = [job for job in log.jobs if job.id in over]
     for each in entries:
         if each.is_untold:
@@ -106,18 +106,18 @@ def _events(journal: Journal) -> tuple[list[ExternalEvent], dict[str, float]]:
     return events, cancelled
 
 
-def has_run(entry: Entry) -> bool:
+def has_run(entry: JobRun) -> bool:
     """Return whether a job's run has begun and ended."""
     return entry.ordered is not None and entry.outcome not in ("", REJECTED)
 
 
-def _dates(entry: Entry) -> tuple[float, float]:
+def _dates(entry: JobRun) -> tuple[float, float]:
     """Return a run's start and end (seconds since 1970), the best known dates if one is missing."""
     start = entry.start or entry.ordered or entry.known
     return start, max(entry.end or start, start)
 
 
-def _ended(journal: Journal, entries: Sequence[Entry]) -> EndedJobs:
+def _ended(journal: Journal, entries: Sequence[JobRun]) -> EndedJobs:
     """Return the ended and refused jobs in the columns that the embedded engine writes to files."""
     about = journal.begun
     places = {name: place for place, name in enumerate(about.nodes)}
@@ -147,7 +147,7 @@ def _ended(journal: Journal, entries: Sequence[Entry]) -> EndedJobs:
     )
 
 
-def _run_time(entry: Entry) -> float:
+def _run_time(entry: JobRun) -> float:
     """Return how long a job's run took (seconds), or the job's time limit if it never ran."""
     if not has_run(entry):
         return entry.limit or SHORTEST
@@ -156,7 +156,7 @@ def _run_time(entry: Entry) -> float:
 
 
 def ended_workload(
-    journal: Journal, entries: Sequence[Entry], judged: Container[str] = ()
+    journal: Journal, entries: Sequence[JobRun], judged: Container[str] = ()
 ) -> Workload:
     """Return the ended jobs as a workload with the run times that they really had.
 
@@ -174,6 +174,6 @@ def ended_workload(
         if "#" not in each.run  # Else the same job again, which the scheduler had killed.
     ]
     made_of = {"step": "live journal", "scheduler": about.scheduler}
-    workload = Book(about).workload_of(runs, str(journal.path), made_of)
+    workload = LiveBook(about).workload_of(runs, str(journal.path), made_of)
     workload.calendar = Calendar(about.origin, about.time_zone)
     return workload

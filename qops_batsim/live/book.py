@@ -29,7 +29,7 @@ from qops_batsim.core.hostset import HostSet
 from qops_batsim.core.refusal import Refusal, RefusalKind, sentence
 from qops_batsim.errors import InputError
 from qops_batsim.jobs import COMPLETED_KILLED, REJECTED, Job
-from qops_batsim.live.journal import About, Entry, LiveStanding
+from qops_batsim.live.journal import About, JobRun, LiveStanding
 from qops_batsim.live.manager import JobPhase, NodeState, SeenJob, array_of, natural_key
 from qops_batsim.protocol.decisions import (
     CallMeLater,
@@ -75,7 +75,7 @@ def away_after(away: HostSet, event: Event) -> HostSet:
     return away | hosts if event.type == MACHINES_AWAY else away - hosts
 
 
-class Book:
+class LiveBook:
     """Tracks the jobs of a live scheduler: turns what changed between two polls into events.
 
     Parameters
@@ -110,7 +110,7 @@ class Book:
     def __init__(
         self,
         about: About,
-        entries: Sequence[Entry] = (),
+        entries: Sequence[JobRun] = (),
         *,
         count_runs: Callable[[str], int] = lambda job: 0,
         keeps_refused: bool = False,
@@ -126,11 +126,11 @@ class Book:
         self._places = {name: place for place, name in enumerate(about.nodes)}
         self.jobs = {each.job: each for each in entries}
         self._runs = {each.run: each for each in entries}
-        self._parked: dict[str, Entry] = {}
+        self._parked: dict[str, JobRun] = {}
         self._away, self._gone = HostSet(), HostSet()
         self._calls: list[float] = []
-        self.changed: dict[str, Entry] = {}
-        self.orders: list[tuple[str, Entry, str]] = []
+        self.changed: dict[str, JobRun] = {}
+        self.orders: list[tuple[str, JobRun, str]] = []
         self.alarms: list[str] = []
         self.behind: dict[str, int] = {}
 
@@ -157,7 +157,7 @@ class Book:
         self._away, self._gone = HostSet.parse(standing.away), HostSet.parse(standing.gone)
         self._calls = list(standing.calls)
 
-    def waiting(self) -> list[Entry]:
+    def waiting(self) -> list[JobRun]:
         """Return the jobs that wait for the scheduler to start them."""
         return [each for each in self.jobs.values() if each.phase == "waiting"]
 
@@ -221,7 +221,7 @@ class Book:
         elif job.is_ready:
             yield from self._submit(self.new_entry(job, now), job)
 
-    def _joined(self, entry: Entry, now: float) -> Iterator[Event]:
+    def _joined(self, entry: JobRun, now: float) -> Iterator[Event]:
         """Add a running job that others started; yield the event that names its nodes.
 
         Nodes that another running job has are not named.
@@ -242,12 +242,12 @@ class Book:
             )
         yield Notify.of(JOB_RUNS, **told)
 
-    def new_entry(self, job: SeenJob, now: float, **further: object) -> Entry:
+    def new_entry(self, job: SeenJob, now: float, **further: object) -> JobRun:
         """Create the journal entry of a job's next run; ``further`` sets other fields of it."""
         number = self._count_runs(job.id)
         name = f"{WORKLOAD}!{job.id}"
         deadline = self.deadline_of(job)
-        return Entry(
+        return JobRun(
             run=f"{name}r{number}" if number else name,
             job=job.id,
             number=number,
@@ -281,7 +281,7 @@ class Book:
             return -1.0
         return date
 
-    def _submit(self, entry: Entry, job: SeenJob) -> Iterator[Event]:
+    def _submit(self, entry: JobRun, job: SeenJob) -> Iterator[Event]:
         self._set(entry)
         if not job.is_held:
             self.orders.append(("hold", entry, ""))
@@ -300,7 +300,7 @@ class Book:
             return
         yield from self._unless_too_wide(entry, told)
 
-    def _unless_too_wide(self, entry: Entry, submission: Event) -> Iterator[Event]:
+    def _unless_too_wide(self, entry: JobRun, submission: Event) -> Iterator[Event]:
         """Yield a job's submission, unless it has no deadline and wants more nodes than exist.
 
         Such a job waits, as in Slurm: a scheduler would refuse it.
@@ -312,7 +312,7 @@ class Book:
         wide = Refusal(kind=RefusalKind.TOO_WIDE, processors=entry.nodes, machine_size=size)
         entry.reason, entry.is_untold = sentence(wide), True
 
-    def job_of(self, entry: Entry) -> Job:
+    def job_of(self, entry: JobRun) -> Job:
         """Return a run as the job that the scheduler is told of (dates in s since second 0)."""
         fields: dict[str, object] = {
             "id": entry.run,
@@ -337,7 +337,7 @@ class Book:
 
     def workload_of(
         self,
-        runs: Sequence[tuple[Entry, str, float]],
+        runs: Sequence[tuple[JobRun, str, float]],
         source: str,
         made_of: Mapping[str, object] = MappingProxyType({}),
     ) -> Workload:
@@ -356,7 +356,7 @@ class Book:
     def _seconds(self, date: float) -> float:
         return round(date - self._about.origin, 6)
 
-    def _follow(self, entry: Entry, job: SeenJob | None, now: float) -> Iterator[Event]:
+    def _follow(self, entry: JobRun, job: SeenJob | None, now: float) -> Iterator[Event]:
         """Compare a known run with its job in the last poll; yield what happened, as events."""
         if not entry.is_ours:
             changed = job is not None and (job.limit, [*job.hosts]) != (entry.limit, entry.hosts)
@@ -392,7 +392,7 @@ class Book:
             yield from self._submit(self._again(entry, job, now), job)
             self.orders.append(("hold", self.jobs[job.id], ""))
 
-    def _runs_now(self, entry: Entry, job: SeenJob) -> None:
+    def _runs_now(self, entry: JobRun, job: SeenJob) -> None:
         if entry.phase == "starting":
             if job.hosts and set(job.hosts) != set(entry.hosts):
                 self.alarms.append(
@@ -401,7 +401,7 @@ class Book:
             entry.phase, entry.start = "running", job.start
             self._set(entry)
 
-    def _follow_waiting(self, entry: Entry, job: SeenJob | None, now: float) -> Iterator[Event]:
+    def _follow_waiting(self, entry: JobRun, job: SeenJob | None, now: float) -> Iterator[Event]:
         if job is None or job.phase is JobPhase.ENDED:
             yield from self._withdrawn(entry, job, now)
         elif job.phase is JobPhase.RUNNING:
@@ -422,12 +422,12 @@ class Book:
             if not job.is_held:
                 self.orders.append(("hold", entry, ""))
 
-    def _withdrawn(self, entry: Entry, job: SeenJob | None, now: float) -> Iterator[Event]:
+    def _withdrawn(self, entry: JobRun, job: SeenJob | None, now: float) -> Iterator[Event]:
         self._close(entry, job, now, REJECTED)
         if not entry.is_untold:
             yield Notify.of(JOB_CANCELLED, job_id=entry.run)
 
-    def _started_elsewhere(self, entry: Entry, job: SeenJob, now: float) -> Iterator[Event]:
+    def _started_elsewhere(self, entry: JobRun, job: SeenJob, now: float) -> Iterator[Event]:
         """Withdraw a waiting or refused job that somebody else has started, and plan around it."""
         self.alarms.append(
             f"job {entry.job} was started by somebody else; the scheduler plans around it"
@@ -438,7 +438,7 @@ class Book:
             self._close(entry, None, now, REJECTED)
         yield from self._meet(job, now)
 
-    def _end(self, entry: Entry, job: SeenJob | None, now: float, outcome: str) -> Iterator[Event]:
+    def _end(self, entry: JobRun, job: SeenJob | None, now: float, outcome: str) -> Iterator[Event]:
         """Close a run that has left its hosts, and yield its end."""
         entry.is_withdrawn = job is not None and job.is_cancelled and not entry.is_victim
         self._close(entry, job, now, outcome)
@@ -446,7 +446,7 @@ class Book:
         if entry.is_victim:
             yield JobKilled([entry.run])
 
-    def _requeued(self, entry: Entry, job: SeenJob, now: float) -> Iterator[Event]:
+    def _requeued(self, entry: JobRun, job: SeenJob, now: float) -> Iterator[Event]:
         """Yield the end of a requeued job's run, then the submission of its next run."""
         yield from self._end(entry, None, now, COMPLETED_KILLED)
         again = self._again(entry, job, now)
@@ -459,12 +459,12 @@ class Book:
         else:
             yield from self._submit(again, job)
 
-    def _again(self, entry: Entry, job: SeenJob, now: float) -> Entry:
+    def _again(self, entry: JobRun, job: SeenJob, now: float) -> JobRun:
         """Return the entry of a requeued job's next run, which keeps the job's promise."""
         kept = {"promise": entry.promise, "asked": entry.asked, "deadline": entry.deadline}
         return replace(self.new_entry(job, now), **kept)
 
-    def _close(self, entry: Entry, job: SeenJob | None, now: float, outcome: str = "") -> None:
+    def _close(self, entry: JobRun, job: SeenJob | None, now: float, outcome: str = "") -> None:
         """Mark a run as gone, with its end and final state, and stop tracking it."""
         entry.phase = "gone"
         entry.outcome = outcome or (job.outcome if job is not None else "COMPLETED_SUCCESSFULLY")
@@ -478,7 +478,7 @@ class Book:
         if self.jobs.get(entry.job) is entry:
             del self.jobs[entry.job]
 
-    def _set(self, entry: Entry) -> None:
+    def _set(self, entry: JobRun) -> None:
         self.jobs[entry.job] = self._runs[entry.run] = self.changed[entry.run] = entry
 
     def _hosts(self, nodes: Mapping[str, NodeState]) -> Iterator[Event]:
@@ -531,7 +531,7 @@ class Book:
         self._parked.clear()
         return again
 
-    def _rejected(self, entry: Entry, now: float) -> Iterator[Event]:
+    def _rejected(self, entry: JobRun, now: float) -> Iterator[Event]:
         """Refuse a rejected job, or let it wait without a deadline if refused jobs are kept.
 
         A job that once had a promise waits as well.
@@ -555,11 +555,11 @@ class Book:
         entry = self._parked.pop(before)
         self._set(replace(entry, run=run))
 
-    def _refuse(self, entry: Entry) -> None:
+    def _refuse(self, entry: JobRun) -> None:
         entry.phase = "refused"
         self._order("refuse", entry)
 
-    def _order(self, kind: str, entry: Entry, detail: str = "") -> None:
+    def _order(self, kind: str, entry: JobRun, detail: str = "") -> None:
         self.changed[entry.run] = entry
         self.orders.append((kind, entry, detail))
 

@@ -24,14 +24,14 @@ from msgspec.structs import replace
 from qops_batsim.core.hostset import HostSet
 from qops_batsim.core.refusal import sentence
 from qops_batsim.errors import InputError
-from qops_batsim.live.book import Book, away_after
+from qops_batsim.live.book import LiveBook, away_after
 from qops_batsim.live.clock import CentreClock
-from qops_batsim.live.journal import CONFIRMED, SENT, VOID, About, Entry, Journal, Order
+from qops_batsim.live.journal import CONFIRMED, SENT, VOID, About, JobRun, Journal, Order
 from qops_batsim.live.manager import (
+    CentreManager,
     CommandFailed,
     JobPhase,
     NodeState,
-    ResourceManager,
     SeenJob,
     Unreachable,
     natural_key,
@@ -85,7 +85,7 @@ class LiveCentre:
     resend
         Time without effect after which an order is sent again (seconds).
     keeps_refused, takes_best_effort
-        See :class:`~qops_batsim.live.book.Book`.
+        See :class:`~qops_batsim.live.book.LiveBook`.
     clock, uptime
         Return seconds since 1970, and since the machine was started: see
         :class:`~qops_batsim.live.clock.CentreClock`.
@@ -100,7 +100,7 @@ class LiveCentre:
 
     def __init__(
         self,
-        manager: ResourceManager,
+        manager: CentreManager,
         journal: Journal,
         about: About | None = None,
         *,
@@ -125,7 +125,7 @@ class LiveCentre:
         begins = self._begin(about) if journal.about is None else None
         self.about = journal.begun
         self.module: SchedulerModule = deciding_module(self.about.scheduler, self.about.options)
-        self._book = Book(
+        self._book = LiveBook(
             self.about,
             journal.entries(only_open=True),
             count_runs=journal.count_runs,
@@ -410,7 +410,7 @@ class LiveCentre:
         except (CommandFailed, Unreachable) as error:
             self._on_line(f"alarm: {error}")
 
-    def _status_text(self, entry: Entry) -> str:
+    def _status_text(self, entry: JobRun) -> str:
         if entry.is_untold:
             return f"waits, and cannot start: {entry.reason}"
         promised = "best effort"
@@ -423,7 +423,7 @@ class LiveCentre:
             return promised
         return f"{promised}, planned start {centre_date(self.about, entry.planned)}"
 
-    def _refusal_text(self, entry: Entry) -> str:
+    def _refusal_text(self, entry: JobRun) -> str:
         """Return what a refused job's user is told: the reason and a possible deadline."""
         text = f"refused: {entry.reason or 'no reason was given'}"
         earliest = self._earliest(entry)
@@ -431,7 +431,7 @@ class LiveCentre:
             text += f"; could be promised by {centre_date(self.about, earliest)}"
         return text
 
-    def _earliest(self, entry: Entry) -> float | None:
+    def _earliest(self, entry: JobRun) -> float | None:
         """Return the earliest end that a refused job could be promised (s since 1970), if any."""
         if entry.limit is None or entry.nodes > len(self.about.nodes) or entry.asked is None:
             return None
@@ -445,7 +445,7 @@ class LiveCentre:
 
 
 def replay(
-    driver: ModuleDriver, journal: Journal, book: Book | None = None, *, after: int = 0
+    driver: ModuleDriver, journal: Journal, book: LiveBook | None = None, *, after: int = 0
 ) -> int:
     """Tell a fresh scheduler the recorded messages numbered above ``after``; return how many.
 
@@ -523,7 +523,7 @@ def hosts_away(journal: Journal) -> HostSet:
     return away
 
 
-def queue_of(about: About, entries: Sequence[Entry], now: float, away: HostSet) -> QueueState:
+def queue_of(about: About, entries: Sequence[JobRun], now: float, away: HostSet) -> QueueState:
     """Return the journal's running and waiting jobs as a queue that quotes can be computed for, on
     the hosts that are not ``away``.
     """
@@ -577,7 +577,7 @@ def centre_date(about: About, date: float) -> str:
     return local.strftime("%a %Y-%m-%d %H:%M:%S")
 
 
-def hand_back(journal: Journal | None, manager: ResourceManager, now: float) -> list[str]:
+def hand_back(journal: Journal | None, manager: CentreManager, now: float) -> list[str]:
     """Release every job that is held for live decisions to Slurm; return the jobs' ids.
 
     These jobs bear the mark of the submission filter or of this program, or the journal says
@@ -601,6 +601,6 @@ def hand_back(journal: Journal | None, manager: ResourceManager, now: float) -> 
     return ours
 
 
-def _held_for_us(manager: ResourceManager, known: Container[str]) -> list[str]:
+def _held_for_us(manager: CentreManager, known: Container[str]) -> list[str]:
     waiting = (job for job in manager.jobs() if job.phase is JobPhase.WAITING)
     return [job.id for job in waiting if job.is_handed or (job.is_held and job.id in known)]

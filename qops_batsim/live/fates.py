@@ -7,11 +7,11 @@ from collections.abc import Iterable, Mapping, Sequence
 import msgspec
 
 from qops_batsim.jobs import COMPLETED_KILLED, REJECTED
-from qops_batsim.live.journal import Entry
+from qops_batsim.live.journal import JobRun
 from qops_batsim.measures.metrics.outcomes import is_late
 
 
-class Tally(msgspec.Struct, frozen=True, kw_only=True):
+class FateCounts(msgspec.Struct, frozen=True, kw_only=True):
     """Numbers of jobs with deadlines: promised, kept, broken, refused, in time.
 
     Jobs that their users withdrew are not counted. ``in_time`` are those that ended by the
@@ -40,12 +40,12 @@ class Fate(msgspec.Struct):
     is_over: bool = False
 
 
-def tally(fates: Iterable[Fate], grace: float = 0.0) -> Tally:
+def count_fates(fates: Iterable[Fate], grace: float = 0.0) -> FateCounts:
     """Count what became of deadlines; an end that is late by up to ``grace`` seconds is in time."""
     listed = list(fates)
     promised = [(each, each.promise) for each in listed if each.promise is not None]
     kept = sum(_is_by(each, date, grace) for each, date in promised)
-    return Tally(
+    return FateCounts(
         asked=len(listed),
         promised=len(promised),
         kept=kept,
@@ -59,7 +59,7 @@ def _is_by(fate: Fate, date: float, grace: float) -> bool:
     return fate.end is not None and not is_late(fate.end, date, grace)
 
 
-def decided_fates(entries: Sequence[Entry]) -> dict[str, Fate]:
+def decided_fates(entries: Sequence[JobRun]) -> dict[str, Fate]:
     """Return what became of each job's deadline: its first answer and its last run's end.
 
     A promise passes to the next run of its job. A user who cancels or changes a job gives up
@@ -84,9 +84,9 @@ def decided_fates(entries: Sequence[Entry]) -> dict[str, Fate]:
     return fates
 
 
-def counts(entries: Sequence[Entry], grace: float = 0.0) -> Mapping[str, int]:
+def counts(entries: Sequence[JobRun], grace: float = 0.0) -> Mapping[str, int]:
     """Count the journal's waiting, running, promised and refused jobs, and kept promises."""
-    told = tally(decided_fates(entries).values(), grace)
+    told = count_fates(decided_fates(entries).values(), grace)
     return {
         "waiting": sum(each.phase == "waiting" for each in entries),
         "running": sum(each.phase in ("starting", "running") for each in entries),

@@ -62,7 +62,7 @@ DECIDED, SENT, CONFIRMED, VOID = "decided", "sent", "confirmed", "void"
 """States of an order; a void one came to nothing, because something else happened before."""
 
 
-class Entry(msgspec.Struct, kw_only=True):
+class JobRun(msgspec.Struct, kw_only=True):
     """One run of a job, as the journal keeps it; a requeued or changed job gets a new run.
 
     Dates are in seconds since 1970. ``run`` is the id that the scheduler knows; ``phase`` is
@@ -370,7 +370,7 @@ class Journal:
 
     # What is known of jobs
 
-    def write_entries(self, entries: Iterable[Entry]) -> None:
+    def write_entries(self, entries: Iterable[JobRun]) -> None:
         """Write these runs, new or changed; other runs stay as they are."""
         rows = [
             (each.run, each.job, msgspec.json.encode(each).decode(), each.phase != "gone")
@@ -387,11 +387,11 @@ class Journal:
         found = self._db.execute("SELECT COUNT(*) FROM runs WHERE job=?", (job,)).fetchone()
         return int(found[0])
 
-    def entries(self, *, only_open: bool = False) -> list[Entry]:
+    def entries(self, *, only_open: bool = False) -> list[JobRun]:
         """Return the runs in the order first written; ``only_open``: those that are not gone."""
         where = "WHERE is_open" if only_open else ""
         rows = self._db.execute(f"SELECT entry FROM runs {where} ORDER BY rowid")
-        found = [self._decoded(text, Entry) for (text,) in rows]
+        found = [self._decoded(text, JobRun) for (text,) in rows]
         nodes = set(self.about.nodes) if self.about else set()
         for each in found:
             if not nodes.issuperset([*each.hosts, *each.taken]):
@@ -416,7 +416,7 @@ class Journal:
 
     # Orders
 
-    def add_order(self, kind: str, entry: Entry, now: float, detail: str = "") -> None:
+    def add_order(self, kind: str, entry: JobRun, now: float, detail: str = "") -> None:
         """Add an order of a kind, decided at ``now``; ``detail`` lists the nodes of a start."""
         self._db.execute(
             "INSERT INTO orders (kind, job, run, restarts, detail, state, decided) "

@@ -9,9 +9,9 @@ import msgspec
 import numpy as np
 
 from qops_batsim.jobs import COMPLETED_KILLED, QOS_REJECTED
-from qops_batsim.live.book import WORKLOAD, Book
-from qops_batsim.live.fates import Fate, Tally, decided_fates, tally
-from qops_batsim.live.journal import About, Entry, Journal
+from qops_batsim.live.book import WORKLOAD, LiveBook
+from qops_batsim.live.fates import Fate, FateCounts, count_fates, decided_fates
+from qops_batsim.live.journal import About, JobRun, Journal
 from qops_batsim.live.manager import JobPhase, SeenJob
 from qops_batsim.protocol.port import SchedulerModule, make_scheduler
 from qops_batsim.running.simulate import simulate
@@ -35,9 +35,9 @@ class LiveReport(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     jobs: int
-    decided: Tally
-    manager: Tally | None
-    embedded: Tally
+    decided: FateCounts
+    manager: FateCounts | None
+    embedded: FateCounts
     told_after: tuple[float, float] | None = None
     alarms: int = 0
     outages: int = 0
@@ -75,9 +75,9 @@ def report(
     notes, managed = journal.count_notes(), _managed(about, seen).values()
     return LiveReport(
         jobs=len(workload.jobs),
-        decided=tally(decided.values(), about.grace),
-        manager=None if about.mode == "live" else tally(managed, about.grace),
-        embedded=tally(embedded.values(), about.grace),
+        decided=count_fates(decided.values(), about.grace),
+        manager=None if about.mode == "live" else count_fates(managed, about.grace),
+        embedded=count_fates(embedded.values(), about.grace),
         told_after=(float(np.median(waits)), max(waits)) if waits else None,
         alarms=notes.get("alarm", 0),
         outages=notes.get("outage", 0) // 2,
@@ -86,7 +86,7 @@ def report(
 
 def _managed(about: About, seen: Sequence[SeenJob]) -> dict[str, Fate]:
     """Return how each job's deadline fared under the resource manager's own decisions."""
-    book = Book(about)
+    book = LiveBook(about)
     fates: dict[str, Fate] = {}
     for job in seen:
         asked = book.deadline_of(job)
@@ -101,7 +101,7 @@ def _managed(about: About, seen: Sequence[SeenJob]) -> dict[str, Fate]:
 def seen_workload(
     about: About,
     seen: Sequence[SeenJob],
-    entries: Sequence[Entry],
+    entries: Sequence[JobRun],
     run_times: Mapping[str, float],
     source: str,
 ) -> Workload:
@@ -109,7 +109,7 @@ def seen_workload(
 
     A job whose run time is not known is taken to run until its limit.
     """
-    book = Book(about)
+    book = LiveBook(about)
     first: dict[str, SeenJob] = {}
     known: dict[str, float] = dict(run_times)
     for job in seen:

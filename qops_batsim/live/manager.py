@@ -95,7 +95,7 @@ class SeenJob(msgspec.Struct, frozen=True, kw_only=True):
     problem: str = ""
 
 
-class ResourceManager(Protocol):
+class CentreManager(Protocol):
     """The operations of a resource manager that live decisions need.
 
     ``jobs`` and ``nodes`` raise :class:`Unreachable` if the resource manager does not answer. The

@@ -15,8 +15,8 @@ import msgspec
 from msgspec.structs import replace
 
 from qops_batsim.jobs import COMPLETED_KILLED, COMPLETED_WALLTIME_REACHED
-from qops_batsim.live.journal import About, Entry
-from qops_batsim.live.manager import JobPhase, NodeState, ResourceManager, SeenJob
+from qops_batsim.live.journal import About, JobRun
+from qops_batsim.live.manager import CentreManager, JobPhase, NodeState, SeenJob
 
 
 class _Shadow(msgspec.Struct):
@@ -51,9 +51,9 @@ class ShadowManager:
 
     def __init__(
         self,
-        manager: ResourceManager,
+        manager: CentreManager,
         about: About | None = None,
-        entries: Iterable[Entry] = (),
+        entries: Iterable[JobRun] = (),
         seen: Iterable[tuple[SeenJob, float]] = (),
         clock: Callable[[], float] = time.time,
     ) -> None:

@@ -57,6 +57,8 @@ class StartCalculator:
         Whether numbers replace user names, the same at each time.
     """
 
+    reads_queue = True
+
     def __init__(
         self,
         basis: ForecastBasis,
@@ -69,11 +71,28 @@ class StartCalculator:
         self._draws = draws
         self._partition = partition
         self._aliases = Aliases() if is_anonymous else None
+        self._last: tuple[QueueState, QueueStarts] | None = None
 
     def of_queue(self, state: QueueState) -> QueueStarts:
-        """Return the starts of a queue's waiting jobs."""
+        """Return the starts of a queue's waiting jobs, the same object for the same queue."""
+        # Several threads may ask: what one reads is of one queue.
+        last = self._last
+        if last is not None and last[0] is state:
+            return last[1]
         found = queue_starts(state, self._basis, draws=self._draws or DRAWS)
-        return found if self._aliases is None else anonymous(found, self._aliases)
+        if self._aliases is not None:
+            found = anonymous(found, self._aliases)
+        self._last = state, found
+        return found
+
+    def of_waiting(
+        self, state: QueueState, job: str | None = None, user: str | None = None
+    ) -> QueueStarts:
+        """Return the starts of one waiting job, of the waiting jobs of a user, or of all. An
+        HTTPException if there is no such job.
+        """
+        found = self.of_queue(state)
+        return msgspec.structs.replace(found, jobs=_chosen(found, job, user))
 
     def of_new(self, state: QueueState, ask: Ask) -> AskedStarts:
         """Return the start of a job as if it were the last of the queue."""
@@ -81,45 +100,20 @@ class StartCalculator:
         return asked_starts(state, [ask], self._basis, draws=self._draws or FEWER_DRAWS)
 
 
-class PlannedStarts:
-    """Answers from the plan of the queue as it is now, where there is no history."""
-
-    reads_queue = True
-
-    def __init__(self, starts: StartCalculator) -> None:
-        self._starts = starts
-        self._last: tuple[QueueState, QueueStarts] | None = None
-
-    def of_waiting(
-        self, state: QueueState, job: str | None = None, user: str | None = None
-    ) -> QueueStarts:
-        """Return the plan: of one waiting job, of the waiting jobs of a user, or of all. An
-        HTTPException if there is no such job.
-        """
-        last = self._last
-        plan = last[1] if last is not None and last[0] is state else self._starts.of_queue(state)
-        self._last = state, plan
-        return msgspec.structs.replace(plan, jobs=_chosen(plan, job, user))
-
-    def of_new(self, state: QueueState, ask: Ask) -> AskedStarts:
-        """Return the plan of a job that is not submitted yet."""
-        return self._starts.of_new(state, ask)
-
-
-class Watch:
-    """Calculates the starts of a queue again whenever the queue has changed.
+class QueueWatch:
+    """A queue whose starts are calculated again whenever it has changed.
 
     Parameters
     ----------
     read
         Returns the queue as it is now, the same object if nothing has changed.
-    starts
-        Calculates them.
+    calculator
+        Calculates the starts.
     """
 
-    def __init__(self, read: Callable[[], QueueState], starts: StartCalculator) -> None:
+    def __init__(self, read: Callable[[], QueueState], calculator: StartCalculator) -> None:
         self._read = read
-        self._starts = starts
+        self._calculator = calculator
         self._last: QueueState | None = None
 
     def renewed(self) -> QueueStarts | None:
@@ -129,13 +123,13 @@ class Watch:
         state = self._read()
         if state is self._last:
             return None
-        found = self._starts.of_queue(state)
+        found = self._calculator.of_queue(state)
         self._last = state
         return found
 
     def of_new(self, ask: Ask) -> AskedStarts:
         """Return the start of a job that is not submitted yet."""
-        return self._starts.of_new(self._last or self._read(), ask)
+        return self._calculator.of_new(self._last or self._read(), ask)
 
 
 class LatestForecast:
@@ -159,7 +153,7 @@ class LatestForecast:
 
     def __init__(
         self,
-        begin: Callable[[], Watch],
+        begin: Callable[[], QueueWatch],
         check_age: Callable[[str, float], None],
         *,
         every: float = EVERY,
@@ -274,20 +268,18 @@ def _chosen(starts: QueueStarts, job: str | None, user: str | None) -> list[JobS
     return [each for each in jobs if user is None or each.user == user]
 
 
-_watch: Watch | None = None
+_watch: QueueWatch
 """What the process of forecasts looks at."""
 
 
-def _begin(begin: Callable[[], Watch]) -> None:
+def _begin(begin: Callable[[], QueueWatch]) -> None:
     global _watch
     _watch = begin()
 
 
-def _of_new(ask: Ask) -> AskedStarts:
-    assert _watch is not None
-    return _watch.of_new(ask)
-
-
 def _renewed() -> QueueStarts | None:
-    assert _watch is not None
     return _watch.renewed()
+
+
+def _of_new(ask: Ask) -> AskedStarts:
+    return _watch.of_new(ask)

@@ -8,7 +8,7 @@ from typing import Any
 
 from qops_batsim.errors import InputError
 from qops_batsim.queue import Ask, QueueState
-from qops_batsim.queue.latest import Watch
+from qops_batsim.queue.latest import QueueWatch
 from qops_batsim.queue.starts import AskedStarts, QueueStarts, StartForecast
 from qops_batsim.slurm.waiting_reasons import Cause
 
@@ -52,7 +52,7 @@ class StartsAsMadeUp:
         return AskedStarts(is_forecast=True, now=state.now, unexplained=[], jobs=[new])
 
 
-def watched(path: Path) -> Watch:
+def watched(path: Path) -> QueueWatch:
     """Return a queue whose date a file tells; where there is no number, it cannot be read."""
     known: dict[float, QueueState] = {}
 
@@ -64,8 +64,8 @@ def watched(path: Path) -> Watch:
         return known.setdefault(date, QueueState(source="queue", processors=8, now=date, jobs=[]))
 
     starts: Any = StartsAsMadeUp()
-    return Watch(read, starts)
+    return QueueWatch(read, starts)
 
 
-def begun_wrongly() -> Watch:
+def begun_wrongly() -> QueueWatch:
     raise InputError("no history")
