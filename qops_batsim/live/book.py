@@ -183,19 +183,21 @@ class LiveBook:
             job = seen.get(entry.job)
             if job is None or not job.problem:
                 events += self._follow(entry, job, now)
-        parked = {each.job for each in self._parked.values()}
+
+        parked = {entry.job for entry in self._parked.values()}
         tasks = Counter(map(array_of, self.jobs))
         self.behind.clear()
-        for job in sorted(jobs, key=lambda each: (each.submitted, natural_key(each.id))):
-            if job.id not in self.jobs and job.id not in parked:
-                if job.phase is JobPhase.RUNNING and self.deadline_of(job) is not None:
-                    self.alarms.append(
-                        f"job {job.id} was started before it was seen: its deadline is never "
-                        "answered"
-                    )
-                array = array_of(job.id)
-                events += self._meet(job, now, tasks[array])
-                tasks[array] += job.id in self.jobs
+        for job in sorted(jobs, key=lambda job: (job.submitted, natural_key(job.id))):
+            if job.id in self.jobs or job.id in parked:
+                continue
+            if job.phase is JobPhase.RUNNING and self.deadline_of(job) is not None:
+                self.alarms.append(
+                    f"job {job.id} was started before it was seen: its deadline is never answered"
+                )
+            array = array_of(job.id)
+            events += self._meet(job, now, tasks[array])
+            tasks[array] += job.id in self.jobs
+
         events += self._hosts(nodes)
         while self._calls and self._calls[0] <= self._seconds(now):
             self._calls.pop(0)
@@ -204,20 +206,23 @@ class LiveBook:
 
     def _meet(self, job: SeenJob, now: float, siblings: int = 0) -> Iterator[Event]:
         """Add a job seen for the first time; ``siblings`` counts the known tasks of its array."""
-        asks = self.deadline_of(job) is not None
-        is_behind = job.is_ready and 0 < job.throttle <= siblings
         if job.phase is JobPhase.RUNNING:
-            yield from self._joined(
-                self.new_entry(job, now, is_ours=False, phase="running", start=job.start), now
-            )
-        elif job.phase is JobPhase.ENDED or job.problem or not (asks or self._takes_best_effort):
+            entry = self.new_entry(job, now, is_ours=False, phase="running", start=job.start)
+            yield from self._joined(entry, now)
             return
-        elif job.is_early or is_behind or (job.is_ready and asks and not self._may_refuse):
+
+        asks = self.deadline_of(job) is not None
+        is_left = job.problem or not (asks or self._takes_best_effort)
+        if job.phase is JobPhase.ENDED or is_left:
+            return
+
+        is_behind = job.is_ready and 0 < job.throttle <= siblings
+        if is_behind:
+            self.behind[job.id] = job.throttle
+        has_to_wait = job.is_ready and asks and not self._may_refuse
+        if is_behind or job.is_early or has_to_wait:
             # Else it would start by itself when its turn comes, on nodes of a promise.
-            if is_behind:
-                self.behind[job.id] = job.throttle
-            if not job.is_held:
-                self.orders.append(("hold", self.new_entry(job, now), ""))
+            self._hold(self.new_entry(job, now), job)
         elif job.is_ready:
             yield from self._submit(self.new_entry(job, now), job)
 
@@ -227,19 +232,20 @@ class LiveBook:
         Nodes that another running job has are not named.
         """
         hosts = self._hosts_of(entry.hosts) - self._away
-        for each in self.jobs.values():
-            if each.phase in ("starting", "running"):
-                hosts -= self._hosts_of(each.hosts if each.is_ours else each.taken)
+        for other in self.jobs.values():
+            if other.phase in ("starting", "running"):
+                hosts -= self._hosts_of(other.hosts if other.is_ours else other.taken)
         self._set(entry)
         if not hosts or not self._tells_others:
             return
+
         entry.taken = [self._about.nodes[host] for host in hosts]
         start = now if entry.start is None else min(entry.start, now)
         told = {"job_id": entry.run, "resources": str(hosts), "start": self._seconds(start)}
         if entry.limit is not None:
-            told["walltime"] = max(entry.limit, round(now - start, 6)) + max(
-                self._about.margin, 1.0
-            )
+            # It may have outlived its limit; a moment is left to it in any case.
+            limit = max(entry.limit, round(now - start, 6))
+            told["walltime"] = limit + max(self._about.margin, 1.0)
         yield Notify.of(JOB_RUNS, **told)
 
     def new_entry(self, job: SeenJob, now: float, **further: object) -> JobRun:
@@ -282,9 +288,11 @@ class LiveBook:
         return date
 
     def _submit(self, entry: JobRun, job: SeenJob) -> Iterator[Event]:
+        """Add a new run of a waiting job, and yield its submission, unless it has no valid
+        deadline.
+        """
         self._set(entry)
-        if not job.is_held:
-            self.orders.append(("hold", entry, ""))
+        self._hold(entry, job)
         try:
             if entry.deadline == -1.0:
                 raise InputError(
@@ -293,12 +301,16 @@ class LiveBook:
                 )
             told = JobSubmitted(entry.run, self.job_of(entry))
         except InputError as error:  # What one user writes must not end what all others rely on.
-            entry.deadline = entry.asked = entry.tolerance = None
-            entry.answer, entry.answered = "refused", entry.known
-            entry.reason, entry.is_untold = str(error), True
+            entry.deadline = None
+            entry.asked = None
+            entry.tolerance = None
+            entry.answer = "refused"
+            entry.answered = entry.known
+            entry.reason = str(error)
+            entry.is_untold = True
             self._refuse(entry)
-            return
-        yield from self._unless_too_wide(entry, told)
+        else:
+            yield from self._unless_too_wide(entry, told)
 
     def _unless_too_wide(self, entry: JobRun, submission: Event) -> Iterator[Event]:
         """Yield a job's submission, unless it has no deadline and wants more nodes than exist.
@@ -310,7 +322,8 @@ class LiveBook:
             yield submission
             return
         wide = Refusal(kind=RefusalKind.TOO_WIDE, processors=entry.nodes, machine_size=size)
-        entry.reason, entry.is_untold = sentence(wide), True
+        entry.reason = sentence(wide)
+        entry.is_untold = True
 
     def job_of(self, entry: JobRun) -> Job:
         """Return a run as the job that the scheduler is told of (dates in s since second 0)."""
@@ -322,9 +335,11 @@ class LiveBook:
         }
         if entry.limit is not None:
             fields["walltime"] = entry.limit + self._about.margin
+
         qos: dict[str, object] = {}
         if entry.deadline is not None:
-            qos = {"deadline": self._seconds(entry.deadline), "has_user_deadline": True}
+            qos["deadline"] = self._seconds(entry.deadline)
+            qos["has_user_deadline"] = True
         if entry.tolerance is not None:
             qos["tolerance_factor"] = entry.tolerance
         if not entry.is_rerunnable:
@@ -358,21 +373,28 @@ class LiveBook:
 
     def _follow(self, entry: JobRun, job: SeenJob | None, now: float) -> Iterator[Event]:
         """Compare a known run with its job in the last poll; yield what happened, as events."""
+        is_over = job is None or job.phase is JobPhase.ENDED
+        runs = job is not None and job.phase is JobPhase.RUNNING
         if not entry.is_ours:
             changed = job is not None and (job.limit, [*job.hosts]) != (entry.limit, entry.hosts)
-            if job is None or job.phase is not JobPhase.RUNNING or changed:
+            if changed or not runs:
                 self._close(entry, job, now)
                 if entry.taken:
                     hosts = self._hosts_of(entry.taken)
                     yield JobCompleted(entry.run, entry.outcome, 0, hosts)
-        elif entry.phase == "refused":
-            if job is None or job.phase is JobPhase.ENDED:
-                self._close(entry, job, now)
-            elif job.phase is JobPhase.RUNNING:
+
+        elif entry.phase in ("waiting", "refused"):
+            if job is not None and runs:
                 yield from self._started_elsewhere(entry, job, now)
-        elif entry.phase == "waiting":
-            yield from self._follow_waiting(entry, job, now)
-        elif job is None or job.phase is JobPhase.ENDED:
+            elif entry.phase == "refused":
+                if is_over:
+                    self._close(entry, job, now)
+            elif job is None or is_over:
+                yield from self._withdrawn(entry, job, now)
+            else:
+                yield from self._follow_waiting(entry, job, now)
+
+        elif job is None or is_over:
             if job is None:
                 self.alarms.append(
                     f"job {entry.job} is no longer listed; it is taken to have ended just now"
@@ -381,8 +403,17 @@ class LiveBook:
             yield from self._end(entry, job, now, COMPLETED_KILLED if is_lost else "")
         elif job.restarts > entry.restarts:
             yield from self._requeued(entry, job, now)
-        elif job.phase is JobPhase.RUNNING:
-            self._runs_now(entry, job)
+
+        elif runs:
+            if entry.phase == "starting":
+                if job.hosts and set(job.hosts) != set(entry.hosts):
+                    self.alarms.append(
+                        f"job {entry.job} runs on {','.join(job.hosts)}, not on "
+                        f"{','.join(entry.hosts)}"
+                    )
+                entry.phase = "running"
+                entry.start = job.start
+                self._set(entry)
         elif entry.ordered is not None and now - entry.ordered > PATIENCE:
             self.alarms.append(
                 f"job {entry.job} has not started within {PATIENCE:g} s on "
@@ -390,37 +421,26 @@ class LiveBook:
             )
             yield from self._end(entry, None, now, COMPLETED_KILLED)
             yield from self._submit(self._again(entry, job, now), job)
+            # Also if it is held now: the order to start it may still have an effect.
             self.orders.append(("hold", self.jobs[job.id], ""))
 
-    def _runs_now(self, entry: JobRun, job: SeenJob) -> None:
-        if entry.phase == "starting":
-            if job.hosts and set(job.hosts) != set(entry.hosts):
-                self.alarms.append(
-                    f"job {entry.job} runs on {','.join(job.hosts)}, not on {','.join(entry.hosts)}"
-                )
-            entry.phase, entry.start = "running", job.start
-            self._set(entry)
+    def _follow_waiting(self, entry: JobRun, job: SeenJob, now: float) -> Iterator[Event]:
+        """Compare a run that waits with its job, which waits as well."""
+        deadline = self.deadline_of(job)
+        asks = "deadline" in job.asks
+        asked = job.nodes, job.limit, job.is_rerunnable, deadline if asks else None
+        known = entry.nodes, entry.limit, entry.is_rerunnable, entry.asked if asks else None
+        # Who lowers the priority of a job without a promise has it go behind the others.
+        lowered = job.nice > entry.nice and entry.promise is None
+        if (asked != known or lowered) and (self._may_refuse or deadline is None):
+            yield from self._withdrawn(entry, None, now)
+            yield from self._submit(self.new_entry(job, now), job)
+            return
 
-    def _follow_waiting(self, entry: JobRun, job: SeenJob | None, now: float) -> Iterator[Event]:
-        if job is None or job.phase is JobPhase.ENDED:
-            yield from self._withdrawn(entry, job, now)
-        elif job.phase is JobPhase.RUNNING:
-            yield from self._started_elsewhere(entry, job, now)
-        else:
-            asked = job.nodes, job.limit, self.deadline_of(job) if "deadline" in job.asks else None
-            known = entry.nodes, entry.limit, entry.asked if "deadline" in job.asks else None
-            # Who lowers the priority of a job without a promise has it go behind the others.
-            lowered = job.nice > entry.nice and entry.promise is None
-            changed = asked != known or lowered or job.is_rerunnable != entry.is_rerunnable
-            if changed and (self._may_refuse or self.deadline_of(job) is None):
-                yield from self._withdrawn(entry, None, now)
-                yield from self._submit(self.new_entry(job, now), job)
-                return
-            if job.nice != entry.nice:
-                entry.nice = job.nice
-                self._set(entry)
-            if not job.is_held:
-                self.orders.append(("hold", entry, ""))
+        if job.nice != entry.nice:
+            entry.nice = job.nice
+            self._set(entry)
+        self._hold(entry, job)
 
     def _withdrawn(self, entry: JobRun, job: SeenJob | None, now: float) -> Iterator[Event]:
         self._close(entry, job, now, REJECTED)
@@ -479,26 +499,29 @@ class LiveBook:
             del self.jobs[entry.job]
 
     def _set(self, entry: JobRun) -> None:
-        self.jobs[entry.job] = self._runs[entry.run] = self.changed[entry.run] = entry
+        self.jobs[entry.job] = entry
+        self._runs[entry.run] = entry
+        self.changed[entry.run] = entry
 
     def _hosts(self, nodes: Mapping[str, NodeState]) -> Iterator[Event]:
         """Yield which hosts have left or returned; nodes of jobs not told to the scheduler are
         away.
         """
-        away = self._hosts_of([name for name, state in nodes.items() if state is NodeState.AWAY])
-        there = self._hosts_of([name for name, state in nodes.items() if state is NodeState.THERE])
+        away, there = (
+            self._hosts_of([name for name, state in nodes.items() if state is wanted])
+            for wanted in (NodeState.AWAY, NodeState.THERE)
+        )
         self._gone = (self._gone | away) - there
-        used = HostSet()
+
+        before = self._away
+        self._away = self._gone
         for entry in self.jobs.values():
             if not entry.is_ours:
-                used |= self._hosts_of(entry.hosts) - self._hosts_of(entry.taken)
-        before, self._away = self._away, self._gone | used
-        for kind, hosts in (
-            (MACHINES_AWAY, self._away - before),
-            (MACHINES_BACK, before - self._away),
-        ):
-            if hosts:
-                yield Notify.of(kind, resources=str(hosts))
+                self._away |= self._hosts_of(entry.hosts) - self._hosts_of(entry.taken)
+        if left := self._away - before:
+            yield Notify.of(MACHINES_AWAY, resources=str(left))
+        if returned := before - self._away:
+            yield Notify.of(MACHINES_BACK, resources=str(returned))
 
     def _hosts_of(self, names: Sequence[str]) -> HostSet:
         places = (self._places[name] for name in names if name in self._places)
@@ -509,21 +532,25 @@ class LiveBook:
     def carry_out(self, decisions: Sequence[Decision], now: float) -> list[Event]:
         """Turn decisions into orders to Slurm; return events to tell the scheduler at once."""
         again: list[Event] = []
-        for each in decisions:
-            if isinstance(each, ExecuteJob):
-                entry = self._runs[each.job_id]
-                entry.phase, entry.ordered = "starting", now
-                entry.hosts = [self._about.nodes[host] for host in each.alloc]
-                self._order("start", entry, ",".join(entry.hosts))
-            elif isinstance(each, RejectJob) and each.job_id in self._runs:
-                again += self._rejected(self._runs[each.job_id], now)
-            elif isinstance(each, KillJob):
-                for run in each.job_ids:
-                    self._runs[run].is_victim = True
-                    self._order("requeue", self._runs[run])
-            elif isinstance(each, RegisterJob):
-                self._registered(each.job_id)
+        for decision in decisions:
+            match decision:
+                case ExecuteJob():
+                    entry = self._runs[decision.job_id]
+                    entry.phase = "starting"
+                    entry.ordered = now
+                    entry.hosts = [self._about.nodes[host] for host in decision.alloc]
+                    self._order("start", entry, ",".join(entry.hosts))
+                case RejectJob() if decision.job_id in self._runs:
+                    again += self._rejected(self._runs[decision.job_id], now)
+                case KillJob():
+                    for run in decision.job_ids:
+                        self._runs[run].is_victim = True
+                        self._order("requeue", self._runs[run])
+                case RegisterJob():
+                    self._registered(decision.job_id)
         self._ask_calls(decisions)
+
+        # Killed jobs that the scheduler does not have run again.
         for entry in self._parked.values():
             entry.reason = "its run was ended by the scheduler"
             self._set(entry)
@@ -536,18 +563,27 @@ class LiveBook:
 
         A job that once had a promise waits as well.
         """
-        entry.answer, entry.answered = "refused", now
+        entry.answer = "refused"
+        entry.answered = now
         waits = self._keeps_refused or entry.promise is not None
         if entry.deadline is None or not waits:
             self._refuse(entry)
             return
+
         self._close(entry, None, now, REJECTED)
         number = entry.number + 1
-        run = f"{WORKLOAD}!{entry.job}r{number}"
-        again = replace(entry, run=run, number=number, phase="waiting", outcome="", end=None)
-        again.deadline, again.answer = None, ""
+        again = replace(
+            entry,
+            run=f"{WORKLOAD}!{entry.job}r{number}",
+            number=number,
+            phase="waiting",
+            outcome="",
+            end=None,
+            deadline=None,
+            answer="",
+        )
         self._set(again)
-        yield from self._unless_too_wide(again, JobSubmitted(run, self.job_of(again)))
+        yield from self._unless_too_wide(again, JobSubmitted(again.run, self.job_of(again)))
 
     def _registered(self, run: str) -> None:
         original, _, count = run.rpartition("#")
@@ -558,6 +594,11 @@ class LiveBook:
     def _refuse(self, entry: JobRun) -> None:
         entry.phase = "refused"
         self._order("refuse", entry)
+
+    def _hold(self, entry: JobRun, job: SeenJob) -> None:
+        """Order that a job be held, unless it is."""
+        if not job.is_held:
+            self.orders.append(("hold", entry, ""))
 
     def _order(self, kind: str, entry: JobRun, detail: str = "") -> None:
         self.changed[entry.run] = entry

@@ -226,18 +226,73 @@ def backtest(
     moments. Those of jobs that were cancelled before they started are not compared.
     """
     rng = np.random.default_rng(seed)
-    began, end = past.submissions[len(past.submissions) // 3], past.submissions[-1]
+    dates = _moments(past, moments, span, rng)
+
+    # Jobs in the order in which it becomes known how long they ran, or waited.
+    ended = _in_order(past.ends)
+    end_dates = past.ends[ended]
+    waited = _in_order(past.waited_until)
+    wait_dates = past.waited_until[waited]
+    known = waits_known = 0
+    habits = Habits(past)
+    patience = Patience(past)
+    calibration = Calibration()
+
+    found: list[PastForecast] = []
+    for count, now in enumerate(dates, 1):
+        last = int(np.searchsorted(end_dates, now, side="right"))
+        habits.learn(ended[known:last].tolist())
+        known = last
+        last = int(np.searchsorted(wait_dates, now, side="right"))
+        patience.learn(waited[waits_known:last])
+        waits_known = last
+        calibration.come_to(now)
+
+        corrections = calibration.corrections()
+        moment = moment_of(past, now)
+        starts = quantiles(simulator.forecast(moment, habits, draws, rng, patience), LEVELS)
+        plan = simulator.planned(moment)
+        started = np.flatnonzero(np.isfinite(past.starts[moment.waiting])).tolist()
+        for place in started:
+            row = int(moment.waiting[place])
+            drawn = tuple(starts[:, place].tolist())
+            forecast = PastForecast(
+                now,
+                row,
+                float(past.starts[row]),
+                drawn,
+                corrected(drawn, corrections, now),
+                float(plan[place]),
+                *recent_waits(past, ended[:known], moment, row),
+            )
+            found.append(forecast)
+            # Jobs of a moment start late together: it counts as one outcome.
+            calibration.await_outcome(forecast, 1 / len(started))
+        if on_progress is not None:
+            on_progress(count)
+    calibration.come_to(math.inf)
+    return found, calibration.corrections()
+
+
+def _moments(
+    past: Past, count: int, span: tuple[float, float] | None, rng: np.random.Generator
+) -> list[float]:
+    """Draw past moments at which jobs wait that started later; return their dates, in order."""
+    began = past.submissions[len(past.submissions) // 3]
+    end = past.submissions[-1]
     if span is not None:
-        began, end = max(began, span[0]), min(end, span[1])
+        began = max(began, span[0])
+        end = min(end, span[1])
         if began >= end:
             raise InputError(
                 "Slurm's estimates are all outside the last two thirds of the history, which the "
                 "back-test is of; a history that goes on until after the estimates is expected"
             )
+
     dates: list[float] = []
-    for _ in range(ATTEMPTS * moments):
+    for _ in range(ATTEMPTS * count):
         drawn = float(rng.uniform(began, end))
-        if len(dates) == moments:
+        if len(dates) == count:
             break
         if np.isfinite(past.starts[moment_of(past, drawn).waiting]).any():
             dates.append(drawn)
@@ -249,37 +304,13 @@ def backtest(
             f"{why}, so no forecast can be compared; use --starts simulated, with which "
             "a simulated scheduler starts the jobs of the history"
         )
-    ended = np.argsort(past.ends, kind="stable")
-    ended = ended[~np.isnan(past.ends[ended])]
-    end_dates, known = past.ends[ended], 0
-    until = past.waited_until
-    order = np.argsort(until, kind="stable")
-    order, waits_known = order[~np.isnan(until[order])], 0
-    habits, calibration, patience = Habits(past), Calibration(), Patience(past)
-    found: list[PastForecast] = []
-    for count, now in enumerate(sorted(dates)):
-        last = int(np.searchsorted(end_dates, now, side="right"))
-        habits.learn(ended[known:last].tolist())
-        known = last
-        last = int(np.searchsorted(until[order], now, side="right"))
-        patience.learn(order[waits_known:last])
-        waits_known = last
-        calibration.come_to(now)
-        corrections, moment = calibration.corrections(), moment_of(past, now)
-        starts = quantiles(simulator.forecast(moment, habits, draws, rng, patience), LEVELS)
-        plan = simulator.planned(moment)
-        started = np.flatnonzero(np.isfinite(past.starts[moment.waiting]))
-        for place in started.tolist():
-            row = int(moment.waiting[place])
-            drawn, start = starts[:, place].tolist(), float(past.starts[row])
-            levels = corrected(drawn, corrections, now)
-            others = float(plan[place]), *recent_waits(past, ended[:known], moment, row)
-            found.append(PastForecast(now, row, start, tuple(drawn), levels, *others))
-            calibration.await_outcome(found[-1], 1 / len(started))
-        if on_progress is not None:
-            on_progress(count + 1)
-    calibration.come_to(math.inf)
-    return found, calibration.corrections()
+    return sorted(dates)
+
+
+def _in_order(dates: np.ndarray) -> np.ndarray:
+    """Return the rows of the dates that are known, in their order."""
+    order = np.argsort(dates, kind="stable")
+    return order[~np.isnan(dates[order])]
 
 
 class Comparison(NamedTuple):
@@ -366,17 +397,18 @@ def recent_waits(past: Past, ended: np.ndarray, moment: Moment, row: int) -> tup
     The median of those that were no shorter than the wait so far, and a bound that holds for half
     of the waits with a confidence of 95 %, as QBETS gives (Nurmi, Brevik, Wolski, JSSPP 2007).
     """
-    submission, so_far = past.submissions[row], moment.now - past.submissions[row]
+    submission = past.submissions[row]
     begins = list(WIDTHS)
     size = np.searchsorted(begins, past.widths[row], side="right")
     latest = ended[-10 * RECENT_WAITS :]
     same = latest[np.searchsorted(begins, past.widths[latest], side="right") == size]
     same = same[-RECENT_WAITS:]
     waits = np.sort(past.starts[same] - past.submissions[same])
-    longer = waits[waits > so_far]
-    if not len(longer):
-        return moment.now, moment.now
+    longer = waits[waits > moment.now - submission]
     count = len(longer)
+    if not count:
+        return moment.now, moment.now
+
     # The normal approximation of the binomial distribution.
     place = min(int(np.ceil(count / 2 + 1.645 * np.sqrt(count) / 2)), count - 1)
     return submission + float(longer[(count - 1) // 2]), submission + float(longer[place])
@@ -420,25 +452,21 @@ def coverage(told: Sequence[PastForecast], group: str = "all") -> Coverage:
     """Return how accurate forecasts of starts were; ``told`` are the forecasts, at least one, and
     ``group`` names their jobs.
     """
-    start, now = (np.array([getattr(each, name) for each in told]) for name in ("start", "now"))
-    levels = np.array([each.levels for each in told])
-    drawn = np.array([each.drawn for each in told])
-    weeks = np.unique((now / WEEK).astype(np.int64), return_inverse=True)[1]
+    of = columns(told)
+    start = of.start[:, None]
+    weeks = np.unique((of.now / WEEK).astype(np.int64), return_inverse=True)[1]
 
-    def inside(of: np.ndarray, first: int, last: int) -> np.ndarray:
-        found = (of[:, first] - TOLERANCE <= start) & (start <= of[:, last] + TOLERANCE)
-        return 100.0 * found
+    def inside(quantiles: np.ndarray, first: int, last: int) -> Any:
+        is_late_enough: np.ndarray = quantiles[:, first] - TOLERANCE <= of.start
+        return 100.0 * (is_late_enough & (of.start <= quantiles[:, last] + TOLERANCE))
 
-    def error(of: np.ndarray) -> float:
-        return float(np.nanmedian(np.abs(of - start)))
+    def error(dates: np.ndarray) -> float:
+        return float(np.nanmedian(np.abs(dates - of.start)))
 
-    wide, narrow = (inside(levels, *ends) for ends in INTERVALS)
-    missed = start[:, None] - levels
+    wide, narrow = (inside(of.levels, *ends) for ends in INTERVALS)
+    raw_wide, raw_narrow = (inside(of.drawn, *ends) for ends in INTERVALS)
+    missed = start - of.levels
     loss = np.maximum(np.array(LEVELS) * missed, (np.array(LEVELS) - 1.0) * missed)
-    others = ("planned", "recent", "bound", "slurm")
-    planned, recent, bound, slurm = (
-        np.array([getattr(each, name) for each in told]) for name in others
-    )
     return Coverage(
         group=group,
         forecasts=len(told),
@@ -446,15 +474,20 @@ def coverage(told: Sequence[PastForecast], group: str = "all") -> Coverage:
         coverage_50_interval=clustered(narrow, weeks),
         coverage_80=float(wide.mean()),
         coverage_80_interval=clustered(wide, weeks),
-        raw_50=float(inside(drawn, *INTERVALS[1]).mean()),
-        raw_80=float(inside(drawn, *INTERVALS[0]).mean()),
-        median_error=error(levels[:, MEDIAN]),
-        of_plan=error(planned),
-        of_recent_waits=error(recent),
-        of_bound=error(bound),
-        of_slurm=None if np.isnan(slurm).all() else error(slurm),
+        raw_50=float(raw_narrow.mean()),
+        raw_80=float(raw_wide.mean()),
+        median_error=error(of.levels[:, MEDIAN]),
+        of_plan=error(of.planned),
+        of_recent_waits=error(of.recent),
+        of_bound=error(of.bound),
+        of_slurm=None if np.isnan(of.slurm).all() else error(of.slurm),
         pinball=float(loss.mean()),
     )
+
+
+def columns(told: Sequence[PastForecast]) -> Any:
+    """Return the fields of forecasts, at least one, as arrays; quantiles by forecast and level."""
+    return PastForecast._make(map(np.array, zip(*told, strict=True)))
 
 
 def clustered(values: np.ndarray, clusters: np.ndarray) -> tuple[float, float] | None:
@@ -599,19 +632,19 @@ def kept_promises(told: Sequence[PastForecast], past: Past) -> KeptPromises | No
     if not told:
         return None
 
-    rows = np.array([each.row for each in told])
-    limits = past.limits[rows]
-    ends = past.ends[rows]
-    by = np.array([each.levels[KEPT] for each in told]) + limits
-    plan = np.array([each.planned for each in told]) + limits
+    of = columns(told)
+    limits = past.limits[of.row]
+    ends = past.ends[of.row]
+    by = of.levels[:, KEPT] + limits
+    plan = of.planned + limits
 
-    def share(held: np.ndarray) -> float:
-        return float(100.0 * held.mean())
+    def share(is_kept: np.ndarray) -> float:
+        return float(100.0 * is_kept.mean())
 
     return KeptPromises(
         promises=len(told),
         kept=share(ends <= by + TOLERANCE),
-        started=share(past.starts[rows] + limits <= by + TOLERANCE),
+        started=share(of.start + limits <= by + TOLERANCE),
         slack=float((by - ends).mean()),
         plan_kept=share(ends <= plan + TOLERANCE),
         plan_slack=float((plan - ends).mean()),

@@ -32,6 +32,7 @@ from qops_batsim.queue.backtest import (
     Coverage,
     KeptPromises,
     PastForecast,
+    columns,
 )
 from qops_batsim.queue.queue_state import QueuedJob, QueueState, date_text, limit_of
 from qops_batsim.queue.starts import (
@@ -471,9 +472,11 @@ def shares_before(told: Sequence[PastForecast]) -> list[tuple[float, float]]:
 
     In percent; in the order of the levels.
     """
-    start = np.array([each.start for each in told])[:, None]
-    columns = ([each.drawn for each in told], [each.levels for each in told])
-    drawn, levels = (100.0 * (start <= np.array(of) + TOLERANCE).mean(axis=0) for of in columns)
+    of = columns(told)
+    drawn, levels = (
+        100.0 * (of.start[:, None] <= quantiles + TOLERANCE).mean(axis=0)
+        for quantiles in (of.drawn, of.levels)
+    )
     return list(zip(drawn.tolist(), levels.tolist(), strict=True))
 
 
