@@ -15,6 +15,7 @@ import time
 from collections.abc import Callable, Container, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
+from functools import partial
 from typing import Any
 from zoneinfo import ZoneInfo
 
@@ -47,7 +48,8 @@ from qops_batsim.queue.source import QueueSource
 from qops_batsim.schedulers.standing import Standing
 from qops_batsim.workload.accounting.node_sizes import NodeAway
 
-SHADOW, LIVE = "shadow", "live"
+SHADOW = "shadow"
+LIVE = "live"
 """Modes: in the shadow (decide, change nothing) and deciding."""
 
 MOST_TOLD = 20
@@ -198,7 +200,8 @@ class LiveCentre:
     def step(self) -> None:
         """Poll the resource manager once, ask the scheduler, and send the orders that follow."""
         try:
-            jobs, nodes = self._manager.jobs(), self._manager.nodes()
+            jobs = self._manager.jobs()
+            nodes = self._manager.nodes()
             if not nodes:  # As of a partition that is gone, whose jobs are not told either.
                 raise Unreachable("Slurm lists no nodes; at least one node is expected")
         except Unreachable as error:
@@ -213,6 +216,8 @@ class LiveCentre:
             self._take(jobs, nodes, now)
             self._forget()
         journal.has_news(now)
+
+        # What is to be done is on the disk: from here on the process may end at any moment.
         self._send(now)
         self._tell(now)
 
@@ -220,8 +225,7 @@ class LiveCentre:
         """Report the orders that a step would send; leave the journal and the jobs unchanged."""
         journal = self._journal
         with suppress(_Rehearsed), journal.transaction():
-            jobs, nodes = self._manager.jobs(), self._manager.nodes()
-            self._take(jobs, nodes, self._look())
+            self._take(self._manager.jobs(), self._manager.nodes(), self._look())
             for order in journal.orders(only_open=True):
                 self._on_line(f"would {order.kind} {order.job} {order.detail}".rstrip())
             raise _Rehearsed
@@ -317,16 +321,18 @@ class LiveCentre:
 
     def _confirm(self, seen: Mapping[str, SeenJob], now: float) -> None:
         """Close the orders whose effect a poll shows, or that can no longer have any effect."""
-        found = self._journal.orders(only_open=True)
-        for order in found:
+        closed: list[Order] = []
+        for order in self.open_orders():
             state = state_of(order, seen.get(order.job))
             if order.kind == "start" and state == SENT:
                 entry = self._book.jobs.get(order.job)
                 if entry is None or entry.run != order.run:
                     state = VOID  # Given up.
             if state in (CONFIRMED, VOID):
-                order.state, order.confirmed = state, now
-        self._journal.update_orders([each for each in found if each.confirmed is not None])
+                order.state = state
+                order.confirmed = now
+                closed.append(order)
+        self._journal.update_orders(closed)
 
     def open_orders(self) -> list[Order]:
         """Return the orders to the resource manager whose effect was not seen yet."""
@@ -334,28 +340,35 @@ class LiveCentre:
 
     def _send(self, now: float) -> None:
         """Send new orders, and those again that have had no effect for some time."""
-        found, uptime = self.open_orders(), self._clock.uptime()
-        sent = {order.number: self._sent.get(order.number, -math.inf) for order in found}
-        due = [order for order in found if uptime - sent[order.number] >= self._resend]
+        uptime = self._clock.uptime()
+        orders = self.open_orders()
+        sent = {order.number: self._sent.get(order.number, -math.inf) for order in orders}
+        due = [order for order in orders if uptime - sent[order.number] >= self._resend]
         # Promises wait for starts; a refusal has time, and is worked out: many would delay them.
         refusals = [order for order in due if order.kind == "refuse"]
         due = [order for order in due if order.kind != "refuse"] + refusals[:MOST_REFUSED]
         self._sent = sent | dict.fromkeys((order.number for order in due), uptime)
         if not due:
             return
+
         for order in due:
-            order.state, order.sent, order.times = SENT, now, order.times + 1
+            order.state = SENT
+            order.sent = now
+            order.times += 1
         with self._journal.transaction():
             self._journal.update_orders(due)
             for order in due:
                 text = f"{order.kind} {order.job} {order.detail}".rstrip()
                 self._journal.note(now, "sent", text)
                 self._on_line(text)
+
+        # Many jobs are held at once, by one command; nothing else is sent if nobody answers.
         holds = [order for order in due if order.kind == "hold"]
-        if holds and not self._try(holds, lambda: self._manager.hold([o.job for o in holds])):
+        held = [order.job for order in holds]
+        if holds and not self._try(holds, partial(self._manager.hold, held)):
             return
         for order in due:
-            if order.kind != "hold" and not self._try([order], lambda o=order: self._carry_out(o)):  # type: ignore[misc]
+            if order.kind != "hold" and not self._try([order], partial(self._carry_out, order)):
                 return
 
     def _carry_out(self, order: Order) -> None:
@@ -392,8 +405,11 @@ class LiveCentre:
         for entry in self._book.waiting():
             text = self._status_text(entry)
             if text != entry.told and len(texts) < MOST_TOLD:
-                texts[entry.job] = entry.told = text
+                texts[entry.job] = text
+                entry.told = text
                 self._book.changed[entry.run] = entry
+
+        # Who waits behind other tasks of an array is told so once.
         behind = self._book.behind
         self._told_behind.intersection_update(behind)
         new = [job for job in behind if job not in self._told_behind][: MOST_TOLD - len(texts)]
@@ -454,14 +470,15 @@ def replay(
     """
     count = 0
     for number, told, answered in journal.messages(after):
-        events = [each.body for each in told.events]
-        before = [each.body for each in answered.events]
+        events = [stamped.body for stamped in told.events]
+        before = [stamped.body for stamped in answered.events]
         decisions = driver.decisions_on(told.now, events)
         if decisions != before:
             raise InputError(
                 f"{journal.path}: message {number}: the scheduler now gives other decisions than "
                 f"the journal records; {OTHER_VERSION}"
             )
+
         if book is not None:
             book.recall(events, decisions)
         count += 1
@@ -495,22 +512,21 @@ def state_of(order: Order, job: SeenJob | None) -> str:
     ``job`` is None if it is no longer listed. An order is about one run: once the job was
     requeued, the order has had its effect or never will.
     """
-    over = job is None or job.phase is JobPhase.ENDED or job.restarts > order.restarts
-    match order.kind:
-        case "hold":
-            if over or (job is not None and job.phase is JobPhase.RUNNING):
-                return VOID
-            return CONFIRMED if job is not None and job.is_held else order.state
-        case "start":
-            runs = job is not None and job.phase is JobPhase.RUNNING
-            return CONFIRMED if over or runs else order.state
-        case "refuse":
-            if job is not None and job.phase is JobPhase.RUNNING:
-                return VOID
-            ended = job is None or job.phase is JobPhase.ENDED
-            return CONFIRMED if ended else order.state
-        case _:
-            return CONFIRMED if over else order.state
+    is_listed = job is not None and job.phase is not JobPhase.ENDED
+    runs = job is not None and job.phase is JobPhase.RUNNING
+    is_over = job is None or not is_listed or job.restarts > order.restarts
+
+    # A job that runs is neither held nor refused any more.
+    if order.kind == "hold":
+        if is_over or runs:
+            return VOID
+        return CONFIRMED if job is not None and job.is_held else order.state
+    if order.kind == "refuse":
+        if runs:
+            return VOID
+        return order.state if is_listed else CONFIRMED
+    has_effect = is_over or (runs and order.kind == "start")
+    return CONFIRMED if has_effect else order.state
 
 
 def hosts_away(journal: Journal) -> HostSet:
@@ -527,24 +543,24 @@ def queue_of(about: About, entries: Sequence[JobRun], now: float, away: HostSet)
     """Return the journal's running and waiting jobs as a queue that quotes can be computed for, on
     the hosts that are not ``away``.
     """
-    jobs = []
-    for each in entries:
-        if each.phase in ("refused", "gone") or each.is_untold:
+    jobs: list[QueuedJob] = []
+    for entry in entries:
+        if entry.phase in ("refused", "gone") or entry.is_untold:
             continue
-        limit = None if each.limit is None else each.limit + about.margin
-        runs = each.phase != "waiting"
-        jobs.append(
-            QueuedJob(
-                id=each.run,
-                processors=each.nodes,
-                estimate=limit,
-                submission=each.submitted,
-                start=min(each.start or each.ordered or now, now) if runs else None,
-                planned_start=None if runs else each.planned,
-                deadline=each.promise if each.deadline is not None else None,
-                nodes=",".join(each.hosts) if runs else "",
-            )
+        job = QueuedJob(
+            id=entry.run,
+            processors=entry.nodes,
+            estimate=None if entry.limit is None else entry.limit + about.margin,
+            submission=entry.submitted,
+            deadline=entry.promise if entry.deadline is not None else None,
         )
+        if entry.phase == "waiting":
+            job = replace(job, planned_start=entry.planned)
+        else:
+            start = min(entry.start or entry.ordered or now, now)
+            job = replace(job, start=start, nodes=",".join(entry.hosts))
+        jobs.append(job)
+
     state = QueueState(
         source="the journal",
         processors=len(about.nodes),
@@ -553,7 +569,8 @@ def queue_of(about: About, entries: Sequence[JobRun], now: float, away: HostSet)
         margin=about.margin,
     )
     seen = ("as live has seen",)
-    return without_away(state, [NodeAway((about.nodes[h], 1, 0), seen, None, 0) for h in away])
+    nodes = [NodeAway((about.nodes[host], 1, 0), seen, None, 0) for host in away]
+    return without_away(state, nodes)
 
 
 def journal_queue(source: QueueSource) -> QueueState:
@@ -584,16 +601,19 @@ def hand_back(journal: Journal | None, manager: CentreManager, now: float) -> li
     that they are held. If the journal cannot be read, the marks alone decide.
     """
     known: set[str] = set()
-    with suppress(InputError, sqlite3.Error):
-        known = {entry.job for entry in journal.entries(only_open=True)} if journal else known
+    if journal is not None:
+        with suppress(InputError, sqlite3.Error):
+            known = {entry.job for entry in journal.entries(only_open=True)}
     ours = _held_for_us(manager, known)
-    if journal and ours:
+    if journal is not None and ours:
         with suppress(InputError, sqlite3.Error), journal.transaction():
             journal.note(now, "sent", f"release {','.join(ours)}")
+
     try:
         manager.release(ours)
     except CommandFailed as error:  # Some have ended in between.
-        if left := [each for each in _held_for_us(manager, known) if each in ours]:
+        still = _held_for_us(manager, known)
+        if left := [job for job in still if job in ours]:
             raise CommandFailed(
                 f"jobs {','.join(left)} are still held ({error}); repeat `live release-all`, or "
                 "run `scontrol release` on them"

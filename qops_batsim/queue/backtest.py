@@ -115,6 +115,7 @@ def read_corrections(path: Path, scheduler: str) -> list[Correction]:
     """
     content = read_bytes(path, what="a back-test")
     what = "the output of `queue backtest --json`"
+
     try:
         found = decoded(content, msgspec.json.Decoder(_Backtest), path, what)
     except InputError:
@@ -310,7 +311,8 @@ def _moments(
 def _in_order(dates: np.ndarray) -> np.ndarray:
     """Return the rows of the dates that are known, in their order."""
     order = np.argsort(dates, kind="stable")
-    return order[~np.isnan(dates[order])]
+    known: np.ndarray = order[~np.isnan(dates[order])]
+    return known
 
 
 class Comparison(NamedTuple):
@@ -365,11 +367,13 @@ def compare(
     """
     if as_simulated:
         past = simulated_past(past, scheduler, settings)
+
     span = None
     if expected is not None:
         first, last = expected.span
         span = first - unix_start, last - unix_start
     simulator = Simulator(past, scheduler, settings)
+
     told, corrections = backtest(
         past,
         simulator,
@@ -498,19 +502,24 @@ def clustered(values: np.ndarray, clusters: np.ndarray) -> tuple[float, float] |
     all clusters are alike, that has no width; then by Wilson (1927), as of one observation a
     cluster. None for one cluster.
     """
-    mean, count = float(values.mean()), int(clusters.max()) + 1
+    mean = float(values.mean())
+    count = int(clusters.max()) + 1
     if count == 1:
         return None
+
     excess = np.bincount(clusters, values - mean)
     reach = quantile(LEVEL, count - 1)
     error = math.sqrt(float((excess**2).sum()) * count / (count - 1)) / len(values)
-    if error < 1e-9:
-        share, square = mean / 100.0, reach**2
-        middle = (share + square / (2 * count)) / (1 + square / count)
-        half = math.sqrt(share * (1 - share) / count + square / (4 * count**2))
-        half *= reach / (1 + square / count)
-        return max(100.0 * (middle - half), 0.0), min(100.0 * (middle + half), 100.0)
-    return max(mean - reach * error, 0.0), min(mean + reach * error, 100.0)
+    if error >= 1e-9:
+        return max(mean - reach * error, 0.0), min(mean + reach * error, 100.0)
+
+    # Wilson's interval of a share.
+    share = mean / 100.0
+    square = reach**2
+    middle = (share + square / (2 * count)) / (1 + square / count)
+    half = math.sqrt(share * (1 - share) / count + square / (4 * count**2))
+    half *= reach / (1 + square / count)
+    return max(100.0 * (middle - half), 0.0), min(100.0 * (middle + half), 100.0)
 
 
 def with_expected(
@@ -523,10 +532,10 @@ def with_expected(
     of the jobs.
     """
     found = []
-    for each in told:
-        start = expected.at(past.jobs[each.row].id, each.now + unix_start)
-        found.append(each if start is None else each._replace(slurm=start - unix_start))
-    if all(math.isnan(each.slurm) for each in found):
+    for forecast in told:
+        start = expected.at(past.jobs[forecast.row].id, forecast.now + unix_start)
+        found.append(forecast if start is None else forecast._replace(slurm=start - unix_start))
+    if all(math.isnan(forecast.slurm) for forecast in found):
         raise InputError(
             "Slurm's estimates name no job that waits at a moment of the back-test; estimates "
             "of the same machine, with job ids as in the history, are expected"
@@ -539,19 +548,21 @@ def coverages(told: Sequence[PastForecast], past: Past) -> list[Coverage]:
     and wait so far.
     """
     classes: dict[tuple[int, float, str], list[PastForecast]] = {(0, 0.0, "all"): list(told)}
-    for each in told:
-        row = each.row
-        waited = (each.now - past.submissions[row]) / 3600
-        kinds = (
+    for forecast in told:
+        row = forecast.row
+        waited = (forecast.now - past.submissions[row]) / 3600
+        kinds = [
             (0.0, f"partition {past.names[row][2]}"),
             class_of(past.widths[row], WIDTHS),
             class_of(past.limits[row] / 3600, HOURS, "limit "),
             class_of(waited, HOURS, "waited "),
-        )
+        ]
+        if not math.isnan(forecast.slurm):
+            kinds.append((0.0, "Slurm expects a start"))
         for place, kind in enumerate(kinds, 1):
-            classes.setdefault((place, *kind), []).append(each)
-        if not math.isnan(each.slurm):
-            classes.setdefault((len(kinds) + 1, 0.0, "Slurm expects a start"), []).append(each)
+            classes.setdefault((place, *kind), []).append(forecast)
+
+    # Classes of few forecasts tell nothing, one of all tells nothing new.
     return [
         coverage(classes[kind], kind[2])
         for kind in sorted(classes)
@@ -563,7 +574,7 @@ def class_of(value: float, names: Mapping[int, str], what: str = "") -> tuple[fl
     """Return the class that contains a value: its lower limit, and its name after ``what``;
     ``names`` are by lower limit.
     """
-    begin = max(each for each in names if each <= value)
+    begin = max(least for least in names if least <= value)
     return begin, what + names[begin]
 
 

@@ -243,6 +243,7 @@ class Simulator:
         and job, NaN where cancelled.
         """
         found = np.empty((len(drawn.arrivals), len(moment.waiting)))
+
         until = math.inf
         for draw, (run_times, arrivals, cancelled) in enumerate(
             zip(drawn.run_times, drawn.arrivals, drawn.cancelled, strict=True)

@@ -28,7 +28,8 @@ from qops_batsim.running.plan_asker import (
 )
 from qops_batsim.timing import DEADLINE_TOLERANCE, duration_on_grid, end_of
 
-WITHIN, SHARE = 60.0, 0.01
+WITHIN = 60.0
+SHARE = 0.01
 """Tolerances of an earliest end: a minute, or a hundredth of the time until then."""
 
 NEW_JOB = "the new job"
@@ -142,7 +143,8 @@ class QueueAsker:
         """
         with self._lock:
             job = self._job
-            job.processors = job.reserved = ask.processors
+            job.processors = ask.processors
+            job.reserved = ask.processors
             job.estimate = ask.time + self.state.margin
             job.duration = duration_on_grid(job.estimate)
             asker = SearchAsker(self._scheduler, job)

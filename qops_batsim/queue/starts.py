@@ -29,8 +29,11 @@ from qops_batsim.queue.queue_state import Ask, QueuedJob, QueueState, line_of
 from qops_batsim.queue.unexplained_waits import UnexplainedWait, without_date
 from qops_batsim.slurm.waiting_reasons import Cause, Waits
 
-DRAWS, FEWER_DRAWS = 200, 50
-"""Simulations of a queue, and of each job that is asked about, by default."""
+DRAWS = 200
+"""Simulations of a queue, by default."""
+
+FEWER_DRAWS = 50
+"""Simulations of each job that is asked about, by default."""
 
 NO_FORECAST = (
     "this is the plan by time limits, no forecast: most jobs end before their limits, and jobs "
@@ -199,6 +202,7 @@ def queue_starts(
     model = _model_of(state, basis)
     plan = model.planned(model.moment)
     starts = model.starts(draws, on_progress)
+
     line, blocked = line_of(state)
     unexplained, no_date = _unexplained(state, line, plan - model.moment.now)
     jobs = [
@@ -208,6 +212,7 @@ def queue_starts(
         for place, job in enumerate(line)
     ]
     jobs += [model.without_date(job, job.meaning.waits) for job in blocked]
+
     return QueueStarts(
         source=state.source,
         now=state.now,
@@ -240,7 +245,7 @@ def asked_starts(
         is_forecast=basis.past is not None,
         now=state.now,
         unexplained=found[0].unexplained if found else [],
-        jobs=[each.told for each in found],
+        jobs=[simulated.told for simulated in found],
     )
 
 
@@ -364,8 +369,9 @@ class _Plan:
 
     def draw(self, draws: int) -> Drawn:
         """Draw ``draws`` random futures of the queue; without a history there are none."""
-        jobs, waiting = len(self.moment.running), len(self.moment.waiting)
-        return Drawn(np.empty((0, jobs + waiting)), [], np.empty((0, waiting)))
+        waiting = len(self.moment.waiting)
+        jobs = len(self.moment.running) + waiting
+        return Drawn(np.empty((0, jobs)), [], np.empty((0, waiting)))
 
     def starts(self, draws: int, on_progress: Callable[[int], None] | None) -> np.ndarray:
         """Return the simulated starts of the waiting jobs (seconds), by draw and job."""
@@ -455,6 +461,7 @@ class _Forecast(_Plan):
             float((waits <= most + _IN_TIME).mean()) if len(waits) else 0.0
             for most in (3600.0, 86_400.0)
         )
+
         return StartForecast(
             **_about(job, is_first=is_first),
             no_date=Waits.CANNOT_START if dates[MEDIAN] is None else None,

@@ -59,23 +59,29 @@ def without_date(
     at_once = started_by_easy(state)
     if not state.asleep:
         at_once |= {job for job, wait in plan.items() if wait < AT_ONCE}
+
     closed: set[str] = set()
-    found: list[UnexplainedWait] = []
+    first: list[UnexplainedWait] = []
     why: dict[str, Waits] = {}
     for job in sorted((job for job in state.jobs if job.id in plan), key=by_priority):
         is_behind = bool(closed) if state.shares_nodes else not closed.isdisjoint(job.partitions)
         if job.id in at_once and is_for_resources(job.reason):
             why[job.id] = Waits.THOUGH_IT_FITS
-            first = UnexplainedWait(
-                job=job.id, partition=job.partition, processors=job.processors, free=state.free
-            )
-            found += [] if is_behind else [first]
+            if not is_behind:
+                wait = UnexplainedWait(
+                    job=job.id,
+                    partition=job.partition,
+                    processors=job.processors,
+                    free=state.free,
+                )
+                first.append(wait)
         elif is_behind:
             why[job.id] = Waits.BEHIND
         else:
             continue
+        # Whoever has no date leaves none to those behind it.
         closed |= job.partitions
-    return found, why
+    return first, why
 
 
 def started_by_easy(state: QueueState) -> set[str]:
