@@ -36,7 +36,8 @@ Content = TypeVar("Content", bound=msgspec.Struct)
 FORMAT = 1
 """Version of the tables."""
 
-_MAGIC, _LEAST_PAGE = b"SQLite format 3\0", 512
+_MAGIC = b"SQLite format 3\0"
+_LEAST_PAGE = 512
 
 _TABLES = """
 CREATE TABLE IF NOT EXISTS about (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
@@ -58,7 +59,10 @@ CREATE TABLE IF NOT EXISTS standings (number INTEGER PRIMARY KEY, standing BLOB 
 CREATE TABLE IF NOT EXISTS log (date REAL NOT NULL, kind TEXT NOT NULL, text TEXT NOT NULL);
 """
 
-DECIDED, SENT, CONFIRMED, VOID = "decided", "sent", "confirmed", "void"
+DECIDED = "decided"
+SENT = "sent"
+CONFIRMED = "confirmed"
+VOID = "void"
 """States of an order; a void one came to nothing, because something else happened before."""
 
 
@@ -194,6 +198,7 @@ class Journal:
             )
         busy = f"{path}: another process decides with this journal"
         self._lock = locked(f"{path}.lock", busy) if writes else None
+        self.about: About | None = None
         try:
             with self.failures():
                 if self._lock is not None:
@@ -203,21 +208,23 @@ class Journal:
                         raise sqlite3.DatabaseError("it is empty, although it was used before")
                     _close_to_others(self.path)
                 self._open(writes)
-                found = "SELECT value FROM about WHERE name='about'"
-                row = self._db.execute(found).fetchone()
-            self.about = None if row is None else self._decoded(row[0], About)
+                row = self._db.execute("SELECT value FROM about WHERE name='about'").fetchone()
+            if row is not None:
+                self.about = self._decoded(row[0], About)
         except InputError:
             self.close()
             raise
-        if self.about is not None and self.about.format != FORMAT:
+        if self.about is None:
+            return
+
+        if self.about.format != FORMAT:
             raise InputError(
                 f"{path}: the journal has format {self.about.format}; format {FORMAT} is expected "
                 "(another version of qops-batsim made it)"
             )
-        if self.about is not None:
-            grace = self.about.options.get("grace", 0.0)
-            require(is_number(grace), f"{path}: grace", grace, "a number of seconds is expected")
-            Calendar(self.about.origin, self.about.time_zone).check(f"{path}: time zone")
+        grace = self.about.options.get("grace", 0.0)
+        require(is_number(grace), f"{path}: grace", grace, "a number of seconds is expected")
+        Calendar(self.about.origin, self.about.time_zone).check(f"{path}: time zone")
 
     def _open(self, writes: bool) -> None:
         self._db = sqlite3.connect(self.path, isolation_level=None, check_same_thread=False)
@@ -373,8 +380,8 @@ class Journal:
     def write_entries(self, entries: Iterable[JobRun]) -> None:
         """Write these runs, new or changed; other runs stay as they are."""
         rows = [
-            (each.run, each.job, msgspec.json.encode(each).decode(), each.phase != "gone")
-            for each in entries
+            (run.run, run.job, msgspec.json.encode(run).decode(), run.phase != "gone")
+            for run in entries
         ]
         self._db.executemany(
             "INSERT INTO runs VALUES (?, ?, ?, ?) ON CONFLICT DO UPDATE SET "
@@ -391,15 +398,15 @@ class Journal:
         """Return the runs in the order first written; ``only_open``: those that are not gone."""
         where = "WHERE is_open" if only_open else ""
         rows = self._db.execute(f"SELECT entry FROM runs {where} ORDER BY rowid")
-        found = [self._decoded(text, JobRun) for (text,) in rows]
+        runs = [self._decoded(text, JobRun) for (text,) in rows]
         nodes = set(self.about.nodes) if self.about else set()
-        for each in found:
-            if not nodes.issuperset([*each.hosts, *each.taken]):
+        for run in runs:
+            if not nodes.issuperset([*run.hosts, *run.taken]):
                 raise InputError(
-                    f"{self.path}: run {shown(each.run)} has hosts {shown(each.hosts)}; only nodes "
+                    f"{self.path}: run {shown(run.run)} has hosts {shown(run.hosts)}; only nodes "
                     "with which the journal was begun are expected"
                 )
-        return found
+        return runs
 
     def see(self, job: SeenJob, now: float) -> None:
         """Write a job's last observed state; the first ``now`` (s since 1970) stays."""
