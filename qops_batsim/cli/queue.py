@@ -162,16 +162,19 @@ def _of_users(anonymous: Annotated[bool, _about("--anonymous")] = False) -> None
 
 def _source(queue: Path | None, given: Mapping[str, Any], now: float | None = None) -> QueueSource:
     """Return where the queue is read: the Slurm that runs here, a file, or a live journal."""
-    from qops_batsim.live.centre import journal_queue
     from qops_batsim.live.journal import is_journal
     from qops_batsim.queue.source import QueueSource
     from qops_batsim.schedulers.registry import parse_scheduler
 
+    other = None
+    # A pipe can be opened once.
+    if queue is not None and os.path.isfile(queue) and is_journal(queue):
+        from qops_batsim.live.centre import journal_queue
+
+        other = journal_queue
     scheduler, settings = parse_scheduler(given.get("scheduler", "qops"))
     chosen = {name: given[name] or () for name in ("partition", "qos", "account", "reservation")}
     is_chosen = any(chosen.values()) or given["nodes"] is not None
-    # A pipe can be opened once.
-    of_journal = queue is not None and os.path.isfile(queue) and is_journal(queue)
     config = _slurm_config(given)
     return QueueSource(
         queue,
@@ -185,7 +188,7 @@ def _source(queue: Path | None, given: Mapping[str, Any], now: float | None = No
         max_age=duration(given["max_age"], "--max-age", zero=False),
         time_zone=_time_zone(given),
         priorities={} if config is None else config.priorities,
-        other=journal_queue if of_journal else None,
+        other=other,
     )
 
 

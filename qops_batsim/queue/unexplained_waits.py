@@ -12,8 +12,8 @@ from collections.abc import Mapping
 import msgspec
 
 from qops_batsim.core.job import RUNNING, WAITING, Job
+from qops_batsim.core.scheduler import ResourceManager
 from qops_batsim.queue.queue_state import QueueState, by_priority, limit_of, line_of
-from qops_batsim.running.plan_asker import AskedManager
 from qops_batsim.schedulers.easy import Easy
 from qops_batsim.slurm.waiting_reasons import Waits, is_for_resources
 
@@ -89,7 +89,7 @@ def started_by_easy(state: QueueState) -> set[str]:
     on what is not powered down.
     """
     easy = Easy()
-    manager = AskedManager(state.processors, 0.0, easy.options)
+    manager = _Counting(state.processors)
     easy.begin(manager)
     manager.free = state.free - state.asleep
 
@@ -97,7 +97,6 @@ def started_by_easy(state: QueueState) -> set[str]:
     if state.asleep:
         # The job with the reservation waits until these are up, which takes no time here.
         held.append(("nodes that are powered down", state.asleep, 0.0))
-    manager.hosts = {name: (1 << processors) - 1 for name, processors, _ in held}
     for name, processors, left in held:
         running = Job(name, 0.0, processors, "", left)
         running.start = 0.0
@@ -109,3 +108,13 @@ def started_by_easy(state: QueueState) -> set[str]:
         easy.submitted(job)
     easy.decide()
     return {job.id for job in line if job.phase == RUNNING}
+
+
+class _Counting(ResourceManager):
+    """Manager of a machine whose jobs have any hosts, as many as they ask for."""
+
+    def start_job(self, job: Job, hosts: object) -> None:
+        """Do nothing: that the job has started is all that is asked."""
+
+    def hosts_of(self, job: Job) -> int:
+        return (1 << job.processors) - 1
