@@ -210,6 +210,7 @@ class LatestForecast:
             except Exception as error:  # noqa: BLE001 - of a queue, or of a plug-in
                 kind = "" if isinstance(error, QopsError) else f"{type(error).__name__}: "
                 problem = f"{kind}{error}"
+
             if problem != self._problem:
                 self._on_line(problem or "forecasts are made again")
             self._problem = problem
@@ -255,17 +256,16 @@ def _chosen(starts: QueueStarts, job: str | None, user: str | None) -> list[JobS
     jobs = list(starts.jobs)
     if job is not None:
         jobs = [
-            each
-            for each in jobs
-            if each.id == job or each.id.startswith(f"{job}_") or job in each.components
+            start
+            for start in jobs
+            if start.id == job or start.id.startswith(f"{job}_") or job in start.components
         ]
         if not jobs:
-            raise HTTPException(
-                HTTPStatus.NOT_FOUND,
-                f"job {shown(job)} is not among the waiting jobs of the queue of "
-                f"{date_text(starts.now)}",
-            )
-    return [each for each in jobs if user is None or each.user == user]
+            date = date_text(starts.now)
+            why = f"job {shown(job)} is not among the waiting jobs of the queue of {date}"
+            raise HTTPException(HTTPStatus.NOT_FOUND, why)
+
+    return [start for start in jobs if user is None or start.user == user]
 
 
 _watch: QueueWatch

@@ -47,13 +47,19 @@ from qops_batsim.queue.unexplained_waits import why_no_date
 WIDTH = 5.2
 """Inches of a picture, whose letters can be read on a phone then."""
 
-MOST_BARS, MOST_RUNNING = 40, 12
-"""Waiting and running jobs that have a bar of their own."""
+MOST_BARS = 40
+"""Most waiting jobs that have a bar of their own."""
+
+MOST_RUNNING = 12
+"""Most running jobs that have one."""
 
 AT_ONCE = 60.0
 """A job that has started by then, with a chance of 90 %, starts at once (seconds from now on)."""
 
-_WIDE, _NARROW, _PLAN, _RUNS = "#a6d4f2", COLORS[0], COLORS[1], "#999999"
+_WIDE = "#a6d4f2"
+_NARROW = COLORS[0]
+_PLAN = COLORS[1]
+_RUNS = "#999999"
 
 
 def queue_page(
@@ -177,9 +183,8 @@ def _bars(
     first = sorted(later or dated, key=_by_median)[:MOST_BARS]
     widest = sorted(running, key=lambda job: -job.processors)[:MOST_RUNNING]
     widest.sort(key=limit_of)
-    end, count = _end_of(first, found.now), len(widest)
-    runs = "Running jobs" if count == len(running) else f"The {count} widest running jobs"
-    title = f"{runs} until their time limits, and the next {len(first)} to start later"
+    count = len(widest)
+    end = _end_of(first, found.now)
 
     def draw_on(axes: Any) -> None:
         axes.barh(
@@ -190,27 +195,30 @@ def _bars(
             color=_RUNS,
             label="runs, until its limit",
         )
+
         places = np.arange(count, count + len(first))
-        for low, high, color, label in (
-            ([job.early for job in first], [job.late for job in first], _WIDE, "80 %"),
-            ([job.half[0] for job in first], [job.half[1] for job in first], _NARROW, "50 %"),
+        for intervals, color, label in (
+            ([(job.early, job.late) for job in first], _WIDE, "80 %"),
+            ([job.half for job in first], _NARROW, "50 %"),
         ):
-            begins, ends = (np.array([_within(each, end) for each in of]) for of in (low, high))
+            ends = np.array([[_within(date, end) for date in interval] for interval in intervals])
             # What starts at a date that is known has a bar, too.
-            width = np.maximum(ends - begins, 0.002 * (end - found.now))
-            axes.barh(places, width, left=begins, height=0.7, color=color, label=label)
+            width = np.maximum(ends[:, 1] - ends[:, 0], 0.002 * (end - found.now))
+            axes.barh(places, width, left=ends[:, 0], height=0.7, color=color, label=label)
         medians = [_within(job.median, end) for job in first]
         style = {"color": "#000000", "edgecolors": "#ffffff", "linewidths": 0.8, "zorder": 3}
         axes.scatter(medians, places, 22, label="half have started", **style)
         _plans(axes, first, places, end, 16)
-        numbers = [(job.id, job.processors) for job in widest]
-        numbers += [(job.id, job.processors) for job in first]
-        names = [f"{name[:14]} ({processors:,})" for name, processors in numbers]
+
+        named: list[QueuedJob | StartForecast] = [*widest, *first]
+        names = [f"{job.id[:14]} ({job.processors:,})" for job in named]
         axes.set_yticks(range(len(names)), names, fontsize=9)
         axes.set_ylim(len(names) - 0.4, -0.6)
         axes.set_ylabel("Job (processors)")
         axes.grid(axis="y", visible=False)
 
+    runs = "Running jobs" if count == len(running) else f"The {count} widest running jobs"
+    title = f"{runs} until their time limits, and the next {len(first)} to start later"
     height = 1.6 + 0.2 * (count + len(first))
     return _over_time(title, draw_on, height, found.now, end, calendar)
 
@@ -222,7 +230,8 @@ def _plans(
     (``end``).
     """
     planned = np.array([_within(job.planned, np.inf) for job in jobs])
-    near, style = planned <= end, {"color": _PLAN, "linewidths": 0, "zorder": 4}
+    near = planned <= end
+    style = {"color": _PLAN, "linewidths": 0, "zorder": 4}
     axes.scatter(planned[near], places[near], size, marker="D", label="planned by limits", **style)
 
 
@@ -230,13 +239,9 @@ def _whole(dated: Sequence[StartForecast], found: QueueStarts, calendar: Calenda
     """Return the picture of the forecast starts of all waiting jobs, as bands of quantiles."""
     jobs = sorted(dated, key=_by_median)
     end = _end_of(jobs, found.now)
-    early, low, median, high, late = (
-        np.array([_within(date, end) for date in dates])
-        for dates in zip(
-            *((job.early, job.half[0], job.median, job.half[1], job.late) for job in jobs),
-            strict=True,
-        )
-    )
+    quantiles = [(job.early, job.half[0], job.median, job.half[1], job.late) for job in jobs]
+    dates = np.array([[_within(date, end) for date in of_job] for of_job in quantiles])
+    early, low, median, high, late = dates.T
     places = np.arange(1, len(jobs) + 1)
 
     def draw_on(axes: Any) -> None:
@@ -395,13 +400,13 @@ def coverage_table(classes: Sequence[Coverage], moments: int) -> PageTable:
     compared = _compared(classes)
     rows = [
         [
-            each.group,
-            f"{each.forecasts:,}",
-            f"{each.coverage_50:.0f} %",
-            f"{each.coverage_80:.0f} %",
-            *(hours(_error_of(each, name)) for name in compared),
+            kind.group,
+            f"{kind.forecasts:,}",
+            f"{kind.coverage_50:.0f} %",
+            f"{kind.coverage_80:.0f} %",
+            *(hours(_error_of(kind, name)) for name in compared),
         ]
-        for each in classes
+        for kind in classes
     ]
     heads = ["jobs", "forecasts", "in 50 %", "in 80 %"]
     return PageTable(
@@ -450,20 +455,20 @@ def _summary(every: Coverage, promises: KeptPromises | None) -> list[str]:
         for name, what in _compared([every]).items()
         if name != "median_error"
     ]
-    kept = []
-    if promises is not None:
-        kept = [
-            f"{promises.kept:.1f} % of ends that had a chance of 95 % were kept, on average "
-            f"{hours(promises.slack)} h early."
-        ]
-    return [
+    sentences = [
         f"{every.coverage_80:.1f} %{interval} of starts came in the intervals that were to hold "
         f"80 %, and {every.coverage_50:.1f} % in those of 50 %; before calibration "
         f"{every.raw_80:.1f} and {every.raw_50:.1f} %.",
         f"Half of the forecasts missed the start by less than {hours(every.median_error)} h; "
         f"{', '.join(others)}.",
-        *kept,
     ]
+
+    if promises is not None:
+        sentences.append(
+            f"{promises.kept:.1f} % of ends that had a chance of 95 % were kept, on average "
+            f"{hours(promises.slack)} h early."
+        )
+    return sentences
 
 
 def shares_before(told: Sequence[PastForecast]) -> list[tuple[float, float]]:

@@ -104,11 +104,11 @@ class QuoteServer(uvicorn.Server):
         self._answering = _Line(MOST_AT_ONCE)
         self._refresh: asyncio.Task[QueueAsker] | None = None
         self._next_refresh: asyncio.Task[QueueAsker] | None = None
-        self._open = _Clients()
         self._socket = socket.create_server(
             address, family=socket.AF_INET6 if ":" in address[0] else socket.AF_INET, backlog=128
         )
         self.address: tuple[str, int] = self._socket.getsockname()[:2]
+
         endpoints: dict[str, _Endpoint] = {
             "/health": self._health,
             "/state": self._state,
@@ -124,22 +124,22 @@ class QuoteServer(uvicorn.Server):
             exception_handlers={404: self._no_route, 405: self._no_route},
         )
         app.router.redirect_slashes = False
-        super().__init__(
-            uvicorn.Config(
-                app,
-                http=partial(_LimitedProtocol, self._open, seconds),  # type: ignore[arg-type]
-                ws="none",
-                lifespan="off",
-                log_config=None,
-                log_level="error",
-                access_log=False,
-                proxy_headers=False,
-                server_header=False,
-                headers=[("Connection", "close")],
-                timeout_graceful_shutdown=1,
-                h11_max_incomplete_event_size=2 * MAX_TARGET_BYTES,
-            )
+
+        config = uvicorn.Config(
+            app,
+            http=partial(_LimitedProtocol, _Clients(), seconds),  # type: ignore[arg-type]
+            ws="none",
+            lifespan="off",
+            log_config=None,
+            log_level="error",
+            access_log=False,
+            proxy_headers=False,
+            server_header=False,
+            headers=[("Connection", "close")],
+            timeout_graceful_shutdown=1,
+            h11_max_incomplete_event_size=2 * MAX_TARGET_BYTES,
         )
+        super().__init__(config)
 
     def run(self, sockets: list[socket.socket] | None = None) -> None:
         """Serve requests until a signal arrives, or until the attribute ``should_exit`` is set."""
@@ -168,17 +168,16 @@ class QuoteServer(uvicorn.Server):
         if request.method not in ("GET", "POST"):
             why = f"Unsupported method ({request.method!r})"
             return self._response(request, 501, {"error": why})
-        path = request.scope["path"]
-        why = f"{shown(path)} is not known (known: GET {self._known})"
+        why = f"{shown(request.scope['path'])} is not known (known: GET {self._known})"
         try:
             self._check(request)
-            raise HTTPException(404, why)
         except HTTPException as problem:
             return self._refusal(request, problem)
+        return self._response(request, 404, {"error": why})
 
     def _refusal(self, request: Request, problem: HTTPException) -> Response:
-        told = {"error": problem.detail}
-        return self._response(request, problem.status_code, told, problem.headers)
+        why = {"error": problem.detail}
+        return self._response(request, problem.status_code, why, problem.headers)
 
     def _response(
         self,
@@ -203,6 +202,7 @@ class QuoteServer(uvicorn.Server):
         if "origin" in request.headers:
             why = "requests from web pages (with a header Origin) are not answered"
             raise HTTPException(403, why)
+
         host = request.headers.get("host", "localhost")
         try:
             name = urlsplit(f"//{host}").hostname or ""
@@ -222,12 +222,13 @@ class QuoteServer(uvicorn.Server):
     async def _quote(self, request: Request) -> Any:
         expected = "processors=N&time=DURATION is expected, and deadline=DURATION may be added"
         fields = _fields_of(request, expected, processors=True, time=True, deadline=False)
-        asked, asker = _ask_of(fields), await self._asker()
+        ask = _ask_of(fields)
+        asker = await self._asker()
         until = time.monotonic() + self._seconds
 
         def answers() -> list[QueueAnswer]:
             # When nobody waits any more, others may be answered.
-            return [asker.ask(asked)] if time.monotonic() < until else []
+            return [asker.ask(ask)] if time.monotonic() < until else []
 
         found = await self._answering.run(answers)
         return {"state": _about(asker), "jobs": found}
@@ -266,7 +267,8 @@ class QuoteServer(uvicorn.Server):
     async def _refreshed_after(self, before: asyncio.Task[QueueAsker] | None) -> QueueAsker:
         if before is not None:
             await asyncio.wait([before])
-        self._refresh, self._next_refresh = self._next_refresh, None
+        self._refresh = self._next_refresh
+        self._next_refresh = None
         return await _in_thread(self._current)
 
 
@@ -302,7 +304,8 @@ class _Line:
 
 def _in_thread(work: Callable[[], _Result]) -> asyncio.Future[_Result]:
     """Run a function in a thread that does not keep the process alive."""
-    loop, context = asyncio.get_running_loop(), copy_context()
+    loop = asyncio.get_running_loop()
+    context = copy_context()
     future: asyncio.Future[_Result] = loop.create_future()
 
     def finish(result: Any, error: Exception | None) -> None:
@@ -314,7 +317,8 @@ def _in_thread(work: Callable[[], _Result]) -> asyncio.Future[_Result]:
             future.set_exception(error)
 
     def run() -> None:
-        result, error = None, None
+        result = None
+        error = None
         try:
             result = context.run(work)
         except Exception as raised:  # noqa: BLE001 - it is raised where it is waited for
@@ -345,15 +349,13 @@ class _Clients:
         """Add a connection; if there are too many, drop the oldest without a complete request."""
         self._open[connection] = None
         if len(self._open) > self._most:
-            idle = (each for each in self._open if not each.is_complete)
-            self._drop(next(idle, connection))
+            idle = (client for client in self._open if not client.is_complete)
+            dropped = next(idle, connection)
+            self.discard(dropped)
+            dropped.transport.abort()
 
     def discard(self, connection: _LimitedProtocol) -> None:
         self._open.pop(connection, None)
-
-    def _drop(self, connection: _LimitedProtocol) -> None:
-        self.discard(connection)
-        connection.transport.abort()
 
 
 class _LimitedProtocol(H11Protocol):
@@ -361,7 +363,8 @@ class _LimitedProtocol(H11Protocol):
 
     def __init__(self, connections: _Clients, seconds: float, **given: Any) -> None:
         super().__init__(**given)
-        self._all, self._seconds = connections, seconds
+        self._all = connections
+        self._seconds = seconds
 
     @property
     def is_complete(self) -> bool:
@@ -425,9 +428,8 @@ def _fields_of(request: Request, expected: str, **allowed: bool) -> dict[str, st
     except ValueError:
         raise HTTPException(400, expected) from None
     needed = {name for name, is_needed in allowed.items() if is_needed}
-    if not needed <= fields.keys() <= allowed.keys() or any(
-        len(values) != 1 for values in fields.values()
-    ):
+    has_twins = any(len(values) != 1 for values in fields.values())
+    if has_twins or not needed <= fields.keys() <= allowed.keys():
         raise HTTPException(400, expected)
     return {name: value for name, (value,) in fields.items()}
 
@@ -468,8 +470,9 @@ def parse_address(text: str, *, any_interface: bool) -> tuple[str, int]:
         address = ipaddress.ip_address("127.0.0.1" if host == "localhost" else host)
     except ValueError:
         address = None
-    valid = port.isascii() and port.isdecimal() and len(port) < 6 and int(port) < 1 << 16
-    if not colon or address is None or not valid:
+
+    is_port = port.isascii() and port.isdecimal() and len(port) < 6 and int(port) < 1 << 16
+    if not colon or address is None or not is_port:
         raise InputError(f"--listen {text}: ADDRESS:PORT is expected, as 127.0.0.1:8080")
     if not (address.is_loopback or any_interface):
         raise InputError(
