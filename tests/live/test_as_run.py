@@ -13,10 +13,9 @@ import pytest
 from qops_batsim.cli.main import main
 from qops_batsim.errors import InputError
 from qops_batsim.jobs import COMPLETED_FAILED
+from qops_batsim.live import About, JobPhase, Journal, NodeState
 from qops_batsim.live.centre import centre_date, journal_queue
-from qops_batsim.live.journal import About, Journal
-from qops_batsim.live.manager import JobPhase, NodeState
-from qops_batsim.queue.source import QueueSource
+from qops_batsim.queue import QueueSource
 from support.live_site import Site, others_job
 
 

@@ -10,10 +10,8 @@ from tempfile import TemporaryDirectory
 import pytest
 
 from qops_batsim.live.slurm_manager import run_command
-from qops_batsim.queue import Ask, QueueState
-from qops_batsim.queue.queue_reading import read_queue
-from qops_batsim.queue.source import QueueSource, live_config
-from qops_batsim.queue.starts import queue_starts
+from qops_batsim.queue import Ask, QueueSource, QueueState, queue_starts, read_queue
+from qops_batsim.queue.source import live_config
 from qops_batsim.queue.unexplained_waits import why_no_date
 from qops_batsim.slurm.squeue_text import FORMAT
 from support.slurm_cluster import SlurmCluster

@@ -11,6 +11,7 @@ import pytest
 
 from qops_batsim.errors import InputError
 from qops_batsim.experiments.statistics import mean_interval
+from qops_batsim.queue import Simulator, moment_of
 from qops_batsim.queue.backtest import (
     LEAST,
     LEVELS,
@@ -27,7 +28,6 @@ from qops_batsim.queue.backtest import (
     with_expected,
 )
 from qops_batsim.queue.expected_starts import ExpectedStarts
-from qops_batsim.queue.forecast import Simulator, moment_of
 from support.pasts import history, past
 
 UNIX = 1_780_000_000

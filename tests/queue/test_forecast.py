@@ -5,15 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from qops_batsim.queue.forecast import (
-    WEEK,
-    Arrivals,
-    Moment,
-    Simulator,
-    moment_of,
-    quantiles,
-)
-from qops_batsim.queue.past import Habits, Past
+from qops_batsim.queue import Moment, Past, Simulator, moment_of
+from qops_batsim.queue.forecast import WEEK, Arrivals, quantiles
+from qops_batsim.queue.past import Habits
 from support.pasts import history, past
 
 

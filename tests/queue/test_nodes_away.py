@@ -18,11 +18,9 @@ import pytest
 
 from qops_batsim.dates import Calendar
 from qops_batsim.errors import InputError
-from qops_batsim.queue import Ask, QueueAsker, QueueState
+from qops_batsim.queue import Ask, ForecastBasis, QueueAsker, QueueSource, QueueState, queue_starts
 from qops_batsim.queue.forecast import WEEK
 from qops_batsim.queue.queue_state import line_of
-from qops_batsim.queue.source import QueueSource
-from qops_batsim.queue.starts import ForecastBasis, queue_starts
 from qops_batsim.slurm.nodes import nodes_of
 from support.pasts import past
 

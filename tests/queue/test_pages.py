@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from qops_batsim.dates import Calendar
-from qops_batsim.queue import QueuedJob, QueueState
+from qops_batsim.queue import ForecastBasis, QueuedJob, QueueStarts, QueueState, queue_starts
 from qops_batsim.queue.backtest import Comparison, Coverage, KeptPromises, PastForecast, coverage
 from qops_batsim.queue.pages import (
     MOST_BARS,
@@ -17,7 +17,6 @@ from qops_batsim.queue.pages import (
     queue_page,
     shares_before,
 )
-from qops_batsim.queue.starts import ForecastBasis, QueueStarts, queue_starts
 from support.pasts import history
 
 BEGIN = 1_780_000_000

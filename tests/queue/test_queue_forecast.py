@@ -7,11 +7,10 @@ from typing import Any
 import pytest
 
 from qops_batsim.dates import Calendar
-from qops_batsim.queue import QueuedJob, QueueState
+from qops_batsim.queue import ForecastBasis, QueuedJob, QueueState, queue_starts
 from qops_batsim.queue.forecast import WEEK
 from qops_batsim.queue.queue_rows import told_priorities
 from qops_batsim.queue.queue_state import line_of
-from qops_batsim.queue.starts import ForecastBasis, queue_starts
 from support.pasts import past
 
 NOW = 4 * WEEK

@@ -25,9 +25,8 @@ from starlette.exceptions import HTTPException
 from qops_batsim.cli.queue import serve_quotes
 from qops_batsim.errors import InputError
 from qops_batsim.queue import Ask as Asked
-from qops_batsim.queue import QueueAsker, quote_server
+from qops_batsim.queue import QueueAsker, QueueSource, quote_server
 from qops_batsim.queue.quote_server import QuoteServer, StartTeller, parse_address
-from qops_batsim.queue.source import QueueSource
 
 NOW = 1_780_000_000
 QUEUE = {

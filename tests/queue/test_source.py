@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from qops_batsim.errors import InputError
-from qops_batsim.live.manager import CommandFailed, Unreachable
-from qops_batsim.queue import Ask
+from qops_batsim.live import CommandFailed, Unreachable
+from qops_batsim.queue import Ask, QueueSource
 from qops_batsim.queue import source as queue_source
-from qops_batsim.queue.source import QueueSource, live_config
+from qops_batsim.queue.source import live_config
 from qops_batsim.slurm.nodes import nodes_of
 from qops_batsim.slurm.squeue_text import FORMAT
 

@@ -9,10 +9,15 @@ from typing import Any
 import msgspec
 import pytest
 
-from qops_batsim.queue import Ask, QueueAsker, QueuedJob, QueueState
-from qops_batsim.queue.queue_quote import QueueAnswer
-from qops_batsim.queue.queue_reading import read_queue
-from qops_batsim.queue.starts import queue_starts
+from qops_batsim.queue import (
+    Ask,
+    QueueAnswer,
+    QueueAsker,
+    QueuedJob,
+    QueueState,
+    queue_starts,
+    read_queue,
+)
 from qops_batsim.queue.unexplained_waits import started_by_easy, without_date
 from qops_batsim.slurm.waiting_reasons import Waits
 

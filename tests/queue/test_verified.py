@@ -11,9 +11,9 @@ import pytest
 
 from qops_batsim.engine.loop import Loop, Submissions
 from qops_batsim.measures.verify.verifier import verify
-from qops_batsim.queue import forecast
-from qops_batsim.queue.forecast import WEEK, Simulator, moment_of
-from qops_batsim.queue.past import Habits, Past, Patience
+from qops_batsim.queue import Past, Simulator, forecast, moment_of
+from qops_batsim.queue.forecast import WEEK
+from qops_batsim.queue.past import Habits, Patience
 from support.pasts import history
 
 COLUMNS = [

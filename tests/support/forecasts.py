@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from qops_batsim.errors import InputError
-from qops_batsim.queue import Ask, QueueState
+from qops_batsim.queue import Ask, QueueStarts, QueueState
 from qops_batsim.queue.latest import QueueWatch
-from qops_batsim.queue.starts import AskedStarts, QueueStarts, StartForecast
+from qops_batsim.queue.starts import AskedStarts, StartForecast
 from qops_batsim.slurm.waiting_reasons import Cause
 
 NOW = 1_780_000_000.0

@@ -5,9 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from qops_batsim.live.centre import LIVE, LiveCentre
-from qops_batsim.live.journal import About, Journal
-from qops_batsim.live.manager import CentreManager, JobPhase
+from qops_batsim.live import LIVE, About, CentreManager, JobPhase, Journal, LiveCentre
 from support.fake_manager import FakeJob, FakeManager
 
 

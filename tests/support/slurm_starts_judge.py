@@ -18,7 +18,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from qops_batsim.queue import past_of
+from qops_batsim.queue import ForecastBasis, Simulator, past_of, queue_starts, read_queue
 from qops_batsim.queue.backtest import (
     Calibration,
     PastForecast,
@@ -27,9 +27,6 @@ from qops_batsim.queue.backtest import (
     coverage,
     simulated_past,
 )
-from qops_batsim.queue.forecast import Simulator
-from qops_batsim.queue.queue_reading import read_queue
-from qops_batsim.queue.starts import ForecastBasis, queue_starts
 from qops_batsim.slurm.config import read_slurm_config
 from qops_batsim.traces.reading import read_partitions
 from support.slurm_starts import FACTOR
