@@ -234,16 +234,14 @@ def backtest(
     end_dates = past.ends[ended]
     waited = _in_order(past.waited_until)
     wait_dates = past.waited_until[waited]
-    known = waits_known = 0
-    habits = Habits(past)
+    waits_known = 0
+    habits = Habits(past, ended, known=0)
     patience = Patience(past)
     calibration = Calibration()
 
     found: list[PastForecast] = []
     for count, now in enumerate(dates, 1):
-        last = int(np.searchsorted(end_dates, now, side="right"))
-        habits.learn(ended[known:last].tolist())
-        known = last
+        habits.known = int(np.searchsorted(end_dates, now, side="right"))
         last = int(np.searchsorted(wait_dates, now, side="right"))
         patience.learn(waited[waits_known:last])
         waits_known = last
@@ -264,7 +262,7 @@ def backtest(
                 drawn,
                 corrected(drawn, corrections, now),
                 float(plan[place]),
-                *recent_waits(past, ended[:known], moment, row),
+                *recent_waits(past, ended[: habits.known], moment, row),
             )
             found.append(forecast)
             # Jobs of a moment start late together: it counts as one outcome.

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -230,41 +229,31 @@ class Habits:
     past
         The jobs.
     ended
-        Rows of those that have ended at the beginning, in the order of their ends.
+        Rows of those that end, in the order of their ends.
+    known
+        How many of these have ended so far; None: all.
     """
 
-    def __init__(self, past: Past, ended: np.ndarray | None = None) -> None:
-        self._groups = past.groups
-        self._shares = past.run_times / past.limits
-        levels = range(past.groups.shape[1])
-        self._used: list[dict[int, deque[float]]] = [{} for _ in levels]
-        rows = np.arange(0) if ended is None else ended
-        # Of each level the groups, in order, and the shares of their jobs.
-        self._before: list[tuple[np.ndarray, np.ndarray]] = []
-        for level in levels:
-            order = rows[np.argsort(past.groups[rows, level], kind="stable")]
-            self._before.append((past.groups[order, level], self._shares[order]))
+    def __init__(self, past: Past, ended: np.ndarray, known: int | None = None) -> None:
+        self.known = len(ended) if known is None else known
+        self._size = len(ended)
+        shares = (past.run_times / past.limits)[ended]
 
-    def learn(self, rows: Iterable[int]) -> None:
-        """Learn from jobs that have ended; ``rows`` are their row numbers in the past, in the order
-        of their ends.
-        """
-        for row in rows:
-            share = float(self._shares[row])
-            for known, group in zip(self._used, self._groups[row].tolist(), strict=True):
-                if group not in known:
-                    known[group] = deque(maxlen=REMEMBERED)
-                known[group].append(share)
+        # Of each level the jobs by group, within a group by their ends.
+        self._levels: list[tuple[np.ndarray, np.ndarray]] = []
+        for groups in past.groups[ended].T:
+            order = np.argsort(groups, kind="stable")
+            self._levels.append((groups[order] * self._size + order, shares[order]))
 
     def _latest(self, level: int, group: int) -> list[float]:
         """Return which shares of their limits the last ended jobs of a group used, in the order of
         their ends.
         """
-        later = list(self._used[level].get(group, ()))
-        groups, shares = self._before[level]
-        last = np.searchsorted(groups, group, side="right")
-        first = max(np.searchsorted(groups, group), last - (REMEMBERED - len(later)))
-        return [*shares[first:last].tolist(), *later]
+        places, shares = self._levels[level]
+        begin = group * self._size
+        first, last = np.searchsorted(places, (begin, begin + self.known))
+        latest: list[float] = shares[max(first, last - REMEMBERED) : last].tolist()
+        return latest
 
     def shares(self, groups: Sequence[int], beyond: float = 0.0) -> np.ndarray:
         """Return which shares of their limits jobs like this one used, in ascending order.
