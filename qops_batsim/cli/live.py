@@ -176,9 +176,9 @@ def _follow(
             # A shadow changes nothing, and needs no rights.
             findings = check_slurm(about.partition, poll).findings
             bad = [
-                each
-                for each in findings
-                if not each.is_fine and (is_live or each.about != "rights")
+                finding
+                for finding in findings
+                if not finding.is_fine and (is_live or finding.about != "rights")
             ]
             for finding in bad:
                 warn(f"{finding.about}: {finding.text}")
@@ -335,8 +335,9 @@ def check(partition: Partition = None, poll: Poll = "1s", as_json: AsJson = Fals
     if as_json:
         print_json(found)
     else:
-        for each in found.findings:
-            say(f"{'fine' if each.is_fine else 'BAD ':<5}{each.about:<14}{each.text}", 19)
+        for finding in found.findings:
+            is_fine = "fine" if finding.is_fine else "BAD "
+            say(f"{is_fine:<5}{finding.about:<14}{finding.text}", 19)
     if not found.is_fine:
         raise typer.Exit(1)
 

@@ -602,7 +602,7 @@ def _start_row(job: JobStart, now: float) -> list[str]:
         f"{job.processors:,}",
         "-" if job.limit is None else duration_text(job.limit),
         job.waits_for,
-        *(_until(each, now) for each in (job.planned, *later)),
+        *(_until(start, now) for start in (job.planned, *later)),
         "-" if date is None else date_text(date)[:16],
     ]
 
@@ -790,9 +790,9 @@ def _note_zone(history: str, trace: Conversion, given: Mapping[str, Any]) -> Non
             f"{history}: dates without an offset, and hours of the day, are of "
             f"{trace.calendar.time_zone}, this machine's time zone (--time-zone names another)"
         )
-    for each in trace.repairs:
-        if each.rule in ("hour_twice", "hour_missing"):
-            note(f"{history}: {each.jobs:,} rows have {each.description}")
+    for repair in trace.repairs:
+        if repair.rule in ("hour_twice", "hour_missing"):
+            note(f"{history}: {repair.jobs:,} rows have {repair.description}")
 
 
 @app.command()

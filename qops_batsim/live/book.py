@@ -124,8 +124,8 @@ class LiveBook:
         self._tells_others = tells_others
         self._may_refuse = True
         self._places = {name: place for place, name in enumerate(about.nodes)}
-        self.jobs = {each.job: each for each in entries}
-        self._runs = {each.run: each for each in entries}
+        self.jobs = {entry.job: entry for entry in entries}
+        self._runs = {entry.run: entry for entry in entries}
         self._parked: dict[str, JobRun] = {}
         self._away, self._gone = HostSet(), HostSet()
         self._calls: list[float] = []
@@ -159,7 +159,7 @@ class LiveBook:
 
     def waiting(self) -> list[JobRun]:
         """Return the jobs that wait for the scheduler to start them."""
-        return [each for each in self.jobs.values() if each.phase == "waiting"]
+        return [entry for entry in self.jobs.values() if entry.phase == "waiting"]
 
     # What is seen
 
@@ -605,7 +605,8 @@ class LiveBook:
         self.orders.append((kind, entry, detail))
 
     def _ask_calls(self, decisions: Sequence[Decision]) -> None:
-        self._calls += [each.timestamp for each in decisions if isinstance(each, CallMeLater)]
+        calls = (decision for decision in decisions if isinstance(decision, CallMeLater))
+        self._calls += [call.timestamp for call in calls]
         self._calls.sort()
 
 

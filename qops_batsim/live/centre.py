@@ -301,7 +301,7 @@ class LiveCentre:
                 if entry.promise is None:
                     entry.promise = origin + record.admitted_deadline
             if record.reasons:
-                entry.reason = "; ".join(sentence(each, self.date_text) for each in record.reasons)
+                entry.reason = "; ".join(sentence(why, self.date_text) for why in record.reasons)
             if record.new_promises and entry.reason != before[3]:
                 book.alarms.append(f"job {entry.job}: {entry.reason}")
             if before != (entry.planned, entry.promise, entry.answer, entry.reason):

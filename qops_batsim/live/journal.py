@@ -326,7 +326,7 @@ class Journal:
     def add_message(self, now: float, events: list[Event], decisions: list[Decision]) -> None:
         """Append what the scheduler was told at ``now`` (s since second 0), and its decisions."""
         told, answered = (
-            encode_message(Message(now, [Stamped(now, each) for each in bodies])).decode()
+            encode_message(Message(now, [Stamped(now, body) for body in bodies])).decode()
             for bodies in (events, decisions)
         )
         self._db.execute(

@@ -85,7 +85,7 @@ class ShadowManager:
                     self._shadows[job.id] = _Shadow(is_real=True, is_over=over)
         self.real = list(real.values())
         self._known |= real
-        return [job for each in list(self._known.values()) for job in self._seen(each, real)]
+        return [seen for job in list(self._known.values()) for seen in self._seen(job, real)]
 
     def _seen(self, job: SeenJob, real: Mapping[str, SeenJob]) -> Iterator[SeenJob]:
         """Yield a job as it would be by the decisions; drop it once it is over and gone."""

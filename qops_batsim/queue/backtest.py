@@ -388,7 +388,7 @@ def compare(
         corrections,
         coverages(told, past),
         kept_promises(told, past),
-        len({each.now for each in told}),
+        len({forecast.now for forecast in told}),
     )
 
 
@@ -637,7 +637,7 @@ def kept_promises(told: Sequence[PastForecast], past: Past) -> KeptPromises | No
     """Return how many ends would have been kept if each forecast had promised its job an end with a
     chance of 95 %; None without forecasts of that.
     """
-    told = [each for each in told if each.levels[KEPT] < math.inf]
+    told = [forecast for forecast in told if forecast.levels[KEPT] < math.inf]
     if not told:
         return None
 

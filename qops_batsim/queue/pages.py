@@ -520,7 +520,7 @@ def _levels_table(told: Sequence[PastForecast]) -> PageTable:
 def _errors(classes: Sequence[Coverage]) -> PagePicture:
     """Return the picture of the median errors of the forecasts, by class of jobs."""
     errors = {
-        what: np.maximum([_error_of(each, name) for each in classes], 1.0)
+        what: np.maximum([_error_of(kind, name) for kind in classes], 1.0)
         for name, what in _compared(classes).items()
     }
     largest = max(np.nanmax(row) for row in errors.values())
@@ -531,7 +531,7 @@ def _errors(classes: Sequence[Coverage]) -> PagePicture:
             style: dict[str, Any] = {"color": COLORS[place], "marker": MARKERS[place]}
             axes.scatter(row, range(len(classes)), 30, label=what, **style)
         axes.set_xscale("log")
-        axes.set_yticks(range(len(classes)), [each.group for each in classes])
+        axes.set_yticks(range(len(classes)), [kind.group for kind in classes])
         axes.set_ylim(len(classes) - 0.5, -0.5)
 
         steps = [1.0, 10.0, 60.0, 600.0, 3600.0, 6 * 3600.0, 86_400.0, 10 * 86_400.0]
