@@ -224,7 +224,8 @@ def release_all(
     from qops_batsim.live.journal import InUse, Journal
     from qops_batsim.live.slurm_manager import Slurm, read_config
 
-    found = about = None
+    found: Journal | None = None
+    about: About | None = None
     with ExitStack() as stack:
         try:
             if journal is not None:
@@ -240,7 +241,10 @@ def release_all(
                 f"{journal}: is the journal of a run with --shadow, which has held no job; a "
                 "journal of `live decide` without --shadow is expected"
             )
-        partition = partition or (about.partition if about is not None else None)
+        if about is not None:
+            partition = partition or about.partition
+
+        # Where Slurm does not tell its settings nobody can be locked out.
         config: dict[str, str] = {}
         with suppress(QopsError):
             config = read_config()

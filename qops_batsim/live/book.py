@@ -20,6 +20,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
 from types import MappingProxyType
+from typing import Any
 from zoneinfo import ZoneInfo
 
 import msgspec
@@ -359,7 +360,8 @@ class LiveBook:
         """Make a workload of runs, each given as (entry, job id in the workload, run time in
         seconds).
         """
-        jobs, profiles = [], {}
+        jobs: list[dict[str, Any]] = []
+        profiles: dict[str, Any] = {}
         for entry, job_id, run_time in runs:
             name, profile = delay_profile(max(run_time, SHORTEST))
             profiles[name] = profile

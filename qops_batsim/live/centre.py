@@ -226,7 +226,7 @@ class LiveCentre:
         journal = self._journal
         with suppress(_Rehearsed), journal.transaction():
             self._take(self._manager.jobs(), self._manager.nodes(), self._look())
-            for order in journal.orders(only_open=True):
+            for order in self.open_orders():
                 self._on_line(f"would {order.kind} {order.job} {order.detail}".rstrip())
             raise _Rehearsed
 
@@ -283,7 +283,8 @@ class LiveCentre:
 
     def _note_answers(self, now: float) -> None:
         """Copy the scheduler's promises, planned starts and refusals to the jobs' entries."""
-        log, book = self.module.qos_log, self._book
+        log = self.module.qos_log
+        book = self._book
         planned = self.module.planned_starts()
         origin = self.about.origin
         for entry in [*book.jobs.values(), *book.changed.values()]:
@@ -294,12 +295,15 @@ class LiveCentre:
             if entry.run in planned:
                 start = planned[entry.run]
                 entry.planned = origin + start if start < math.inf else None
+
             if entry.deadline is not None and record.admitted_deadline is not None:
                 if not entry.answer:
-                    entry.answer, entry.answered = "promised", now
+                    entry.answer = "promised"
+                    entry.answered = now
                 # What was promised first counts, also after a loss of nodes.
                 if entry.promise is None:
                     entry.promise = origin + record.admitted_deadline
+
             if record.reasons:
                 entry.reason = "; ".join(sentence(why, self.date_text) for why in record.reasons)
             if record.new_promises and entry.reason != before[3]:
@@ -309,7 +313,8 @@ class LiveCentre:
 
     def _write(self, now: float) -> None:
         """Write changed jobs, new orders and alarms to the journal."""
-        book, journal = self._book, self._journal
+        book = self._book
+        journal = self._journal
         journal.write_entries(book.changed.values())
         for kind, entry, detail in book.orders:
             journal.add_order(kind, entry, now, detail)

@@ -166,7 +166,8 @@ class About(msgspec.Struct, kw_only=True, frozen=True):
     def check_same(self, asked: About, path: Path) -> None:
         """Raise an InputError if the settings asked for differ from those of the journal."""
         for name in ("mode", "scheduler", "options", "partition", "margin"):
-            wanted, before = getattr(asked, name), getattr(self, name)
+            wanted = getattr(asked, name)
+            before = getattr(self, name)
             if wanted != before:
                 raise InputError(
                     f"{path}: the journal was begun with {name} {before!r}, and {wanted!r} is "
@@ -339,7 +340,8 @@ class Journal:
         rows = self._db.execute(found, (after,))
         for number, events, decisions in rows:
             try:
-                told, answered = decode_events(events), decode_decisions(decisions)
+                told = decode_events(events)
+                answered = decode_decisions(decisions)
             except InputError as error:
                 raise JournalFailure(
                     f"{self.path}: message {number} cannot be read ({error}); an undamaged journal "

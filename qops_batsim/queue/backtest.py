@@ -158,7 +158,8 @@ class Calibration:
         """Learn from the remembered forecasts whose jobs have started by ``now`` (seconds)."""
         while self._coming and self._coming[0][0] <= now:
             _, _, told, moved, weight = heappop(self._coming)
-            kind, start = horizon_of(told.drawn, told.now), told.start
+            kind = horizon_of(told.drawn, told.now)
+            start = told.start
             self._gains[kind] += abs(told.drawn[MEDIAN] - start) - abs(moved - start)
             for place, level in enumerate(LEVELS):
                 self._errors[kind][place].append(start - told.drawn[place])
