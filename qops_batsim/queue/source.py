@@ -93,7 +93,6 @@ class QueueSource:
     _nodes_seen: _Stamp | None = field(default=None, init=False)
     _size: int | None = field(default=None, init=False)
     _asks_nodes: bool = field(default=False, init=False)
-    _has_fresh_nodes: bool = field(default=False, init=False)
     _fresh_until: float = field(default=-math.inf, init=False)
     _state: QueueState | None = field(default=None, init=False)
     _asker: QueueAsker | None = field(default=None, init=False)
@@ -105,8 +104,6 @@ class QueueSource:
             self._take(self.nodes)
         elif self.path is None and self.machine is None:
             self._asks_nodes = True
-            self._has_fresh_nodes = True
-            self._take(_answer(node_sizes, self.run))
 
     def state(self) -> QueueState:
         """Return the current queue; raise an InputError if it cannot be read."""
@@ -190,9 +187,8 @@ class QueueSource:
         """Return the queue of the Slurm that runs here, None if it was asked just before."""
         if time.monotonic() < self._fresh_until:
             return None
-        if self._asks_nodes and not self._has_fresh_nodes:
+        if self._asks_nodes:
             self._take(_answer(node_sizes, self.run))
-        self._has_fresh_nodes = False
         said = _answer(queue_text, self.run)
         self._fresh_until = time.monotonic() + LIVE_SECONDS
         return self.read(said.encode(), "squeue")

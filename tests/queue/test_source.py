@@ -161,7 +161,7 @@ def test_a_slurm_that_does_not_answer_is_one_error() -> None:
         raise Unreachable("scontrol has not answered within 20 s")
 
     with pytest.raises(InputError, match="not answered within 20 s.; a running Slurm, or"):
-        QueueSource(None, run=nobody)
+        QueueSource(None, run=nobody).state()
 
 
 def test_nodes_that_are_powered_down_are_there_but_not_at_once(tmp_path: Path) -> None:
