@@ -16,10 +16,7 @@ from qops_batsim.cli.common_options import (
 )
 from qops_batsim.cli.console import note, print_answer, print_json, print_table, say
 from qops_batsim.cli.texts import (
-    date_text,
-    duration_text,
     fate_text,
-    moment_text,
     names_text,
     possible_text,
     price_text,
@@ -28,6 +25,7 @@ from qops_batsim.cli.texts import (
 )
 from qops_batsim.errors import InputError
 from qops_batsim.jobs import COMPLETED_KILLED
+from qops_batsim.texts import duration_text, moment_text, second_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -217,7 +215,7 @@ def _print_promises(promises: Sequence[PlannedStart], calendar: Calendar | None)
 def _dates_of(calendar: Calendar | None) -> tuple[str, Callable[[float | None], str]]:
     """Return the unit of a table's dates (none with a calendar), and how to format dates."""
     if calendar is None:
-        return " (s)", date_text
+        return " (s)", second_text
     return "", lambda seconds: moment_text(seconds, calendar)
 
 

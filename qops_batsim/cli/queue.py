@@ -29,9 +29,9 @@ from qops_batsim.cli.console import (
     progress_bar,
     say,
 )
-from qops_batsim.cli.texts import duration_text
 from qops_batsim.errors import InputError
 from qops_batsim.files import check_writable, write_text
+from qops_batsim.texts import date_text, duration_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -257,7 +257,6 @@ def quote(
         qops-batsim queue quote 64x2h
     """
     from qops_batsim.queue.queue_quote import Ask, parse_job
-    from qops_batsim.queue.queue_state import date_text
 
     until = None if deadline is None else duration(deadline, "--deadline", zero=False)
     jobs = jobs or []
@@ -460,7 +459,6 @@ def _plan(
     from qops_batsim.experiments.page import Aliases
     from qops_batsim.queue.queue_forecast import anonymous
     from qops_batsim.queue.queue_plan import NO_FORECAST, plan_asked, plan_queue
-    from qops_batsim.queue.queue_state import date_text
 
     if asks:
         answer = plan_asked(state, asks, *decider)
@@ -514,7 +512,6 @@ def _forecast(
 
     from qops_batsim.experiments.page import Aliases
     from qops_batsim.queue.queue_forecast import anonymous, forecast_asked, forecast_queue
-    from qops_batsim.queue.queue_state import date_text
 
     if asks:
         draws = given["draws"] or FEWER_DRAWS
@@ -561,7 +558,6 @@ def _forecast(
 
 def _counts(found: QueuePlan | QueueForecast) -> str:
     """Return how many jobs of a queue run, wait with a date, and wait without one."""
-    from qops_batsim.queue.queue_state import date_text
 
     undated = sum(job.no_date is not None for job in found.jobs)
     return (
@@ -598,7 +594,6 @@ def _basis(
 
 def _print_starts(jobs: Sequence[StartForecast], now: float) -> None:
     """Print forecast starts, then the jobs without."""
-    from qops_batsim.queue.queue_state import date_text
 
     rows = [
         [
@@ -618,7 +613,6 @@ def _print_starts(jobs: Sequence[StartForecast], now: float) -> None:
 
 def _print_planned(jobs: Sequence[PlannedStart], now: float) -> None:
     """Print starts in the plan by time limits, then the jobs without."""
-    from qops_batsim.queue.queue_state import date_text
 
     rows = [
         [

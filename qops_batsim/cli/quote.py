@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Annotated
 from qops_batsim.cli.command_inputs import duration, moment, prices_in
 from qops_batsim.cli.common_options import A_JOB, AsJson, Code, PricedWorkload, PricesFile, manual
 from qops_batsim.cli.console import note, print_answer, print_json
-from qops_batsim.cli.texts import duration_text, moment_text, names_text, possible_text, reason_text
+from qops_batsim.cli.texts import names_text, possible_text, reason_text
 from qops_batsim.errors import InputError
+from qops_batsim.texts import duration_text, moment_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -1,10 +1,11 @@
-"""Dates, durations, prices and lists of names as the commands print them."""
+"""Answers, prices and lists of names as the commands print them."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from qops_batsim.texts import duration_text, moment_text
 from qops_batsim.timing import PLAN_TOLERANCE
 
 if TYPE_CHECKING:
@@ -14,21 +15,6 @@ if TYPE_CHECKING:
     from qops_batsim.dates import Calendar
     from qops_batsim.measures.metrics.outcomes import DeadlineMetrics
     from qops_batsim.measures.verify.rules_qos import Lateness
-
-_UNITS = ((86400, "d"), (3600, "h"), (60, "min"))
-
-
-def duration_text(seconds: float) -> str:
-    """Format a duration to the second: ``2 h 36 min 47 s``."""
-    sign, rest = ("-" if round(seconds) < 0 else ""), abs(round(seconds))
-    parts = []
-    for size, unit in _UNITS:
-        if rest >= size:
-            parts.append(f"{rest // size} {unit}")
-            rest %= size
-    if rest or not parts:
-        parts.append(f"{rest} s")
-    return sign + " ".join(parts)
 
 
 def spare_text(spare: float) -> str:
@@ -56,30 +42,11 @@ def fate_text(
     return f"met, {spare_text(-lateness)} it" if lateness < -PLAN_TOLERANCE else "met, just in time"
 
 
-def date_text(seconds: float | None) -> str:
-    """Format a simulation date as seconds without a unit; ``-`` for None."""
-    if seconds is None:
-        return "-"
-    return f"{seconds:,.0f}" if seconds == round(seconds) else f"{seconds:,.2f}"
-
-
-def moment_text(seconds: float | None, calendar: Calendar | None) -> str:
-    """Format a simulation date: as a calendar date if a calendar is given, else in seconds."""
-    if seconds is None:
-        return "-"
-    return f"{date_text(seconds)} s" if calendar is None else calendar.text(seconds)
-
-
 def reason_text(refusal: Refusal, calendar: Calendar | None) -> str:
     """Format the reason of a refusal, with calendar dates if a calendar is given."""
     from qops_batsim.core.refusal import sentence
 
     return sentence(refusal) if calendar is None else sentence(refusal, calendar.text)
-
-
-def number_text(value: float | None, factor: float = 1.0, *, decimals: int = 2) -> str:
-    """Format ``value * factor`` with thousands separators; ``-`` for None."""
-    return "-" if value is None else f"{value * factor:,.{decimals}f}"
 
 
 def lateness_text(lateness: Lateness) -> str:

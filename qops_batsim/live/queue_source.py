@@ -22,10 +22,11 @@ from qops_batsim.live.slurm_manager import Run, read_priorities, read_queue_text
 from qops_batsim.queue.nodes_away import without_away
 from qops_batsim.queue.queue_quote import QueueAsker
 from qops_batsim.queue.queue_reading import MAX_QUEUE_BYTES, read_queue
-from qops_batsim.queue.queue_state import QueueState, date_text
+from qops_batsim.queue.queue_state import QueueState
 from qops_batsim.slurm.config import SlurmConfig, read_slurm_config
 from qops_batsim.slurm.node_states import MAINTENANCE, RESERVED
 from qops_batsim.slurm.nodes import nodes_of, read_nodes
+from qops_batsim.texts import date_text
 from qops_batsim.workload.accounting.node_sizes import NodeSizes, node_names
 
 LIVE_SECONDS = 5.0

@@ -20,7 +20,6 @@ from qops_batsim.experiments.page import (
 from qops_batsim.measures.plots.drawing import (
     COLORS,
     MARKERS,
-    duration_text,
     picture,
     set_time_axis,
 )
@@ -33,8 +32,9 @@ from qops_batsim.queue.backtest import (
 from qops_batsim.queue.promise import KeptPromises
 from qops_batsim.queue.queue_forecast import QueueForecast, StartForecast
 from qops_batsim.queue.queue_plan import NO_FORECAST, PlannedStart, QueuePlan
-from qops_batsim.queue.queue_state import QueuedJob, QueueState, date_text
+from qops_batsim.queue.queue_state import QueuedJob, QueueState
 from qops_batsim.queue.unexplained_waits import why_no_date
+from qops_batsim.texts import date_text, round_duration_text
 
 WIDTH = 5.2
 """Inches of a picture, whose letters can be read on a phone then."""
@@ -553,7 +553,7 @@ def _errors(classes: Sequence[Coverage]) -> PagePicture:
             axes.set_ylim(len(classes) - 0.5, -0.5)
             steps = [1.0, 10.0, 60.0, 600.0, 3600.0, 6 * 3600.0, 86_400.0, 10 * 86_400.0]
             shown = [each for each in steps if least / 2 <= each <= 2 * largest]
-            axes.set_xticks(shown, [duration_text(each) for each in shown])
+            axes.set_xticks(shown, [round_duration_text(each) for each in shown])
             axes.set_xticks([], minor=True)
             axes.set_xlabel("Median of absolute errors")
             figure.set_layout_engine("constrained")

@@ -16,7 +16,8 @@ from qops_batsim.queue.past import Past
 from qops_batsim.queue.queue_forecast import ForecastBasis, starts_of_asked
 from qops_batsim.queue.queue_plan import AskedJob
 from qops_batsim.queue.queue_quote import QueueAnswer
-from qops_batsim.queue.queue_state import QueueState, date_text
+from qops_batsim.queue.queue_state import QueueState
+from qops_batsim.texts import date_text
 
 KEPT = 0.95
 """The chance with which such a promise is kept."""

@@ -21,13 +21,14 @@ from qops_batsim.limits import MAX_SECONDS
 from qops_batsim.queue.forecast import Moment, Simulator
 from qops_batsim.queue.heterogeneous_jobs import listed
 from qops_batsim.queue.past import LEAST_LIMIT, Past, groups_of
-from qops_batsim.queue.queue_state import QueuedJob, QueueState, by_priority, date_text
+from qops_batsim.queue.queue_state import QueuedJob, QueueState, by_priority
 from qops_batsim.queue.unexplained_waits import UnexplainedWait, without_date
 from qops_batsim.queue.zones import refuse_later_history
 from qops_batsim.schedulers.registry import read_options
 from qops_batsim.schedulers.slurm.slurm_options import SlurmOptions
 from qops_batsim.schedulers.slurm.slurm_scheduler import Slurm
 from qops_batsim.slurm.waiting_reasons import ARRAY_LIMIT, Cause, Waits
+from qops_batsim.texts import date_text
 
 
 class PlannedStart(msgspec.Struct, frozen=True, kw_only=True):

@@ -17,7 +17,7 @@ from qops_batsim.core.refusal import Refusal, sentence
 from qops_batsim.errors import InputError, require, shown
 from qops_batsim.jobs import QosRequest
 from qops_batsim.limits import MAX_SECONDS
-from qops_batsim.queue.queue_state import QueuedJob, QueueState, date_text, in_line
+from qops_batsim.queue.queue_state import QueuedJob, QueueState, in_line
 from qops_batsim.queue.unexplained_waits import why_no_date, without_date
 from qops_batsim.running.plan_asker import (
     AskedManager,
@@ -25,6 +25,7 @@ from qops_batsim.running.plan_asker import (
     SearchAsker,
     deadline_scheduler,
 )
+from qops_batsim.texts import date_text
 from qops_batsim.timing import DEADLINE_TOLERANCE, duration_on_grid, end_of
 
 WITHIN, SHARE = 60.0, 0.01

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from datetime import UTC, datetime
+from datetime import datetime
 
 import msgspec
 
@@ -178,11 +178,3 @@ def date_of(date: Date | None, where: str) -> float | None:
             0 <= date <= MAX_SECONDS, where, date, f"a date from 0 to {MAX_SECONDS:g} s is accepted"
         )
     return date
-
-
-def date_text(seconds: float) -> str:
-    """Format a date (seconds since 1970) in this machine's time zone, with its offset from UTC."""
-    try:
-        return datetime.fromtimestamp(round(seconds), UTC).astimezone().isoformat(" ")
-    except (OverflowError, ValueError, OSError):
-        return f"{seconds:.0f} s since 1970"

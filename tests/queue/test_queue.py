@@ -19,8 +19,9 @@ from qops_batsim.errors import InputError
 from qops_batsim.queue import queue_quote
 from qops_batsim.queue.queue_quote import Ask, QueueAsker, parse_job
 from qops_batsim.queue.queue_reading import read_queue
-from qops_batsim.queue.queue_state import QueuedJob, QueueState, date_text
+from qops_batsim.queue.queue_state import QueuedJob, QueueState
 from qops_batsim.slurm.waiting_reasons import Waits, meaning_of
+from qops_batsim.texts import date_text
 from qops_batsim.traces.reading import read_trace
 from qops_batsim.workload.accounting import Choices
 
