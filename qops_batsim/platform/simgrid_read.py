@@ -38,7 +38,7 @@ from qops_batsim.shipped import find_input
 _UNKNOWN_ENTITY = re.compile(b"&(?!(?:amp|lt|gt|quot|apos|#[0-9]+|#x[0-9a-fA-F]+);)([^;<>\"' ]*)")
 
 
-class Element(NamedTuple):
+class ElementForm(NamedTuple):
     """The attributes and child elements that an XML element of a platform file may have."""
 
     required: tuple[str, ...]
@@ -50,9 +50,9 @@ _GATEWAYS = ("src", "dst", "gw_src", "gw_dst")
 _RANGE = ("id", "prefix", "suffix", "radical", "speed", "bw", "lat")
 
 ELEMENTS = {
-    "platform": Element((), ("version",), ("config", "zone", "cluster")),
-    "config": Element((), ("id",), ("prop",)),
-    "zone": Element(
+    "platform": ElementForm((), ("version",), ("config", "zone", "cluster")),
+    "config": ElementForm((), ("id",), ("prop",)),
+    "zone": ElementForm(
         ("id", "routing"),
         (),
         (
@@ -60,8 +60,8 @@ ELEMENTS = {
             *("route", "zoneRoute"),
         ),
     ),
-    "prop": Element(("id", "value")),
-    "host": Element(
+    "prop": ElementForm(("id", "value")),
+    "host": ElementForm(
         ("id", "speed"),
         (
             *("core", "cores", "pstate", "coordinates"),
@@ -69,16 +69,16 @@ ELEMENTS = {
         ),
         ("prop", "disk"),
     ),
-    "disk": Element(("read_bw", "write_bw"), ("id",), ("prop",)),
-    "router": Element(("id",), ("coordinates",)),
-    "link": Element(
+    "disk": ElementForm(("read_bw", "write_bw"), ("id",), ("prop",)),
+    "router": ElementForm(("id",), ("coordinates",)),
+    "link": ElementForm(
         ("id", "bandwidth"),
         ("latency", "sharing_policy", "bandwidth_file", "latency_file", "state_file"),
         ("prop",),
     ),
-    "backbone": Element(("id", "bandwidth", "latency")),
-    "host_link": Element(("id", "up", "down")),
-    "cluster": Element(
+    "backbone": ElementForm(("id", "bandwidth", "latency")),
+    "host_link": ElementForm(("id", "up", "down")),
+    "cluster": ElementForm(
         _RANGE,
         (
             *("core", "cores", "sharing_policy", "topology", "topo_parameters", "router_id"),
@@ -87,9 +87,9 @@ ELEMENTS = {
         ),
         ("prop",),
     ),
-    "route": Element(("src", "dst"), ("symmetrical",), ("link_ctn",)),
-    "zoneRoute": Element(_GATEWAYS, ("symmetrical",), ("link_ctn",)),
-    "link_ctn": Element(("id",), ("direction",)),
+    "route": ElementForm(("src", "dst"), ("symmetrical",), ("link_ctn",)),
+    "zoneRoute": ElementForm(_GATEWAYS, ("symmetrical",), ("link_ctn",)),
+    "link_ctn": ElementForm(("id",), ("direction",)),
 }
 
 SYNONYMS = {"AS": "zone", "ASroute": "zoneRoute"}
