@@ -9,11 +9,31 @@ from collections.abc import Mapping
 from support.source_tree import PACKAGE, module_files
 
 STILL_TWICE = frozenset(
-    """
-    AskedJob Book Claim Component DecisionLog DecisionSide Entry Host HostDescription Maintenance
-    Offer PlannedStart Planner Prices ResourceManager Slurm Tally User Waits Window _Batsim4 _Job
-    _Visit
-    """.split()
+    {
+        "AskedJob",
+        "Book",
+        "Claim",
+        "Component",
+        "DecisionLog",
+        "DecisionSide",
+        "Entry",
+        "Host",
+        "HostDescription",
+        "Maintenance",
+        "Offer",
+        "PlannedStart",
+        "Planner",
+        "Prices",
+        "ResourceManager",
+        "Slurm",
+        "Tally",
+        "User",
+        "Waits",
+        "Window",
+        "_Batsim4",
+        "_Job",
+        "_Visit",
+    }
 )
 """Names that two classes have so far; none is to be added."""
 
