@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 import qops_batsim
-from qops_batsim.advice.advise import AdviceChoices
+from qops_batsim import InputError
+from qops_batsim.advice import AdviceChoices
 from qops_batsim.arguments import CODE, NUMBER, PATH, WHOLE, mapping, several, takes
-from qops_batsim.errors import InputError
 
 WRONG = (3, None, [], b"", object(), float("nan"))
 

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from qops_batsim.errors import InputError
-from qops_batsim.jobs import QOS_CLASSES, Job, QosRequest
+from qops_batsim import InputError, Job, QosRequest
+from qops_batsim.jobs import QOS_CLASSES
 from qops_batsim.limits import MAX_PROCESSORS, MAX_SECONDS
 
 PLAIN = {"id": "7", "subtime": 10, "res": 4, "profile": "p"}

@@ -11,8 +11,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from qops_batsim import tables
-from qops_batsim.errors import InputError
+from qops_batsim import InputError, tables
 from qops_batsim.jobs import FINAL_STATES
 from qops_batsim.tables import (
     Column,

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from qops_batsim import __version__
+from qops_batsim import InputError, __version__
 from qops_batsim.cli.engine import REFUSED, parse_batsim_options
-from qops_batsim.errors import InputError
 
 
 def read(*arguments: str):

@@ -11,10 +11,11 @@ from typing import Any
 
 import pytest
 
+from qops_batsim import read_workload
 from qops_batsim.cli.texts import reason_text, spare_text
 from qops_batsim.core.refusal import free_text, missed_deadline
 from qops_batsim.dates import Calendar
-from qops_batsim.workload import read_workload, write_workload
+from qops_batsim.workload import write_workload
 
 Cli = Callable[..., Any]
 

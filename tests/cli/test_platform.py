@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from qops_batsim.platform import read_platform
+from qops_batsim import read_platform
 from support.platform_text import HEADER, TREE
 
 Cli = Callable[..., Any]

@@ -13,9 +13,8 @@ from typing import Any
 
 import pytest
 
-from qops_batsim.core.hostset import HostSet
-from qops_batsim.protocol.messages import decode_decisions
-from qops_batsim.protocol.port import SchedulerModule
+from qops_batsim.core import HostSet
+from qops_batsim.protocol import SchedulerModule, decode_decisions
 from support.decision_process import LIMIT_MS, Engine, begins
 from support.recordings import cases
 

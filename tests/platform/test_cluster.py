@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from qops_batsim.errors import InputError
+from qops_batsim import InputError
 from qops_batsim.limits import MAX_HOSTS
 from qops_batsim.platform.platform_model import Cluster, parse_radical
 

@@ -7,13 +7,11 @@ from typing import Any
 
 import pytest
 
-from qops_batsim.engine.engine_options import EngineOptions
-from qops_batsim.errors import InputError
-from qops_batsim.platform.equal_hosts import make_cluster
+from qops_batsim import InputError, read_platform, simulate
+from qops_batsim.engine import EngineOptions
+from qops_batsim.platform import make_cluster, write_platform
 from qops_batsim.platform.network import Network
-from qops_batsim.platform.simgrid_read import read_platform
-from qops_batsim.platform.simgrid_write import format_platform, write_platform
-from qops_batsim.running.simulate import simulate
+from qops_batsim.platform.simgrid_write import format_platform
 from qops_batsim.shipped import find_input, shipped_directory, shipped_names
 from support.shipped_inputs import shipped_platforms, write_shipped_platforms
 

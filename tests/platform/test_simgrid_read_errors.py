@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from qops_batsim.errors import InputError
+from qops_batsim import InputError, read_platform
 from qops_batsim.limits import MAX_HOSTS
-from qops_batsim.platform.simgrid_read import parse_platform, read_platform
+from qops_batsim.platform import parse_platform
 from support.platform_text import HEADER, TREE, parse, parse_zone
 
 A = '<host id="a" speed="1Gf"/>'

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from qops_batsim.errors import InputError
+from qops_batsim import InputError
 from qops_batsim.platform import units
 
 

@@ -5,13 +5,11 @@ from __future__ import annotations
 import math
 from typing import Any, NamedTuple
 
-from qops_batsim.core.job import RUNNING, WAITING, Job
+from qops_batsim import DeadlineScheduler, Job, QosRequest
+from qops_batsim.core import RUNNING, WAITING, ResourceManager
 from qops_batsim.core.news import News
 from qops_batsim.core.qos_log import QosLog
 from qops_batsim.core.refusal import Refusal
-from qops_batsim.core.scheduler import ResourceManager
-from qops_batsim.jobs import QosRequest
-from qops_batsim.schedulers.deadline import DeadlineScheduler
 from support.admission_oracles import Case, seconds_with
 
 

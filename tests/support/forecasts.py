@@ -6,11 +6,11 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from qops_batsim.errors import InputError
+from qops_batsim import InputError
+from qops_batsim.queue import QueueState
 from qops_batsim.queue.latest import Watch
 from qops_batsim.queue.queue_forecast import QueueForecast, StartForecast
 from qops_batsim.queue.queue_plan import AskedJob, AskedStarts
-from qops_batsim.queue.queue_state import QueueState
 from qops_batsim.slurm.waiting_reasons import Cause
 
 NOW = 1_780_000_000.0

@@ -8,12 +8,13 @@ from typing import NamedTuple
 import msgspec
 import numpy as np
 
-from qops_batsim.jobs import COMPLETED_KILLED, Job
+from qops_batsim import Job
+from qops_batsim.jobs import COMPLETED_KILLED
+from qops_batsim.live import Journal
 from qops_batsim.live.fates import decided_fates
-from qops_batsim.live.journal import Entry, Journal
+from qops_batsim.live.journal import Entry
 from qops_batsim.live.journal_report import embedded_fates, seen_workload
-from qops_batsim.protocol.events import JobCompleted
-from qops_batsim.protocol.port import SchedulerModule, make_scheduler
+from qops_batsim.protocol import JobCompleted, SchedulerModule, make_scheduler
 
 
 class Agreement(NamedTuple):

@@ -5,9 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from qops_batsim.live.centre import LIVE, LiveCentre
-from qops_batsim.live.journal import About, Journal
-from qops_batsim.live.manager import JobPhase, ResourceManager
+from qops_batsim.live import JobPhase, Journal, LiveCentre
+from qops_batsim.live.centre import LIVE
+from qops_batsim.live.journal import About
+from qops_batsim.live.manager import ResourceManager
 from support.fake_manager import FakeJob, FakeManager
 
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from qops_batsim.jobs import Job
-from qops_batsim.queue.forecast import WEEK, Moment, Simulator
-from qops_batsim.queue.past import Past, groups_of
+from qops_batsim import Job
+from qops_batsim.queue import WEEK, Past, Simulator
+from qops_batsim.queue.forecast import Moment
+from qops_batsim.queue.past import groups_of
 
 
 def past(processors: int, rows: list[tuple[float, float, float, float, int]], **names: str) -> Past:

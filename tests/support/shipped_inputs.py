@@ -11,17 +11,16 @@ from pathlib import Path
 
 import msgspec
 
-from qops_batsim.jobs import Job
+from qops_batsim import Job
+from qops_batsim.platform import Host, Link, Platform, Zone, make_cluster, write_platform
 from qops_batsim.platform.assembly import PendingRoute, PlatformParts
-from qops_batsim.platform.equal_hosts import MASTER_HOST, make_cluster
-from qops_batsim.platform.platform_model import Cluster, Host, Link, Platform, Route, Zone
-from qops_batsim.platform.simgrid_write import write_platform
+from qops_batsim.platform.equal_hosts import MASTER_HOST
+from qops_batsim.platform.platform_model import Cluster, Route
 from qops_batsim.platform.units import parse_bandwidth, parse_size, parse_speed, parse_time
 from qops_batsim.shipped import shipped_directory
-from qops_batsim.workload.batsim_json import write_workload
+from qops_batsim.workload import Workload, delay_profile, generate_workload, write_workload
 from qops_batsim.workload.service_classes import mixed_workload
-from qops_batsim.workload.synthetic import DeadlineRule, generate_workload
-from qops_batsim.workload.workload_model import Workload, delay_profile
+from qops_batsim.workload.synthetic import DeadlineRule
 
 
 def shipped_workloads() -> dict[str, Callable[[], Workload]]:

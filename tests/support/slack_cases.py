@@ -6,9 +6,10 @@ import math
 import random
 from dataclasses import asdict
 
-from qops_batsim.core.job import Job
+from qops_batsim import Job
 from qops_batsim.core.plan import Plan
-from qops_batsim.schedulers.slack import HEURISTICS, Search, SlackOptions
+from qops_batsim.schedulers import SlackOptions
+from qops_batsim.schedulers.slack import HEURISTICS, Search
 from support.slack_oracles import Case, New, Schedule, Waiting, Weights, seconds_of
 
 __all__ = ["HEURISTICS", "ask", "random_case"]

@@ -29,12 +29,11 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from qops_batsim import simulate
-from qops_batsim.jobs import REJECTED, Job
-from qops_batsim.platform.equal_hosts import make_cluster
-from qops_batsim.protocol.port import SchedulerModule, make_scheduler
-from qops_batsim.schedulers.slurm.slurm_scheduler import Slurm
-from qops_batsim.workload.workload_model import Workload, delay_profile
+from qops_batsim import Job, Slurm, simulate
+from qops_batsim.jobs import REJECTED
+from qops_batsim.platform import make_cluster
+from qops_batsim.protocol import SchedulerModule, make_scheduler
+from qops_batsim.workload import Workload, delay_profile
 
 NODES = 32
 

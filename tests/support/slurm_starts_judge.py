@@ -18,7 +18,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from qops_batsim.queue import past_of
+from qops_batsim.queue import ForecastBasis, Simulator, forecast_queue, past_of, read_queue
 from qops_batsim.queue.backtest import (
     Calibration,
     PastForecast,
@@ -27,11 +27,8 @@ from qops_batsim.queue.backtest import (
     corrected,
     coverage,
 )
-from qops_batsim.queue.forecast import Simulator
-from qops_batsim.queue.queue_forecast import ForecastBasis, forecast_queue
-from qops_batsim.queue.queue_reading import read_queue
 from qops_batsim.slurm.config import read_slurm_config
-from qops_batsim.traces.reading import read_partitions
+from qops_batsim.traces import read_partitions
 from support.slurm_starts import FACTOR
 
 TIMES = ("max_age", "calc_period", "half_life", "bf_interval", "bf_resolution", "bf_window")

@@ -6,22 +6,11 @@ import random
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from qops_batsim.protocol.port import make_scheduler
-from qops_batsim.running.simulate import simulate
-from qops_batsim.users.reacting import Reacting, Wish
-from qops_batsim.users.user_fit import LoggedJob
-from qops_batsim.users.user_model import (
-    HOUR,
-    WEEK,
-    AskedJob,
-    Batch,
-    Reactions,
-    Sessions,
-    User,
-    Users,
-    WeekClock,
-)
-from qops_batsim.workload.need import NeedChoices, NeedMix
+from qops_batsim import simulate
+from qops_batsim.protocol import make_scheduler
+from qops_batsim.users import LoggedJob, Reacting, Reactions, Users, Wish
+from qops_batsim.users.user_model import HOUR, WEEK, AskedJob, Batch, Sessions, User, WeekClock
+from qops_batsim.workload import NeedChoices, NeedMix
 
 LATE = 1e7
 """Nobody is there so long (seconds)."""
