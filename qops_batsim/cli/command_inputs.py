@@ -150,9 +150,9 @@ def selection(
 
 def duration(text: str, where: str, *, zero: bool = True) -> float:
     """Parse a duration such as ``6h`` to seconds; InputError if it is 0, unless ``zero``."""
-    from qops_batsim.platform.units import parse_time
+    from qops_batsim.platform.units import TIME
 
-    value = parse_time(text, where=where)
+    value = TIME.parse(text, where=where)
     if value == 0 and not zero:
         raise InputError(f"{where} is {text}; a duration above 0 is expected")
     return value

@@ -70,20 +70,16 @@ def cluster(
     """
     from qops_batsim.platform.equal_hosts import make_cluster
     from qops_batsim.platform.simgrid_write import write_platform
-    from qops_batsim.platform.units import parse_bandwidth, parse_size, parse_speed, parse_time
+    from qops_batsim.platform.units import BANDWIDTH, SIZE, SPEED, TIME
 
-    if latency is not None and bandwidth is None:
-        raise InputError(
-            f"--latency is {latency!r}, but --bandwidth is not given; both are expected"
-        )
     platform = make_cluster(
         hosts,
-        speed=parse_speed(speed, where="--speed"),
+        speed=SPEED.parse(speed, where="--speed"),
         cores=cores,
         prefix=prefix,
-        bandwidth=None if bandwidth is None else parse_bandwidth(bandwidth, where="--bandwidth"),
-        latency=0.0 if latency is None else parse_time(latency, where="--latency"),
-        memory=None if memory is None else parse_size(memory, where="--memory"),
+        bandwidth=None if bandwidth is None else BANDWIDTH.parse(bandwidth, where="--bandwidth"),
+        latency=0.0 if latency is None else TIME.parse(latency, where="--latency"),
+        memory=None if memory is None else round(SIZE.parse(memory, where="--memory")),
     )
     write_platform(platform, out)
     say(f"{out}: {_headline(platform)}")
@@ -152,7 +148,7 @@ def _headline(platform: Platform) -> str:
 
 
 def _group_row(group: HostGroup) -> tuple[str, ...]:
-    from qops_batsim.platform.units import format_size
+    from qops_batsim.platform.units import SIZE
 
     host = group.hosts[0]
     names = host.name if len(group.hosts) == 1 else f"{host.name} … {group.hosts[-1].name}"
@@ -161,7 +157,7 @@ def _group_row(group: HostGroup) -> tuple[str, ...]:
         ids += f"-{group.last_id}"
     memory = host.properties.get("memory", "")
     if memory.isascii() and memory.isdigit():
-        memory = format_size(int(memory))
+        memory = SIZE.format(float(memory))
     return names, ids, host.role, _speeds(host.speeds), str(host.cores), memory, host.zone
 
 
@@ -179,10 +175,10 @@ def _print_zones(platform: Platform) -> None:
 
 
 def _print_links(platform: Platform) -> None:
-    from qops_batsim.platform.units import format_bandwidth, format_time
+    from qops_batsim.platform.units import BANDWIDTH, TIME
 
     def cells(bandwidth: float, latency: float, sharing: str) -> tuple[str, str, str]:
-        return format_bandwidth(bandwidth), format_time(latency), sharing
+        return BANDWIDTH.format(bandwidth), TIME.format(latency), sharing
 
     rows = []
     for each in platform.clusters:
@@ -210,9 +206,9 @@ def _print_rows(title: str, columns: tuple[str, ...], rows: Sequence[tuple[str, 
 
 
 def _speeds(speeds: Sequence[float]) -> str:
-    from qops_batsim.platform.units import format_speed
+    from qops_batsim.platform.units import SPEED
 
     if len(speeds) > _MOST_SPEEDS:
-        first, last = map(format_speed, (speeds[0], speeds[-1]))
+        first, last = map(SPEED.format, (speeds[0], speeds[-1]))
         return f"{first} … {last} ({len(speeds):,})"
-    return ", ".join(map(format_speed, speeds))
+    return ", ".join(map(SPEED.format, speeds))

@@ -32,7 +32,7 @@ from qops_batsim.platform.platform_model import (
     Zone,
     parse_radical,
 )
-from qops_batsim.platform.units import parse_bandwidth, parse_speed, parse_time
+from qops_batsim.platform.units import BANDWIDTH, SPEED_OR_NONE, TIME
 from qops_batsim.shipped import find_input
 
 _UNKNOWN_ENTITY = re.compile(b"&(?!(?:amp|lt|gt|quot|apos|#[0-9]+|#x[0-9a-fA-F]+);)([^;<>\"' ]*)")
@@ -245,7 +245,7 @@ class OpenElement:
 
     def bandwidth(self, attribute: str) -> float:
         """Return the bandwidth (bytes/s) that an attribute gives."""
-        return parse_bandwidth(self.attributes[attribute], where=f"{self.where}: {attribute}")
+        return BANDWIDTH.parse(self.attributes[attribute], where=f"{self.where}: {attribute}")
 
     def optional_bandwidth(self, attribute: str) -> float:
         """Return the bandwidth (bytes/s) that an attribute gives, 0 if it is missing or empty."""
@@ -254,7 +254,7 @@ class OpenElement:
     def time(self, attribute: str) -> float:
         """Return the duration (seconds) that an attribute gives, 0 if it is missing or empty."""
         text = self.attributes.get(attribute) or "0"
-        return parse_time(text, where=f"{self.where}: {attribute}")
+        return TIME.parse(text, where=f"{self.where}: {attribute}")
 
     def link(
         self, sharing_policy: str = "SHARED", properties: dict[str, str] | None = None
@@ -271,7 +271,7 @@ class OpenElement:
         """Return the speeds of the power states (flop/s), which may include 0."""
         where = f"{self.where}: speed"
         return tuple(
-            parse_speed(text.strip(), where=where, zero=True)
+            SPEED_OR_NONE.parse(text.strip(), where=where)
             for text in self.attributes["speed"].split(",")
         )
 

@@ -21,7 +21,7 @@ from qops_batsim.platform.platform_model import (
     Route,
     Zone,
 )
-from qops_batsim.platform.units import format_bandwidth, format_speed, format_time
+from qops_batsim.platform.units import BANDWIDTH, SPEED, TIME
 
 _HEADER = """\
 <?xml version='1.0'?>
@@ -211,15 +211,15 @@ def _cluster(cluster: Cluster) -> Element:
         "radical": cluster.radical,
         "speed": _speeds(cluster.speeds),
         "core": _unless(cluster.cores, 1),
-        "bw": format_bandwidth(cluster.bandwidth),
-        "lat": format_time(cluster.latency),
+        "bw": BANDWIDTH.format(cluster.bandwidth),
+        "lat": TIME.format(cluster.latency),
         "sharing_policy": _unless(cluster.sharing_policy, "SPLITDUPLEX"),
-        "bb_bw": format_bandwidth(backbone) if backbone else None,
-        "bb_lat": format_time(cluster.backbone_latency) if backbone else None,
+        "bb_bw": BANDWIDTH.format(backbone) if backbone else None,
+        "bb_lat": TIME.format(cluster.backbone_latency) if backbone else None,
         "bb_sharing_policy": _unless(cluster.backbone_sharing_policy, "SHARED"),
-        "loopback_bw": format_bandwidth(loopback) if loopback else None,
-        "loopback_lat": format_time(cluster.loopback_latency) if loopback else None,
-        "limiter_link": format_bandwidth(cluster.limiter_bandwidth)
+        "loopback_bw": BANDWIDTH.format(loopback) if loopback else None,
+        "loopback_lat": TIME.format(cluster.loopback_latency) if loopback else None,
+        "limiter_link": BANDWIDTH.format(cluster.limiter_bandwidth)
         if cluster.limiter_bandwidth
         else None,
         "router_id": cluster.router or None,
@@ -246,8 +246,8 @@ def _link(link: Link) -> Element:
 def _link_attributes(link: Link) -> dict[str, str | None]:
     return {
         "id": link.name,
-        "bandwidth": format_bandwidth(link.bandwidth),
-        "latency": format_time(link.latency),
+        "bandwidth": BANDWIDTH.format(link.bandwidth),
+        "latency": TIME.format(link.latency),
     }
 
 
@@ -260,7 +260,7 @@ def _unless(value: str | int, default: str | int) -> str | None:
 
 
 def _speeds(speeds: tuple[float, ...]) -> str:
-    return ",".join(map(format_speed, speeds))
+    return ",".join(map(SPEED.format, speeds))
 
 
 def _coordinates(place: Coordinates | None) -> str | None:

@@ -167,12 +167,12 @@ class QueueAsker:
 
 def parse_job(text: str) -> tuple[int, float]:
     """Parse a job such as ``64x2h``; return its processors and its run time (seconds)."""
-    from qops_batsim.platform.units import parse_time
+    from qops_batsim.platform.units import TIME
 
     count, times, duration = text.partition("x")
     if not times or not count.isdecimal() or len(count) > 9:
         raise InputError(f"{shown(text)}: PROCESSORSxTIME is expected, as 64x2h")
-    run_time = parse_time(duration, where=f"time in {text}")
+    run_time = TIME.parse(duration, where=f"time in {text}")
     require(run_time > 0, f"time in {text}", duration, "more than 0 is expected")
     return int(count), run_time
 

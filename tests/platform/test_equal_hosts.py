@@ -51,11 +51,11 @@ def test_without_network_is_read_back(tmp_path: Path) -> None:
         ({"hosts": 0}, "hosts is 0; a whole number from 1 to 1000000 is expected"),
         ({"hosts": 10**9}, "hosts is 1000000000; a whole number from 1"),
         ({"hosts": 1, "cores": 0}, "cores is 0; a whole number from 1"),
-        ({"hosts": 1, "speed": 0.0}, "speed is 0.0; a number above 0"),
-        ({"hosts": 1, "bandwidth": -1.0}, "bandwidth is -1.0; a number above 0"),
+        ({"hosts": 1, "speed": 0.0}, "speed is 0; a number above 0"),
+        ({"hosts": 1, "bandwidth": -1.0}, "bandwidth is -1; a number above 0"),
         ({"hosts": 1, "memory": 0}, "memory is 0; a number above 0"),
-        ({"hosts": 1, "latency": 1.0}, "a latency above 0 needs a bandwidth"),
-        ({"hosts": 1, "latency": -1.0, "bandwidth": 1.0}, "latency is -1.0"),
+        ({"hosts": 1, "latency": 1.0}, "latency is 1; above 0, it needs a bandwidth"),
+        ({"hosts": 1, "latency": -1.0, "bandwidth": 1.0}, "latency is -1; "),
     ],
 )
 def test_refused(options: dict[str, Any], message: str) -> None:
