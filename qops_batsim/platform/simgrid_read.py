@@ -136,6 +136,7 @@ def check_element(tag: str, parent: str, where: str) -> str:
                 f"{where}: the outermost element is <{_short(tag)}>; <platform> is expected"
             )
         return name
+
     if name in REFUSED:
         raise InputError(f"{where}: <{tag}> is not supported: {REFUSED[name]}")
     if name not in ELEMENTS:
@@ -160,9 +161,10 @@ def check_attributes(name: str, attributes: dict[str, str], where: object) -> No
                 attribute == "speed" and "power" in attributes
             )
             raise InputError(f"{where}: attribute {attribute} is missing{old}")
+
+    known = element.required + element.optional
     for attribute, value in attributes.items():
-        if attribute not in element.required and attribute not in element.optional:
-            known = element.required + element.optional
+        if attribute not in known:
             raise InputError(
                 f"{where}: attribute {_short(attribute)} is unknown{did_you_mean(attribute, known)}"
             )
@@ -190,17 +192,22 @@ def check_entities(content: bytes, source: str) -> None:
     """
     if b"&" not in content or b"\0" in content:  # the second: not UTF-8
         return
+
     position = 0
     while True:
+        # In a comment, anything may stand.
         comment = content.find(b"<!--", position)
-        found = _UNKNOWN_ENTITY.search(content, position, len(content) if comment < 0 else comment)
-        if found:
-            line = content.count(b"\n", 0, found.start()) + 1
-            name = found[1].decode("utf-8", "replace")
+        unknown = _UNKNOWN_ENTITY.search(
+            content, position, len(content) if comment < 0 else comment
+        )
+        if unknown:
+            line = content.count(b"\n", 0, unknown.start()) + 1
+            name = unknown[1].decode("utf-8", "replace")
             raise InputError(
                 f"{source}: line {line}: entity {shown(name)} is not declared; &amp;, &lt;, "
                 "&gt;, &quot;, &apos; and numbers are accepted"
             )
+
         position = content.find(b"-->", comment)
         if comment < 0 or position < 0:
             return
@@ -227,7 +234,8 @@ class OpenElement:
         self.place = place
         self.properties: dict[str, str] = {}
         self.links: list[tuple[str, str]] = []
-        self.inner = self.leaf = ""
+        self.inner = ""
+        self.leaf = ""
 
     @property
     def where(self) -> str:
@@ -297,11 +305,11 @@ class OpenElement:
             return None
         try:
             x, y, height = map(float, text.split())
+            if math.isfinite(x + y + height):
+                return x, y, height
         except ValueError:
-            x = y = height = math.nan
-        if not math.isfinite(x + y + height):
-            raise self.wrong("coordinates", "three numbers separated by spaces")
-        return x, y, height
+            pass
+        raise self.wrong("coordinates", "three numbers separated by spaces")
 
     def one_of(self, attribute: str, accepted: tuple[str, ...]) -> str:
         """Return an attribute's value, one of the accepted words (by default the first)."""
@@ -326,6 +334,7 @@ def read_cluster(element: OpenElement, zone: str) -> Cluster:
             raise InputError(
                 f"{element.where}: {part}_lat is given without {part}_bw; both are expected"
             )
+
     return Cluster(
         name=given["id"],
         prefix=given["prefix"],
@@ -402,6 +411,7 @@ def parse_platform(content: bytes, *, source: str, master_host: str = "master_ho
         target=builder, forbid_dtd=False, forbid_entities=True, forbid_external=True
     )
     builder.expat = parser.parser
+
     try:
         parser.feed(text)
         parser.close()
@@ -427,6 +437,7 @@ def parse_platform(content: bytes, *, source: str, master_host: str = "master_ho
             f"{builder.place()}: cannot be decoded ({error}); a SimGrid platform in UTF-8 is "
             "expected"
         ) from None
+
     check_entities(content, source)
     return builder.platform()
 
@@ -443,9 +454,7 @@ class _Builder:
         self._open: list[OpenElement] = []
         self._zone_path: list[str] = []
         self._count = 0
-        self._alike: dict[
-            tuple[tuple[str, str], ...], tuple[tuple[float, ...], int, Coordinates | None]
-        ] = {}
+        self._alike: dict[frozenset[tuple[str, str]], Host] = {}
 
     def place(self) -> str:
         return f"{self._source}: line {self._lines_before + self.expat.CurrentLineNumber}"
@@ -466,13 +475,15 @@ class _Builder:
             raise InputError(f"{element}: more than {_MAX_DEPTH} elements inside each other")
         if "id" in ELEMENTS[name].required and not attributes["id"]:
             raise InputError(f"{element}: id is empty; a name is expected")
+
         if name == "platform":
             _check_version(element)
         elif parent and parent.name == "platform" and name != "config":
             if self._parts.zone_of:
                 raise InputError(f"{element}: a second outermost zone; one is expected")
         elif parent and parent.name == "zone":
-            self._check_mixture(parent, name, element)
+            _check_mixture(parent, name, element)
+
         self._open.append(element)
         if name == "zone":
             self._begin_zone(element)
@@ -495,11 +506,11 @@ class _Builder:
 
     def _begin_zone(self, element: OpenElement) -> None:
         name = self._claim(element, "")
-        routing = next(
-            (r for r in ROUTINGS if r.lower() == element.attributes["routing"].lower()), None
-        )
+        known = {routing.lower(): routing for routing in ROUTINGS}
+        routing = known.get(element.attributes["routing"].lower())
         if routing is None:
             raise element.wrong("routing", f"one of {', '.join(ROUTINGS)}")
+
         self._parts.zones[name] = Zone(
             name=name,
             routing=routing,
@@ -523,28 +534,29 @@ class _Builder:
     def _end_host(self, element: OpenElement) -> None:
         zone = self._zone()
         # Most hosts are alike: what their attributes mean is found out once.
-        alike = tuple(each for each in element.attributes.items() if each[0] != "id")
-        values = self._alike.get(alike)
-        if values is None:
+        attributes = frozenset(element.attributes.items() - {("id", element.attributes["id"])})
+        alike = self._alike.get(attributes)
+        if alike is None:
             speeds = element.speeds()
-            power_state = element.whole_number("pstate", default="0", low=0, high=len(speeds) - 1)
-            values = speeds, power_state, element.coordinates()
-            self._alike[alike] = values
-        speeds, power_state, coordinates = values
-        if zone.routing == "Vivaldi" and coordinates is None:
+            alike = self._alike[attributes] = Host(
+                name="",
+                speeds=speeds,
+                cores=element.cores(),
+                power_state=element.whole_number(
+                    "pstate", default="0", low=0, high=len(speeds) - 1
+                ),
+                coordinates=element.coordinates(),
+            )
+
+        if zone.routing == "Vivaldi" and alike.coordinates is None:
             raise InputError(
                 f"{element.where}: attribute coordinates is missing; zone {zone.name!r} has "
                 "routing Vivaldi"
             )
         self._add_hosts(1, element)
-        host = Host(
-            name=self._claim(element, zone.name),
-            speeds=speeds,
-            cores=element.cores(),
-            properties=element.properties,
-            zone=zone.name,
-            power_state=power_state,
-            coordinates=coordinates,
+        name = self._claim(element, zone.name)
+        host = msgspec.structs.replace(
+            alike, name=name, properties=element.properties, zone=zone.name
         )
         self._parts.hosts.append((element, host))
 
@@ -570,11 +582,22 @@ class _Builder:
 
     def _end_host_link(self, element: OpenElement) -> None:
         given = element.attributes
-        self._add_host_link(element, given["id"], given["up"], given["down"])
+        self._parts.host_links.append(
+            PendingHostLink(
+                where=element.where,
+                zone=self._zone_path[-1],
+                host=given["id"],
+                up=given["up"],
+                down=given["down"],
+            )
+        )
 
     def _end_cluster(self, element: OpenElement) -> None:
         parent = self._parent_zone(element)
-        self._check_radical(element)
+        radical = element.attributes["radical"]
+        left = MAX_HOSTS - self._count
+        ranges = parse_radical(radical, where=f"{element.where}: radical", max_hosts=left)
+        self._add_hosts(sum(last - first + 1 for first, last in ranges), element)
         self._parts.add_cluster(read_cluster(element, parent), element.where)
 
     def _end_link_ctn(self, element: OpenElement) -> None:
@@ -588,6 +611,7 @@ class _Builder:
         symmetrical = given.get("symmetrical", "YES").upper()
         if symmetrical not in ("YES", "NO"):
             raise element.wrong("symmetrical", "YES or NO")
+
         route = Route(
             source=given["src"],
             destination=given["dst"],
@@ -607,17 +631,6 @@ class _Builder:
         )
 
     _end_zoneRoute = _end_route  # noqa: N815
-
-    def _check_mixture(self, zone: OpenElement, name: str, where: object) -> None:
-        if name in _INNER:
-            zone.inner = name
-        elif name in _LEAF:
-            zone.leaf = name
-        if zone.inner and zone.leaf:
-            raise InputError(
-                f"{where}: <{zone.leaf}> and <{zone.inner}> in one zone; in SimGrid a zone holds "
-                "either zones and clusters, or hosts"
-            )
 
     def _parent_zone(self, element: OpenElement) -> str:
         """Return the name of the zone around a zone or cluster; empty for the outermost."""
@@ -642,19 +655,17 @@ class _Builder:
         if self._count > MAX_HOSTS:
             raise InputError(f"{element.where}: more than {MAX_HOSTS} hosts in the platform")
 
-    def _add_host_link(self, element: OpenElement, host: str, up: str, down: str) -> None:
-        zone = self._zone_path[-1]
-        self._parts.host_links.append(
-            PendingHostLink(where=element.where, zone=zone, host=host, up=up, down=down)
-        )
 
-    def _check_radical(self, element: OpenElement) -> None:
-        ranges = parse_radical(
-            element.attributes["radical"],
-            where=f"{element.where}: radical",
-            max_hosts=MAX_HOSTS - self._count,
+def _check_mixture(zone: OpenElement, name: str, where: object) -> None:
+    if name in _INNER:
+        zone.inner = name
+    elif name in _LEAF:
+        zone.leaf = name
+    if zone.inner and zone.leaf:
+        raise InputError(
+            f"{where}: <{zone.leaf}> and <{zone.inner}> in one zone; in SimGrid a zone holds "
+            "either zones and clusters, or hosts"
         )
-        self._add_hosts(sum(last - first + 1 for first, last in ranges), element)
 
 
 def _check_version(element: OpenElement) -> None:
