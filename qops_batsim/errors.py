@@ -67,7 +67,7 @@ def printable(text: str) -> str:
     """
     if text.isprintable():
         return text
-    return "".join(each if each.isprintable() else repr(each)[1:-1] for each in text)
+    return "".join(letter if letter.isprintable() else repr(letter)[1:-1] for letter in text)
 
 
 def one_line(message: str) -> str:
@@ -139,11 +139,11 @@ def require_one_of(name: str, value: str, known: Iterable[str]) -> None:
 
 def require_utf8(arguments: Iterable[str]) -> None:
     """Refuse command-line arguments that cannot be written in UTF-8 files."""
-    for each in arguments:
+    for argument in arguments:
         try:
-            each.encode()
+            argument.encode()
         except UnicodeEncodeError:
-            message = f"argument {shown(each)} is not UTF-8; a text that is one is expected"
+            message = f"argument {shown(argument)} is not UTF-8; a text that is one is expected"
             raise InputError(message) from None
 
 
@@ -171,7 +171,7 @@ def _contrary(name: str, near: str) -> bool:
         for here, there in (pair, pair[::-1])
         if near.startswith(here)
     )
-    return any(likeness(each) > likeness(near) for each in swapped)
+    return any(likeness(other) > likeness(near) for other in swapped)
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:

@@ -576,6 +576,7 @@ def _rows(path: Path, text: str, form: Form) -> list[list[str]]:
     csv.field_size_limit(max(csv.field_size_limit(), len(text)))
     rows: list[list[str]] = []
     problem = ""
+
     try:
         for row in filter(None, reader):
             width = len(rows[0]) if rows else len(row)
@@ -585,6 +586,7 @@ def _rows(path: Path, text: str, form: Form) -> list[list[str]]:
             rows.append(row + [""] * (width - len(row)))
     except csv.Error as error:
         problem = str(error)
+
     if problem:
         raise InputError(
             f"{path}: not a table (line {reader.line_num}: {problem}); {form.what} is expected"
