@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import msgspec
 
-from qops_batsim.errors import InputError, require_utf8, shown
+from qops_batsim.errors import InputError, shown
 
 if TYPE_CHECKING:
     from qops_batsim.engine.engine_options import EngineOptions, ExternalEvent
@@ -72,7 +72,6 @@ def _parser() -> _Parser:
 
 def run_engine5(arguments: Sequence[str]) -> int:
     """Run the embedded engine with Batsim 5's command-line arguments; return the exit code."""
-    require_utf8(arguments)
     if "--version" in arguments or "--batsim-version" in arguments:
         sys.stdout.write(f"{BATSIM5_VERSION} (its options and protocol; an engine of its own)\n")
         return 0
@@ -86,9 +85,9 @@ def run_engine5(arguments: Sequence[str]) -> int:
 
 def arguments5(arguments: Sequence[str]) -> argparse.Namespace:
     """Parse command-line arguments of Batsim 5; SystemExit after printing the help."""
-    for each in arguments:
-        if each.partition("=")[0] in REFUSED:
-            raise InputError(f"Batsim's option {each} is not supported by the embedded engine")
+    for option in arguments:
+        if option.partition("=")[0] in REFUSED:
+            raise InputError(f"Batsim's option {option} is not supported by the embedded engine")
     return _parser().parse_args(arguments)
 
 
@@ -101,26 +100,28 @@ def simulate5(
 
     ``component`` makes the decision component; the default is the one that the options name.
     """
+    from qops_batsim.cli.engine_inputs import say_end
     from qops_batsim.engine.outputs import BATSIM5_FILES, add_batsim5_outputs
     from qops_batsim.engine.simulation import Simulation
     from qops_batsim.file_set import FileSet
 
     platform, workloads = read_inputs5(given)
-    wanted = ["machine_states.csv"] if given.trace_machine_state else []
-    wanted += ["pstate_changes.csv"] if given.trace_pstate_changes else []
-    wanted += ["consumed_energy.csv"] if given.energy_host else []
+    optional = {
+        "machine_states.csv": given.trace_machine_state,
+        "pstate_changes.csv": given.trace_pstate_changes,
+        "consumed_energy.csv": given.energy_host,
+    }
     with FileSet(given.export, "run.json", BATSIM5_FILES) as files:
         options = engine_options5(given, workloads)
         side = engine_side5(given, platform, options, arguments)
         with (component or partial(_component, given))(side) as peer:
             simulation = Simulation(platform, workloads, peer, peer.begin(options))
             simulation.run()
-        add_batsim5_outputs(files, simulation, wanted)
+        add_batsim5_outputs(files, simulation, filter(optional.get, optional))
         paths = files.publish_alone()
+
     if given.verbosity != "quiet" and not given.quiet:
-        count = len(simulation.ended)
-        sys.stderr.write(f"simulated {count:,} jobs until {simulation.now:.6f} s\n")
-        sys.stderr.write(f"wrote {', '.join(map(str, paths))}\n")
+        say_end(simulation, paths)
     return simulation
 
 
@@ -128,8 +129,9 @@ def read_inputs5(given: argparse.Namespace) -> tuple[Platform, list[Workload]]:
     """Read the platform and workloads named by Batsim 5's options; hosts in Batsim 5's order."""
     from qops_batsim.cli.engine_inputs import read_inputs
 
-    files = given.platform, given.workload
-    platform, workloads = read_inputs(*files, given.master_host, read_workload5, master_option="-m")
+    platform, workloads = read_inputs(
+        given.platform, given.workload, given.master_host, read_workload5, master_option="-m"
+    )
     return platform.numbered_by_value(), workloads
 
 
@@ -139,7 +141,8 @@ def read_workload5(path: str | Path) -> Workload:
     from qops_batsim.workload.batsim5 import aborts_of_batsim5, check_types
     from qops_batsim.workload.batsim_json import workload_in
 
-    stored, source = read_stored(path, what="a Batsim workload (JSON)"), str(path)
+    source = str(path)
+    stored = read_stored(path, what="a Batsim workload (JSON)")
     workload = workload_in(stored, source)
     check_types(stored.content, source)
     for description, names in aborts_of_batsim5(workload).values():
@@ -150,18 +153,17 @@ def read_workload5(path: str | Path) -> Workload:
 
 def engine_options5(given: argparse.Namespace, workloads: Sequence[Workload]) -> EngineOptions:
     """Translate Batsim 5's parsed options to the options of the embedded engine."""
+    from qops_batsim.cli.engine_inputs import hosts_to_use
     from qops_batsim.engine.engine_options import BATSIM_5, EngineOptions
 
     if given.mmax < 0:
         raise InputError(f"--mmax is {given.mmax}; a whole number from 0 up is expected")
-    widest = max((each.processors for each in workloads), default=0)
-    limits = (given.mmax, widest if given.mmax_workload else 0)
-    events = [read_events5(file, f"ee{n}") for n, file in enumerate(given.external_events)]
+    lists = [read_events5(file, f"ee{n}") for n, file in enumerate(given.external_events)]
     return EngineOptions(
-        hosts=min(filter(None, limits), default=None),
+        hosts=hosts_to_use(given.mmax, workloads if given.mmax_workload else ()),
         compute_sharing=True,
         energy=given.energy_host,
-        external_events=tuple(e for each in events for e in each) if events else None,
+        external_events=tuple(event for events in lists for event in events) if lists else None,
         forward_unknown_events=True,
         rules=BATSIM_5,
     )
@@ -171,7 +173,7 @@ def read_events5(path: str, name: str) -> tuple[ExternalEvent, ...]:
     """Read a file of Batsim 5's external events, sorted by date; ids begin with ``name``."""
     from qops_batsim.engine.engine_options import events_in_order, listed_events
 
-    found = []
+    events = []
     for number, event in enumerate(listed_events(path, forward_unknown=True)[0]):
         data = event.fields.get("data", "")
         if event.type != "generic" or not isinstance(data, str):
@@ -180,8 +182,8 @@ def read_events5(path: str, name: str) -> tuple[ExternalEvent, ...]:
                 f"{shown(event.fields.get('data'))}; 'generic' and a text are expected"
             )
         fields = {"type": "generic", "id": f"{name}!{number}", "data": data}
-        found.append(msgspec.structs.replace(event, fields=fields))
-    return events_in_order(found)
+        events.append(msgspec.structs.replace(event, fields=fields))
+    return events_in_order(events)
 
 
 def engine_side5(
@@ -202,7 +204,8 @@ def engine_side5(
             f"{len(strings) + len(files)} decision components are given; one of -s, -S, -l and -L "
             "is expected"
         )
-    (place, text), *_ = strings or files
+
+    ((place, text),) = strings or files
     if files:
         text = read_text(text, what="what the decision component is handed over")
     context = {"socket_endpoint": place, "export_prefix": given.export}
@@ -213,7 +216,7 @@ def engine_side5(
         version=BATSIM5_VERSION,
         arguments=arguments,
         context=json.dumps(context, separators=(",", ":")),
-        event_lists=[os.path.abspath(each) for each in given.external_events],
+        event_lists=[*map(os.path.abspath, given.external_events)],
     )
 
 

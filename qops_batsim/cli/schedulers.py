@@ -44,12 +44,13 @@ def schedulers(
     from qops_batsim.schedulers.registry import scheduler_class, scheduler_names
 
     if name is None:
-        known = {each: _summary(each) for each in scheduler_names()}
+        known = {name: _summary(name) for name in scheduler_names()}
         if as_json:
             print_json(known)
         else:
             print_table("Schedulers", ["name", "what it does"], known.items())
         return
+
     if check:
         from qops_batsim.running.contract import check_scheduler
 
@@ -57,11 +58,13 @@ def schedulers(
         passed = check_scheduler(name, on_broken_promise=on_broken_promise)
         say(f"{name}: {passed} cases passed")
         return
+
     kind = scheduler_class(name)
     options = describe_options(kind)
     if as_json:
         print_json({"name": name, "summary": kind.summary, "options": options})
         return
+
     say(f"{name}: {kind.summary}")
     for paragraph in _description(kind):
         say()
@@ -69,6 +72,7 @@ def schedulers(
     if not options:
         say("\nIt has no options.")
         return
+
     say("\nOptions (set with --set NAME=VALUE):")
     for option in options:
         unit = f" {option['unit']}" if option["unit"] else ""
