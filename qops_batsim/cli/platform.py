@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import msgspec
 import typer
 
 from qops_batsim.cli.common_options import manual
@@ -112,15 +111,16 @@ def show(
     from qops_batsim.platform.simgrid_read import read_platform
     from qops_batsim.shipped import find_input
 
-    found = read_platform(find_input(platform, "platforms"), master_host=master_host)
+    machine = read_platform(find_input(platform, "platforms"), master_host=master_host)
     if as_json:
-        print_json(msgspec.to_builtins(found))
+        print_json(machine)
         return
-    say(f"{found.source}: {_headline(found)}")
+
+    say(f"{machine.source}: {_headline(machine)}")
     columns = ("hosts", "ids", "role", "speed", "cores", "memory", "zone")
-    _print_rows("Hosts", columns, [_group_row(group) for group in host_groups(found)])
-    _print_zones(found)
-    _print_links(found)
+    _print_rows("Hosts", columns, [*map(_group_row, host_groups(machine))])
+    _print_zones(machine)
+    _print_links(machine)
 
 
 def _print_shipped() -> None:
@@ -130,11 +130,11 @@ def _print_shipped() -> None:
     rows = []
     for name in shipped_names("platforms"):
         platform = read_platform(find_input(name, "platforms"))
-        speeds = sorted({host.speed for host in platform.compute_hosts})
-        cores = sum(host.cores for host in platform.compute_hosts)
+        hosts = platform.compute_hosts
+        speeds = sorted({host.speed for host in hosts})
+        cores = sum(host.cores for host in hosts)
         network = "yes" if platform.links or platform.clusters else "none"
-        counts = (str(len(platform.compute_hosts)), str(cores))
-        rows.append((name, *counts, _speeds(speeds), network))
+        rows.append((name, str(len(hosts)), str(cores), _speeds(speeds), network))
     print_table("Shipped platforms", ("name", "hosts", "cores", "speed", "network"), rows)
 
 
@@ -181,13 +181,14 @@ def _print_links(platform: Platform) -> None:
         return BANDWIDTH.format(bandwidth), TIME.format(latency), sharing
 
     rows = []
-    for each in platform.clusters:
-        kind = cells(each.bandwidth, each.latency, each.sharing_policy)
-        rows.append((f"{each.name}_link_*", *kind))
-        if each.backbone_bandwidth:
-            policy = each.backbone_sharing_policy
-            kind = cells(each.backbone_bandwidth, each.backbone_latency, policy)
-            rows.append((f"{each.name}_backbone", *kind))
+    for cluster in platform.clusters:
+        kind = cells(cluster.bandwidth, cluster.latency, cluster.sharing_policy)
+        rows.append((f"{cluster.name}_link_*", *kind))
+        if cluster.backbone_bandwidth:
+            policy = cluster.backbone_sharing_policy
+            kind = cells(cluster.backbone_bandwidth, cluster.backbone_latency, policy)
+            rows.append((f"{cluster.name}_backbone", *kind))
+
     kinds: dict[tuple[str, str, str], list[str]] = {}
     for link in platform.links.values():
         kind = cells(link.bandwidth, link.latency, link.sharing_policy)
