@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import re
 import sys
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -39,34 +40,52 @@ class _Parser(argparse.ArgumentParser):
         raise InputError(f"{message}; see qops-batsim engine --as 5 --help")
 
 
+_OPTIONS = """\
+-p, --platform FILE: SimGrid platform (XML)
+-w, --workload FILE: workload (JSON); repeatable
+--external-events, --ee FILE: external events, one JSON object a line; repeatable
+-e, --export PREFIX: prefix of the files written
+--trace-machine-state: write PREFIXmachine_states.csv
+--trace-pstate-changes: write PREFIXpstate_changes.csv
+-s, --edc-socket-str ENDPOINT INIT: decision process
+-S, --edc-socket-file ENDPOINT FILE: the same
+-l, --edc-library-str LIBRARY INIT: decision component: a library with Batsim's C interface that \
+asks for JSON
+-L, --edc-library-file LIBRARY FILE: the same
+-m, --master-host NAME: host without jobs
+--mmax N: use only the first N hosts
+--mmax-workload: use as many hosts as workloads are for
+--energy-host: integrate the energy of hosts
+-v, --verbosity {quiet,info,debug}: all but quiet say the end
+-q, --quiet: the same as -v quiet
+--timeout SECONDS: longest wait (not in Batsim)
+"""
+"""Options with their values and what they mean; those with two values are repeatable."""
+
+_SETTINGS: dict[str, dict[str, Any]] = {
+    "--platform": {"required": True},
+    "--export": {"default": "out/"},
+    "--master-host": {"default": "master_host"},
+    "--mmax": {"type": int, "default": 0},
+    "--verbosity": {"choices": ("quiet", "info", "debug"), "default": "info"},
+    "--timeout": {"type": float},
+}
+"""What argparse has to know besides."""
+
+
 def _parser() -> _Parser:
     parser = _Parser(prog="qops-batsim engine --as 5", description=DESCRIPTION, allow_abbrev=False)
-
-    def add(*names: str, about: str, **settings: Any) -> None:
+    for entry in _OPTIONS.splitlines():
+        head, about = entry.split(": ", 1)
+        names = re.findall(r"--?[\w-]+", head)
+        values = head.split(names[-1])[1].split()
+        settings: dict[str, Any] = {"metavar": values[0]} if values else {"action": "store_true"}
+        if len(values) == 2:
+            settings = {"metavar": tuple(values), "nargs": 2}
+        if len(values) == 2 or about.endswith("repeatable"):
+            settings |= {"action": "append", "default": []}
+        settings |= _SETTINGS.get(names[-1], {})
         parser.add_argument(*names, help=about, **settings)
-
-    many: dict[str, Any] = {"action": "append", "default": []}
-    add("-p", "--platform", required=True, metavar="FILE", about="SimGrid platform (XML)")
-    add("-w", "--workload", metavar="FILE", about="workload (JSON); repeatable", **many)
-    events = "external events, one JSON object a line; repeatable"
-    add("--external-events", "--ee", metavar="FILE", about=events, **many)
-    add("-e", "--export", default="out/", metavar="PREFIX", about="prefix of the files written")
-    add("--trace-machine-state", action="store_true", about="write PREFIXmachine_states.csv")
-    add("--trace-pstate-changes", action="store_true", about="write PREFIXpstate_changes.csv")
-    two: dict[str, Any] = {"nargs": 2, "action": "append", "default": []}
-    add("-s", "--edc-socket-str", metavar=("ENDPOINT", "INIT"), about="decision process", **two)
-    add("-S", "--edc-socket-file", metavar=("ENDPOINT", "FILE"), about="the same", **two)
-    library = "decision component: a library with Batsim's C interface that asks for JSON"
-    add("-l", "--edc-library-str", metavar=("LIBRARY", "INIT"), about=library, **two)
-    add("-L", "--edc-library-file", metavar=("LIBRARY", "FILE"), about="the same", **two)
-    add("-m", "--master-host", default="master_host", metavar="NAME", about="host without jobs")
-    add("--mmax", type=int, default=0, metavar="N", about="use only the first N hosts")
-    add("--mmax-workload", action="store_true", about="use as many hosts as workloads are for")
-    add("--energy-host", action="store_true", about="integrate the energy of hosts")
-    levels = ("quiet", "info", "debug")
-    add("-v", "--verbosity", choices=levels, default="info", about="all but quiet say the end")
-    add("-q", "--quiet", action="store_true", about="the same as -v quiet")
-    add("--timeout", type=float, metavar="SECONDS", about="longest wait (not in Batsim)")
     return parser
 
 
