@@ -117,9 +117,12 @@ class Decider:
     def __init__(
         self, rng: random.Random, states: list[PowerStates], jobs: list[dict[str, Any]], most: int
     ) -> None:
-        self._rng, self._hosts, self._most = rng, states, most
+        self._rng = rng
+        self._hosts = states
+        self._most = most
         self._sizes = {f"w0!{job['id']}": job["res"] for job in jobs}
-        self._left, self._calls = len(jobs), 0
+        self._left = len(jobs)
+        self._calls = 0
         self._waiting: list[str] = []
         self._running: dict[str, list[int]] = {}
         self._killed: set[str] = set()

@@ -79,7 +79,9 @@ def reservation_case(seed: int) -> Case:
         return float(round(rng.uniform(low, high), 0 if whole else 3))
 
     hosts, overruns = rng.randint(2, 7), rng.random() < 0.5
-    jobs, profiles, events = [], {}, []
+    jobs = []
+    profiles = {}
+    events = []
     cancels = rng.random() < 0.5
     for index in range(rng.randint(4, 12)):
         submission, estimate = date(0, 50), date(1, 30)

@@ -20,7 +20,9 @@ HOSTS = 8
 
 def random_workload(rng: random.Random, *, deadlines: bool) -> Workload:
     """Return jobs that keep a machine busy, some with fixed starts."""
-    jobs, profiles, date = [], {}, 0.0
+    jobs = []
+    profiles = {}
+    date = 0.0
     grain = rng.choice([1.0, 0.001])
     for number in range(rng.choice([20, 60])):
         date += rng.choice([0.0, rng.randint(1, 20) * grain])

@@ -71,11 +71,9 @@ class Window(NamedTuple):
 _QOS = {"high": {"priority": 100.0}, "normal": {"priority": 10.0}}
 _FAST: dict[str, Any] = {"bf_interval": 1.0, "bf_resolution": 1.0}
 
-_KTH, _CTC, _SDSC = (
-    "KTH-SP2-1996-2.swf.gz",
-    "CTC-SP2-1996-rebuilt.swf.gz",
-    "SDSC-SP2-1998-rebuilt.swf.gz",
-)
+_KTH = "KTH-SP2-1996-2.swf.gz"
+_CTC = "CTC-SP2-1996-rebuilt.swf.gz"
+_SDSC = "SDSC-SP2-1998-rebuilt.swf.gz"
 
 WINDOWS = (
     Window("order-of-arrival", _KTH, 3000, _FAST),

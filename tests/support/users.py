@@ -88,7 +88,9 @@ def made_up(
     day = [0.1 if hour < 8 or hour >= 20 else 1.9 for hour in range(24)]
     week = tuple(rate * (0.2 if number > 4 else 1.0) for number in range(7) for rate in day)
     sessions = Sessions(week=week, stay=stay, patience=patience, think=think, spread=0.5)
-    clock, log, listed = WeekClock(sessions), [], []
+    clock = WeekClock(sessions)
+    log = []
+    listed = []
     for number in range(users):
         date, name = clock.after(0.0, chosen.expovariate(1 / 40_000.0)), f"u{number}"
         first = round(date)
