@@ -104,8 +104,9 @@ def takes(**kinds: Kind) -> Callable[[Callable[P, R]], Callable[P, R]]:
         @wraps(function)
         def checked(*args: P.args, **kwargs: P.kwargs) -> R:
             given = parameters.bind(*args, **kwargs).arguments
-            for name in kinds.keys() & given.keys():
-                kinds[name].check(f"{function.__name__}: {name}", given[name])
+            for name, value in given.items():
+                if name in kinds:
+                    kinds[name].check(f"{function.__name__}: {name}", value)
             return function(*args, **kwargs)
 
         return checked
