@@ -167,7 +167,7 @@ def problem(
     is_key = where.startswith("key in ")
     steps = _STEP.findall(where.rstrip("`").removeprefix("key in "))
     places = list(_places(_Place("", data, type_info(kind)), steps))
-    place = next((each for each in places if _is_wrong(each, message)), places[0])
+    place = next((place for place in places if _is_wrong(place, message)), places[0])
 
     before = f"{noun} ".lstrip()
     inner = f"{before}{place.name}." if place.name else before

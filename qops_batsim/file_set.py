@@ -208,8 +208,8 @@ def write_report(
         for name, content in contents.items():
             with files.open(name) as stream:
                 stream.write(content)
-        told = {**document, "files": files.digests()}
-        text = json.dumps(told, indent=2, allow_nan=False)
+        whole = {**document, "files": files.digests()}
+        text = json.dumps(whole, indent=2, allow_nan=False)
         *others, first = files.publish(f"{text}\n".encode())
     return [first, *others]
 

@@ -224,7 +224,7 @@ def checked_action(action: Any) -> Action:
     """
     numbers: list[int] = []
     with suppress(TypeError, ValueError, OverflowError):
-        numbers = [int(each) for each in action if int(each) == each]
+        numbers = [int(number) for number in action if int(number) == number]
         if len(numbers) == len(action) == 2 and numbers[0] in ANSWERS and numbers[1] in ORDERS:
             return numbers[0], numbers[1]
     raise InputError(

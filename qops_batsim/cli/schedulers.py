@@ -136,8 +136,8 @@ def _type_name(hint: Any) -> str:
     if get_origin(hint) is Literal:
         return " or ".join(repr(choice) for choice in get_args(hint))
     if isinstance(hint, UnionType) or get_origin(hint) is Union:
-        return " | ".join(_type_name(each) for each in get_args(hint))
+        return " | ".join(map(_type_name, get_args(hint)))
     name = getattr(hint, "__name__", str(hint))
     if get_args(hint):
-        name = f"{name}[{', '.join(_type_name(each) for each in get_args(hint))}]"
+        name = f"{name}[{', '.join(map(_type_name, get_args(hint)))}]"
     return name.replace("NoneType", "none").replace("None", "none")

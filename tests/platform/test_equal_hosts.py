@@ -48,7 +48,7 @@ def test_without_network_is_read_back(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"hosts": 0}, "hosts is 0; a whole number from 1 to 1000000 is expected"),
+        ({"hosts": 0}, "hosts is 0; a whole number from 1 to 1000000"),
         ({"hosts": 10**9}, "hosts is 1000000000; a whole number from 1"),
         ({"hosts": 1, "cores": 0}, "cores is 0; a whole number from 1"),
         ({"hosts": 1, "speed": 0.0}, "speed is 0; a number above 0"),
