@@ -365,38 +365,6 @@ def joined_texts(first: Sequence[str], second: Sequence[str], between: str) -> S
     return [f"{one}{between}{other}" for one, other in zip(first, second, strict=True)]
 
 
-@dataclass(frozen=True)
-class Table:
-    """A CSV file, read into columns.
-
-    Attributes
-    ----------
-    names
-        All columns, in the order of the file.
-    size
-        Number of rows.
-    numbers
-        Columns of numbers: NaN where a cell is none.
-    empty, words
-        Which cells of each column of numbers are empty, and which are ``inf`` or ``nan``.
-    choices
-        Columns of a few words: their positions among them, -1 for any other text.
-    texts
-        All other columns that were asked for.
-    refuse
-        Raises an error about the first row of some, if any.
-    """
-
-    names: list[str]
-    size: int
-    numbers: dict[str, Floats]
-    empty: dict[str, Booleans]
-    words: dict[str, Booleans]
-    choices: dict[str, Choices]
-    texts: dict[str, Sequence[str]]
-    refuse: Callable[[str, Booleans, str], None]
-
-
 @dataclass(frozen=True, kw_only=True)
 class Form:
     """The form of a kind of CSV file: its required columns, and the type of each column.
@@ -424,6 +392,59 @@ class Form:
         return [name for name in self.numbers if name in header], choices, texts
 
 
+class Table:
+    """A CSV file, read into columns.
+
+    Attributes
+    ----------
+    names
+        All columns, in the order of the file.
+    size
+        Number of rows.
+    numbers
+        Columns of numbers: NaN where a cell is none.
+    empty
+        Which cells of each column of numbers are empty.
+    choices
+        Columns of a few words: their positions among them (int8), -1 for any other text.
+    texts
+        All other columns that were asked for.
+    """
+
+    def __init__(self, path: Path, columns: Mapping[str, Sequence[str]], form: Form) -> None:
+        numbers, choices, texts = form.kinds(list(columns))
+        self._path = path
+        self._columns = columns
+        self.names = list(columns)
+        self.size = len(next(iter(columns.values())))
+        self.numbers = {name: _numbers(columns[name]) for name in numbers}
+        self.empty = {name: _are_empty(columns[name]) for name in numbers}
+        self.choices = {
+            name: _places(columns[name], words).astype(np.int8) for name, words in choices.items()
+        }
+        self.texts = {name: _unshielded_column(columns[name]) for name in texts}
+
+    def not_finite(self, column: str) -> Booleans:
+        """Return which cells of a column of numbers are words such as ``inf`` and ``nan``."""
+        values = self.numbers[column]
+        mask = np.zeros(len(values), np.bool_)
+        for row in np.flatnonzero(~np.isfinite(values) & ~self.empty[column]).tolist():
+            mask[row] = self._columns[column][row] in NOT_FINITE
+        return mask
+
+    def refuse(self, column: str, wrong: Booleans, accepted: str) -> None:
+        """Raise an InputError about the first row that is wrong, if any."""
+        if not wrong.any():
+            return
+        row = int(np.argmax(wrong))
+        cells = self._columns
+        job = f" (job {shown(cells['job_id'][row])})" if "job_id" in cells else ""
+        raise InputError(
+            f"{self._path}: row {row + 1}{job}: {column} is {shown(cells[column][row])}; "
+            f"{accepted} is expected"
+        )
+
+
 def read_table(path: Path, form: Form, make: Callable[[Table], _Content]) -> _Content:
     """Read a CSV file and pass its columns to ``make``; errors name the file and the problem."""
     content = read_bytes(path, what=form.what)
@@ -434,43 +455,7 @@ def read_table(path: Path, form: Form, make: Callable[[Table], _Content]) -> _Co
         columns = _short_columns(path, text_of(content, path, what=form.what), form)
 
     del content  # It is about as large as the table.
-    return make(_table(path, columns, form))
-
-
-def _table(path: Path, columns: Mapping[str, Sequence[str]], form: Form) -> Table:
-    """Make a table from the cells of its columns, in which texts may be shielded."""
-    numbers, choices, texts = form.kinds(list(columns))
-    values = {name: _numbers(columns[name]) for name in numbers}
-    empty = {name: _are_empty(columns[name]) for name in numbers}
-
-    def words(name: str) -> Booleans:
-        mask = np.zeros(len(values[name]), np.bool_)
-        for row in np.flatnonzero(~np.isfinite(values[name]) & ~empty[name]).tolist():
-            mask[row] = columns[name][row] in NOT_FINITE
-        return mask
-
-    def refuse(column: str, wrong: Booleans, accepted: str) -> None:
-        if not wrong.any():
-            return
-        row = int(np.argmax(wrong))
-        job = f" (job {shown(columns['job_id'][row])})" if "job_id" in columns else ""
-        raise InputError(
-            f"{path}: row {row + 1}{job}: {column} is {shown(columns[column][row])}; "
-            f"{accepted} is expected"
-        )
-
-    return Table(
-        names=list(columns),
-        size=len(next(iter(columns.values()))),
-        numbers=values,
-        empty=empty,
-        words={name: words(name) for name in numbers},
-        choices={
-            name: _places(columns[name], known).astype(np.int8) for name, known in choices.items()
-        },
-        texts={name: _unshielded_column(columns[name]) for name in texts},
-        refuse=refuse,
-    )
+    return make(Table(path, columns, form))
 
 
 def _numbers(column: Sequence[str]) -> Floats:

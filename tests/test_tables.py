@@ -176,7 +176,7 @@ def test_numbers_are_correctly_rounded(cells: list[str], odd: str) -> None:
     np.testing.assert_array_equal(values, expected)
     assert np.signbit(values).tolist() == np.signbit(expected).tolist()
     assert table.empty["number"].tolist() == [not cell for cell in cells]
-    assert table.words["number"].tolist() == [cell in tables.NOT_FINITE for cell in cells]
+    assert table.not_finite("number").tolist() == [cell in tables.NOT_FINITE for cell in cells]
     assert in_bulk
 
 
@@ -186,7 +186,7 @@ def test_numbers_are_correctly_rounded(cells: list[str], odd: str) -> None:
 def test_numbers_that_not_every_reader_takes_for_one(cell: str) -> None:
     table, in_bulk = read_numbers(["1.000000", cell])
     assert in_bulk
-    assert table.words["number"].tolist() == [False, False]
+    assert table.not_finite("number").tolist() == [False, False]
     assert not np.isfinite(table.numbers["number"][1]) or cell == "1 "
 
 
@@ -199,7 +199,7 @@ def contents(table: Table) -> tuple[object, ...]:
         table.size,
         {name: values.tolist() for name, values in table.choices.items()},
         {name: list(texts) for name, texts in table.texts.items()},
-        {name: values.tolist() for name, values in table.words.items()},
+        {name: table.not_finite(name).tolist() for name in table.numbers},
         {name: values.tolist() for name, values in table.empty.items()},
         {name: np.nan_to_num(values, nan=-7).tolist() for name, values in table.numbers.items()},
     )

@@ -252,12 +252,13 @@ class OpenElement:
         return InputError(f"{self.where}: {attribute} is {value}; {accepted} is expected")
 
     def bandwidth(self, attribute: str) -> float:
-        """Return the bandwidth (bytes/s) that an attribute gives."""
-        return BANDWIDTH.parse(self.attributes[attribute], where=f"{self.where}: {attribute}")
-
-    def optional_bandwidth(self, attribute: str) -> float:
-        """Return the bandwidth (bytes/s) that an attribute gives, 0 if it is missing or empty."""
-        return self.bandwidth(attribute) if self.attributes.get(attribute) else 0.0
+        """Return the bandwidth (bytes/s) that an attribute gives, 0 if that is missing; only one
+        that may be missing may be empty.
+        """
+        text = self.attributes.get(attribute, "")
+        if not text and attribute not in ELEMENTS[self.name].required:
+            return 0.0
+        return BANDWIDTH.parse(text, where=f"{self.where}: {attribute}")
 
     def time(self, attribute: str) -> float:
         """Return the duration (seconds) that an attribute gives, 0 if it is missing or empty."""
@@ -330,7 +331,7 @@ def read_cluster(element: OpenElement, zone: str) -> Cluster:
             "topology is supported (a zone with routing Full and its routes is accepted, too)"
         )
     for part in ("bb", "loopback"):
-        if element.time(f"{part}_lat") and not element.optional_bandwidth(f"{part}_bw"):
+        if element.time(f"{part}_lat") and not element.bandwidth(f"{part}_bw"):
             raise InputError(
                 f"{element.where}: {part}_lat is given without {part}_bw; both are expected"
             )
@@ -345,12 +346,12 @@ def read_cluster(element: OpenElement, zone: str) -> Cluster:
         bandwidth=element.bandwidth("bw"),
         latency=element.time("lat"),
         sharing_policy=element.one_of("sharing_policy", ("SPLITDUPLEX", "SHARED", "FATPIPE")),
-        backbone_bandwidth=element.optional_bandwidth("bb_bw"),
+        backbone_bandwidth=element.bandwidth("bb_bw"),
         backbone_latency=element.time("bb_lat"),
         backbone_sharing_policy=element.one_of("bb_sharing_policy", ("SHARED", "FATPIPE")),
-        loopback_bandwidth=element.optional_bandwidth("loopback_bw"),
+        loopback_bandwidth=element.bandwidth("loopback_bw"),
         loopback_latency=element.time("loopback_lat"),
-        limiter_bandwidth=element.optional_bandwidth("limiter_link"),
+        limiter_bandwidth=element.bandwidth("limiter_link"),
         router=given.get("router_id", ""),
         properties=element.properties,
         zone=zone,
