@@ -336,6 +336,10 @@ class Texts(Sequence[str]):
             numbers[row] = number_in(self[row])
         return numbers
 
+    def are_empty(self) -> Booleans:
+        """Return which cells are empty."""
+        return (self.series == "").to_numpy()
+
     def unshielded(self) -> Texts:
         """Return the texts of cells that may be :func:`shielded`."""
         if not self.series.str.starts_with("'").any():
@@ -356,6 +360,30 @@ class Texts(Sequence[str]):
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.series.to_list())
+
+
+class PlainTexts(list[str]):
+    """A column of texts in a list, read in the same way as :class:`Texts`."""
+
+    def places(self, known: Sequence[str]) -> Integers:
+        """Return the index in ``known`` of each cell; -1 if unknown."""
+        places = [known.index(text) if text in known else -1 for text in self]
+        return np.array(places, np.int64)
+
+    def are_empty(self) -> Booleans:
+        """Return which cells are empty."""
+        return np.array([not text for text in self], np.bool_)
+
+    def numbers(self) -> Floats:
+        """Return the cells as numbers, NaN for texts that are not numbers."""
+        if _IN_NUMBERS.issuperset("".join(self)):
+            with suppress(ValueError):
+                return np.array([float(text) if text else math.nan for text in self])
+        return np.array([number_in(text) for text in self], np.float64)
+
+    def unshielded(self) -> PlainTexts:
+        """Return the texts of cells that may be :func:`shielded`."""
+        return PlainTexts(map(unshielded, self))
 
 
 def joined_texts(first: Sequence[str], second: Sequence[str], between: str) -> Sequence[str]:
@@ -392,6 +420,10 @@ class Form:
         return [name for name in self.numbers if name in header], choices, texts
 
 
+Columns = Mapping[str, Texts] | Mapping[str, PlainTexts]
+"""The cells of a table by column."""
+
+
 class Table:
     """A CSV file, read into columns.
 
@@ -411,18 +443,18 @@ class Table:
         All other columns that were asked for.
     """
 
-    def __init__(self, path: Path, columns: Mapping[str, Sequence[str]], form: Form) -> None:
+    def __init__(self, path: Path, columns: Columns, form: Form) -> None:
         numbers, choices, texts = form.kinds(list(columns))
         self._path = path
         self._columns = columns
         self.names = list(columns)
         self.size = len(next(iter(columns.values())))
-        self.numbers = {name: _numbers(columns[name]) for name in numbers}
-        self.empty = {name: _are_empty(columns[name]) for name in numbers}
+        self.numbers = {name: columns[name].numbers() for name in numbers}
+        self.empty = {name: columns[name].are_empty() for name in numbers}
         self.choices = {
-            name: _places(columns[name], words).astype(np.int8) for name, words in choices.items()
+            name: columns[name].places(words).astype(np.int8) for name, words in choices.items()
         }
-        self.texts = {name: _unshielded_column(columns[name]) for name in texts}
+        self.texts: dict[str, Sequence[str]] = {name: columns[name].unshielded() for name in texts}
 
     def not_finite(self, column: str) -> Booleans:
         """Return which cells of a column of numbers are words such as ``inf`` and ``nan``."""
@@ -448,7 +480,7 @@ class Table:
 def read_table(path: Path, form: Form, make: Callable[[Table], _Content]) -> _Content:
     """Read a CSV file and pass its columns to ``make``; errors name the file and the problem."""
     content = read_bytes(path, what=form.what)
-    columns: Mapping[str, Sequence[str]] | None = None
+    columns: Columns | None = None
     if len(content) >= FEW_BYTES:
         columns = _long_columns(content, form)
     if columns is None:
@@ -456,33 +488,6 @@ def read_table(path: Path, form: Form, make: Callable[[Table], _Content]) -> _Co
 
     del content  # It is about as large as the table.
     return make(Table(path, columns, form))
-
-
-def _numbers(column: Sequence[str]) -> Floats:
-    """Return texts as numbers, NaN for texts that are not numbers."""
-    if isinstance(column, Texts):
-        return column.numbers()
-    if _IN_NUMBERS.issuperset("".join(column)):
-        with suppress(ValueError):
-            return np.array([float(text) if text else math.nan for text in column])
-    return np.array([number_in(text) for text in column], np.float64)
-
-
-def _places(column: Sequence[str], known: Sequence[str]) -> Integers:
-    """Return the index in ``known`` of each text; -1 if unknown."""
-    if isinstance(column, Texts):
-        return column.places(known)
-    return np.array([known.index(text) if text in known else -1 for text in column], np.int64)
-
-
-def _are_empty(column: Sequence[str]) -> Booleans:
-    if isinstance(column, Texts):
-        return (column.series == "").to_numpy()
-    return np.array([not text for text in column], np.bool_)
-
-
-def _unshielded_column(column: Sequence[str]) -> Sequence[str]:
-    return column.unshielded() if isinstance(column, Texts) else [*map(unshielded, column)]
 
 
 def _long_columns(content: bytes, form: Form) -> dict[str, Texts] | None:
@@ -526,7 +531,7 @@ def _is_out_of_proportion(columns: int, lines: int, letters: int) -> bool:
     return lines > _FEW_LINES and columns * lines > _CELLS_OF_LETTER * letters
 
 
-def _short_columns(path: Path, text: str, form: Form) -> dict[str, list[str]]:
+def _short_columns(path: Path, text: str, form: Form) -> dict[str, PlainTexts]:
     """Return a table's cells by column, read by plain Python, whatever the table holds."""
     if not text.strip():
         raise InputError(f"{path}: empty (did the simulation abort?); {form.what} is expected")
@@ -549,9 +554,9 @@ def _short_columns(path: Path, text: str, form: Form) -> dict[str, list[str]]:
     # The header above may be cut in the last of its names: all is read from the beginning.
     header, *rows = _rows(path, text, form)
     columns: Any = zip(*rows, strict=True) if rows else ([] for _ in header)
-    by_name: dict[str, list[str]] = {}
+    by_name: dict[str, PlainTexts] = {}
     for name, column in zip(header, columns, strict=True):
-        by_name.setdefault(name, list(column))
+        by_name.setdefault(name, PlainTexts(column))
     return by_name
 
 
