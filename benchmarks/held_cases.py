@@ -391,7 +391,8 @@ def losses(rng: random.Random, case: Case) -> None:
 
 def maintenance(rng: random.Random, case: Case) -> None:
     """One to three windows on hosts of their own, or on all, noticed ahead, at times repeated."""
-    hosts, case.events = case.workload["nb_res"], []
+    hosts = case.workload["nb_res"]
+    case.events = []
     cuts = [0, *sorted(rng.sample(range(1, hosts), rng.randint(0, 2))), hosts]
     for first, after in pairwise(cuts):
         notice = rng.randint(0, 100)
@@ -490,7 +491,9 @@ class WithOthers:
     """
 
     def __init__(self, driver: Any, others: set[str], hosts: int) -> None:
-        self.driver, self.others, self.free = driver, others, set(range(hosts))
+        self.driver = driver
+        self.others = others
+        self.free = set(range(hosts))
         self.waiting: list[Any] = []
 
     def exchange(self, message: Any) -> Any:
@@ -540,7 +543,9 @@ def simulated(scheduler: str, number: int, folder: Path) -> Outcome:
     from qops_batsim.workload import read_workload
 
     case = make_case(scheduler, number)
-    jobs, machine, events = folder / "w.json", folder / "p.xml", folder / "events.txt"
+    jobs = folder / "w.json"
+    machine = folder / "p.xml"
+    events = folder / "events.txt"
     jobs.write_text(json.dumps(case.workload))
     machine.write_text(case.platform or "")
     events.write_text("".join(f"{json.dumps(event)}\n" for event in case.events or []))

@@ -312,7 +312,9 @@ class Bench:
         if process == 0:
             chosen = [*(f"--deselect={each}" for each in self.broken), *tests]
             _test(self.tree, chosen, output, _Watch(slow, self.slow), self.environment)
-        begin, seconds, status = time.monotonic(), 0.0, None
+        begin = time.monotonic()
+        seconds = 0.0
+        status = None
         try:
             while status is None:
                 is_over, code, usage = os.wait4(process, os.WNOHANG)
@@ -342,7 +344,9 @@ class _Watch:
     """Plugin of pytest that skips tests which take longer than a limit, and notes them."""
 
     def __init__(self, file: Path, seconds: float) -> None:
-        self.file, self.seconds, self.test = file, seconds, ""
+        self.file = file
+        self.seconds = seconds
+        self.test = ""
 
     def pytest_runtest_logstart(self, nodeid: str) -> None:
         self.test = nodeid

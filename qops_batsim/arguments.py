@@ -7,14 +7,14 @@ neither the argument nor what it takes.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping
 from functools import wraps
 from inspect import signature
 from numbers import Integral, Real
 from os import PathLike
 from typing import Any, NamedTuple, ParamSpec, TypeVar
 
-from qops_batsim.errors import InputError, python_text
+from qops_batsim.errors import InputError, typed_text
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -25,6 +25,11 @@ class Kind(NamedTuple):
 
     fits: Callable[[Any], bool]
     words: str
+
+    def check(self, name: str, value: object) -> None:
+        """Raise an InputError ``NAME is VALUE; WORDS is expected`` for a value of another kind."""
+        if not self.fits(value):
+            raise InputError(f"{name} is {typed_text(value)}; {self.words} is expected")
 
     def __or__(self, other: Kind) -> Kind:
         """Return the kind of values that are of this kind or of another."""
@@ -52,16 +57,7 @@ NUMBER = Kind(_is_number, "a finite number")
 WHOLE = Kind(_is_whole, "a whole number")
 SWITCH = Kind(lambda value: isinstance(value, bool), "True or False")
 CALLABLE = Kind(callable, "a function")
-CODE = Kind(
-    lambda value: (
-        isinstance(value, bool) or (isinstance(value, list | tuple) and _are_paths(value))
-    ),
-    "a list of paths, or True",
-)
-
-
-def _are_paths(values: Iterable[Any]) -> bool:
-    return all(map(PATH.fits, values))
+ANYTHING = Kind(lambda _: True, "anything")
 
 
 def one_of(*classes: type, words: str) -> Kind:
@@ -82,15 +78,19 @@ def mapping(of: Kind, words: str) -> Kind:
 
 
 def several(of: Kind, words: str) -> Kind:
-    """Return the kind of sequences of values of a kind."""
+    """Return the kind of lists, or other collections, of values of a kind; no text is one."""
     return Kind(
         lambda value: (
-            isinstance(value, Sequence)
-            and not isinstance(value, str | bytes)
+            isinstance(value, Collection)
+            and not isinstance(value, str | bytes | Mapping)
             and all(map(of.fits, value))
         ),
         words,
     )
+
+
+CODE = several(PATH, "a list of paths") | Kind(lambda value: isinstance(value, bool), "True")
+NUMBERS = several(NUMBER, "a list of numbers")
 
 
 def takes(**kinds: Kind) -> Callable[[Callable[P, R]], Callable[P, R]]:
@@ -105,19 +105,10 @@ def takes(**kinds: Kind) -> Callable[[Callable[P, R]], Callable[P, R]]:
         def checked(*args: P.args, **kwargs: P.kwargs) -> R:
             given = parameters.bind(*args, **kwargs).arguments
             for name, value in given.items():
-                kind = kinds.get(name)
-                if kind is not None and not kind.fits(value):
-                    raise InputError(
-                        f"{function.__name__}: {name} is {_text(value)}; {kind.words} is expected"
-                    )
+                if name in kinds:
+                    kinds[name].check(f"{function.__name__}: {name}", value)
             return function(*args, **kwargs)
 
         return checked
 
     return decorate
-
-
-def _text(value: object) -> str:
-    told = python_text(value)
-    is_plain = told.startswith("a value of type") or value is None or isinstance(value, bool)
-    return told if is_plain else f"{told} ({type(value).__name__})"

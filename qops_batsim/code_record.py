@@ -48,9 +48,9 @@ def _changed(before: dict[str, str], now: dict[str, str]) -> list[str]:
     return [name for name in sorted({*before, *now}) if before.get(name) != now.get(name)]
 
 
-def not_covered_text(each: str) -> str:
+def not_covered_text(place: str) -> str:
     """Return a sentence about an import that a record does not cover."""
     return (
-        f"{each}: this import inside a function is not covered by the digest of the scheduler's "
+        f"{place}: this import inside a function is not covered by the digest of the scheduler's "
         "code, so changes to what it loads go unnoticed; import it at the top of the file"
     )

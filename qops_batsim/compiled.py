@@ -102,11 +102,12 @@ def use_compiled() -> None:
     made = {path: _date_of(_PACKAGE / f"{path}{EXTENSION_SUFFIXES[0]}") for path in COMPILED}
     if not any(made.values()):
         return
+
     declared = max(_date_of(_PACKAGE / f"{path}.pxd") for path in COMPILED)
     for path, date in made.items():
         if date < max(declared, _date_of(_PACKAGE / f"{path}.py")):
-            told = "is newer than what was compiled from it" if date else "was never compiled"
-            raise ImportError(f"{_PACKAGE / path}.py {told}; type: {_FIX}")
+            problem = "is newer than what was compiled from it" if date else "was never compiled"
+            raise ImportError(f"{_PACKAGE / path}.py {problem}; type: {_FIX}")
 
 
 def _is_checkout() -> bool:

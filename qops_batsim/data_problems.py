@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import math
+import operator
 import re
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple, TypeVar
@@ -76,18 +77,22 @@ def read_toml(text: str, where: str, what: str) -> dict[str, Any]:
     try:
         return tomllib.loads(text)
     except (ValueError, RecursionError) as error:
-        told = "nested too deeply" if isinstance(error, RecursionError) else str(error)
-        told = re.sub(r" \((at .*)\)$", r" \1", told)
-        raise InputError(f"{where}: not TOML ({told}); {what} is expected") from None
+        reason = "nested too deeply" if isinstance(error, RecursionError) else str(error)
+        reason = re.sub(r" \((at .*)\)$", r" \1", reason)
+        raise InputError(f"{where}: not TOML ({reason}); {what} is expected") from None
 
 
 def json_problem(error: Exception, content: bytes, kind: Any, what: str) -> str:
     """Return what is wrong with JSON that could not be decoded as ``kind``."""
     if not isinstance(error, msgspec.ValidationError):
         return f"{_syntax_problem(error, content)}; {what} is expected"
+
+    def whole_number(digits: str) -> float:
+        return int(digits) if len(digits) < _MANY_DIGITS else math.inf
+
     try:
         # This reads numbers that are out of range as well.
-        data = json.loads(content, parse_int=_whole_number)
+        data = json.loads(content, parse_int=whole_number)
     except (ValueError, RecursionError) as worse:
         # The validator stops before what is no JSON.
         return f"{_syntax_problem(worse, content)}; {what} is expected"
@@ -109,10 +114,6 @@ def _early_end(content: bytes) -> str:
     return "JSON that ends too early"
 
 
-def _whole_number(digits: str) -> float:
-    return int(digits) if len(digits) < _MANY_DIGITS else math.inf
-
-
 def _syntax_problem(error: Exception, content: bytes) -> str:
     if isinstance(error, RecursionError):
         return "JSON nested too deeply"
@@ -122,13 +123,14 @@ def _syntax_problem(error: Exception, content: bytes) -> str:
         if error.pos >= len(content.rstrip()):
             return _early_end(content)
         return f"not JSON ({error.msg} at line {error.lineno}, column {error.colno})"
-    found = re.fullmatch(r"JSON is malformed: (.+) \(byte (\d+)\)", str(error))
-    if found is None:
+
+    malformed = re.fullmatch(r"JSON is malformed: (.+) \(byte (\d+)\)", str(error))
+    if malformed is None:
         return _early_end(content)
-    before = content[: int(found[2])]
+    before = content[: int(malformed[2])]
     line = before.count(b"\n") + 1
-    column = len(before) - (before.rfind(b"\n") + 1) + 1
-    return f"not JSON ({found[1]} at line {line}, column {column})"
+    column = len(before) - before.rfind(b"\n")
+    return f"not JSON ({malformed[1]} at line {line}, column {column})"
 
 
 class _Place(NamedTuple):
@@ -137,6 +139,10 @@ class _Place(NamedTuple):
     name: str
     value: Any
     type: Any
+
+    def within(self, field: str, value: Any, kind: Any) -> _Place:
+        """Return the place of a field of this value."""
+        return _Place(f"{self.name}.{field}" if self.name else field, value, kind)
 
 
 def problem(
@@ -156,23 +162,25 @@ def problem(
     """
     from msgspec.inspect import type_info
 
+    # The validator says where, and of several places that it may mean one is wrong.
     message, _, where = str(error).partition(" - at `")
-    of_key, steps = where.startswith("key in "), where.rstrip("`").removeprefix("key in ")
-    places = list(_places(_Place("", data, type_info(kind)), _STEP.findall(steps)))
-    place = next((each for each in places if _is_wrong(each, message)), places[0])
-    missing = _MISSING.fullmatch(message)
-    unknown = _UNKNOWN.fullmatch(message)
+    is_key = where.startswith("key in ")
+    steps = _STEP.findall(where.rstrip("`").removeprefix("key in "))
+    places = list(_places(_Place("", data, type_info(kind)), steps))
+    place = next((place for place in places if _is_wrong(place, message)), places[0])
+
     before = f"{noun} ".lstrip()
     inner = f"{before}{place.name}." if place.name else before
-    if missing:
+    if missing := _MISSING.fullmatch(message):
         ending = f"; {what} is expected" if what else "; it is needed"
         return f"{inner}{missing[1]} is missing{ending}"
-    if unknown:
-        known = {name for each in _structs(place.type) for name in _fields(each)}
+    if unknown := _UNKNOWN.fullmatch(message):
+        known = {name for struct in _structs(place.type) for name in _fields(struct)}
         return f"{inner}{unknown[1] or shown('')} is not known{did_you_mean(unknown[1], known)}"
-    accepted = _accepted(place.type, message)
-    if of_key:
+    if is_key:
         return f"a name in {place.name or 'the object'} is not accepted: {message}"
+
+    accepted = _accepted(place.type, message)
     if not place.name:
         return f"is {shown(data)}; {f'{what} is expected' if what else accepted}"
     given = f"{before}{place.name} is {shown(place.value)}"
@@ -190,28 +198,27 @@ def _places(place: _Place, steps: list[tuple[str, str, str]]) -> Iterator[_Place
     (field, number, _), *rest = steps
     value = place.value
     for kind in _members(place.type):
-        name = type(kind).__name__
-        if field and getattr(kind, "tag_field", None) == field and isinstance(value, dict):
-            from msgspec.inspect import LiteralType
-
-            tags = tuple(each.tag for each in _structs(place.type))
-            told = f"{place.name}.{field}" if place.name else field
-            yield _Place(told, value.get(field), LiteralType(tags))
-            return
-        if field and isinstance(value, dict) and field in _fields(kind):
-            told = f"{place.name}.{field}" if place.name else field
-            yield from _places(_Place(told, value.get(field), _fields(kind)[field]), rest)
-            return
         if number and isinstance(value, list | tuple) and int(number) < len(value):
             inner = _item(kind, int(number))
             if inner is not None:
-                told = f"{place.name}[{number}]"
-                yield from _places(_Place(told, value[int(number)], inner), rest)
+                item = _Place(f"{place.name}[{number}]", value[int(number)], inner)
+                yield from _places(item, rest)
                 return
-        if not field and not number and name == "DictType" and isinstance(value, dict):
-            for key, each in value.items():
-                told = f"{place.name}.{key}" if place.name else str(key)
-                yield from _places(_Place(told, each, kind.value_type), rest)
+        if number or not isinstance(value, dict):
+            continue
+
+        if field and getattr(kind, "tag_field", None) == field:
+            from msgspec.inspect import LiteralType
+
+            tags = tuple(struct.tag for struct in _structs(place.type))
+            yield place.within(field, value.get(field), LiteralType(tags))
+            return
+        if field and field in _fields(kind):
+            yield from _places(place.within(field, value.get(field), _fields(kind)[field]), rest)
+            return
+        if not field and type(kind).__name__ == "DictType":
+            for key, inside in value.items():
+                yield from _places(place.within(str(key), inside, kind.value_type), rest)
             return
     yield place
 
@@ -224,14 +231,14 @@ def _members(kind: Any) -> Iterable[Any]:
 
 
 def _structs(kind: Any) -> list[Any]:
-    return [each for each in _members(kind) if type(each).__name__ == "StructType"]
+    return [member for member in _members(kind) if type(member).__name__ == "StructType"]
 
 
 def _fields(kind: Any) -> dict[str, Any]:
     """Return the types of a struct's fields by their names in files."""
     if type(kind).__name__ not in ("StructType", "TypedDictType", "DataclassType"):
         return {}
-    return {each.encode_name: each.type for each in kind.fields}
+    return {field.encode_name: field.type for field in kind.fields}
 
 
 def _item(kind: Any, number: int) -> Any:
@@ -246,9 +253,10 @@ def _item(kind: Any, number: int) -> Any:
 
 def _is_wrong(place: _Place, message: str) -> bool:
     """Return whether a message may be about a place, of several."""
-    got = re.search(r", got `(\w+)`", message)
-    if got is not None:
-        return _json_type(place.value) == got[1]
+    if got := re.search(r", got `(\w+)`", message):
+        names = {dict: "object", list: "array", tuple: "array", type(None): "null"}
+        kind = type(place.value)
+        return names.get(kind, kind.__name__) == got[1]
     if missing := _MISSING.fullmatch(message):
         return isinstance(place.value, dict) and missing[1] not in place.value
     if unknown := _UNKNOWN.fullmatch(message):
@@ -256,9 +264,11 @@ def _is_wrong(place: _Place, message: str) -> bool:
     return not any(_fits(place.value, kind) for kind in _members(place.type))
 
 
-def _json_type(value: Any) -> str:
-    names = {dict: "object", list: "array", tuple: "array", type(None): "null"}
-    return names.get(type(value), type(value).__name__)
+_LIMITS = (
+    *(("ge", operator.ge), ("gt", operator.gt), ("le", operator.le), ("lt", operator.lt)),
+    *(("min_length", operator.ge), ("max_length", operator.le)),
+)
+"""Limits of numbers and lengths by msgspec's names, and what holds of all that keep to them."""
 
 
 def _fits(value: Any, kind: Any) -> bool:
@@ -266,26 +276,26 @@ def _fits(value: Any, kind: Any) -> bool:
     size = len(value) if isinstance(value, str | list | tuple | dict) else value
     if not isinstance(size, int | float):
         return True
-    low, high = getattr(kind, "ge", None), getattr(kind, "le", None)
-    above, below = getattr(kind, "gt", None), getattr(kind, "lt", None)
-    least, most = getattr(kind, "min_length", None), getattr(kind, "max_length", None)
-    return (
-        not any(each is not None and size < each for each in (low, least))
-        and not any(each is not None and size > each for each in (high, most))
-        and not (above is not None and size <= above)
-        and not (below is not None and size >= below)
-    )
+
+    def keeps(name: str, holds: Callable[[float, float], bool]) -> bool:
+        limit = getattr(kind, name, None)
+        return limit is None or holds(size, limit)
+
+    return all(keeps(name, holds) for name, holds in _LIMITS)
 
 
 def _choices(kind: Any) -> list[str]:
     """Return the texts that are accepted, if only some are."""
-    found: list[str] = []
-    for each in _members(kind):
-        if type(each).__name__ == "LiteralType":
-            found += [value for value in each.values if isinstance(value, str)]
-        elif type(each).__name__ == "EnumType":
-            found += [value.value for value in each.cls if isinstance(value.value, str)]
-    return found
+    values = [value for member in _members(kind) for value in _listed(member)]
+    return [value for value in values if isinstance(value, str)]
+
+
+def _listed(kind: Any) -> Iterable[Any]:
+    """Return the values of a type of which only some are accepted; none for others."""
+    name = type(kind).__name__
+    if name == "EnumType":
+        return [member.value for member in kind.cls]
+    return kind.values if name == "LiteralType" else ()
 
 
 def _accepted(kind: Any, message: str) -> str:
@@ -297,18 +307,16 @@ def _accepted(kind: Any, message: str) -> str:
         return message  # Made by a check of ours.
     if message.endswith("out of range") and type(kind).__name__ not in ("FloatType", "IntType"):
         return "one of its numbers is out of range"
-    kinds = [each for each in _members(kind) if type(each).__name__ != "NoneType"]
-    words = [_described(each) for each in kinds] or ["null"]
+    kinds = [member for member in _members(kind) if type(member).__name__ != "NoneType"]
+    words = [*map(_described, kinds)] or ["null"]
     return f"{' or '.join(words)} is expected"
 
 
 def _described(kind: Any) -> str:
+    if values := _listed(kind):
+        return " or ".join(map(shown, values))
+
     name = type(kind).__name__
-    if name == "LiteralType":
-        return " or ".join(map(shown, kind.values))
-    if name == "EnumType":
-        return " or ".join(shown(each.value) for each in kind.cls)
-    words = _WORDS.get(name, "another value")
     if name == "StrType" and kind.pattern:
         return f"a text of the form {kind.pattern}"
     if name == "StrType" and kind.min_length == 1:
@@ -316,30 +324,25 @@ def _described(kind: Any) -> str:
     if name == "TupleType":
         return f"a list of {len(kind.item_types)}"
     if name == "NamedTupleType":
-        return f"a list of {', '.join(each.encode_name for each in kind.fields)}"
-    return f"{words}{_limits(kind)}"
+        return f"a list of {', '.join(field.encode_name for field in kind.fields)}"
+    return _WORDS.get(name, "another value") + _limits(kind)
 
 
 def _limits(kind: Any) -> str:
     """Return the limits of a number or of a list's length: " from 0 to 1", " above 0"."""
     if hasattr(kind, "min_length"):
-        least, most = kind.min_length, kind.max_length
+        least = kind.min_length
+        most = kind.max_length
         if least is None and most is None:
             return ""
         if least == most:
             return f" of {least}"
         return f" of {least or 0} or more" if most is None else f" of {least or 0} to {most}"
+
     if not hasattr(kind, "ge"):
         return ""
-    limits = []
     if kind.ge is not None and kind.le is not None:
         return f" from {kind.ge:.15g} to {kind.le:.15g}"
-    for word, limit in (
-        ("from", kind.ge),
-        ("above", kind.gt),
-        ("up to", kind.le),
-        ("below", kind.lt),
-    ):
-        if limit is not None:
-            limits.append(f" {word} {limit:.15g}")
+    words = {"from": kind.ge, "above": kind.gt, "up to": kind.le, "below": kind.lt}
+    limits = [f" {word} {limit:.15g}" for word, limit in words.items() if limit is not None]
     return " and".join(limits) + (" up" if kind.ge is not None and len(limits) == 1 else "")

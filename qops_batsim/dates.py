@@ -19,7 +19,8 @@ def machine_zone() -> str:
     """Return the name of this machine's time zone: of ``TZ``, else of /etc/localtime, else UTC."""
     named = os.environ.get("TZ")
     if named is None:
-        link, text = Path("/etc/localtime"), Path("/etc/timezone")
+        link = Path("/etc/localtime")
+        text = Path("/etc/timezone")
         if link.is_symlink():
             named = str(link.readlink())
         elif link.exists() and text.is_file():
@@ -96,7 +97,8 @@ class Calendar(msgspec.Struct, frozen=True):
         match = _MONTH.fullmatch(month)
         if not match or not 1 < int(match[1]) < 9999:
             raise InputError(f"month {month!r} is not a month; YYYY-MM (1996-10) is expected")
-        year, number = int(match[1]), int(match[2])
+        year = int(match[1])
+        number = int(match[2])
         following = (year + 1, 1) if number == 12 else (year, number + 1)
         return self.seconds(datetime(year, number, 1)), self.seconds(datetime(*following, 1))
 

@@ -7,11 +7,9 @@ traceback for any of these. Any other exception is a defect of the package.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from difflib import SequenceMatcher, get_close_matches
 from itertools import islice
-from numbers import Integral, Real
-from typing import Any
 
 _LONGEST = 60
 """Letters of a value in a message."""
@@ -69,7 +67,7 @@ def printable(text: str) -> str:
     """
     if text.isprintable():
         return text
-    return "".join(each if each.isprintable() else repr(each)[1:-1] for each in text)
+    return "".join(letter if letter.isprintable() else repr(letter)[1:-1] for letter in text)
 
 
 def one_line(message: str) -> str:
@@ -109,8 +107,10 @@ def python_text(value: object) -> str:
 
 
 def typed_text(value: object) -> str:
-    """Format a value as :func:`python_text` does, with its type."""
-    return f"{python_text(value)} ({type(value).__name__})"
+    """Format a value as :func:`python_text` does, with its type if that does not say it."""
+    text = python_text(value)
+    says_type = text.startswith("a value of type") or value is None or isinstance(value, bool)
+    return text if says_type else f"{text} ({type(value).__name__})"
 
 
 def require(fits: bool, name: str, value: object, accepted: str) -> None:
@@ -131,42 +131,6 @@ def require_type(what: str, value: object, kind: type | tuple[type, ...], accept
         raise SimulationError(f"{what} is {typed_text(value)}; {accepted} is expected")
 
 
-def require_list(name: str, value: object, accepted: str) -> list[Any]:
-    """Return the values of a list or another iterable; InputError for one value, or a text.
-
-    >>> require_list("seeds", (1, 2), "whole numbers")
-    [1, 2]
-    """
-    if isinstance(value, Iterable) and not isinstance(value, (str, bytes, Mapping)):
-        return [*value]
-    raise InputError(f"{name} is {python_text(value)}; a list of {accepted} is expected")
-
-
-def require_numbers(name: str, value: object, kind: type[float] | type[int]) -> list[Any]:
-    """Return the numbers of a list; InputError if it is none, or holds something else."""
-    words = "whole numbers" if kind is int else "numbers"
-    found = require_list(name, value, words)
-    for each in found:
-        # Numbers of numpy are registered as such; true and false are whole numbers of Python's.
-        fits = isinstance(each, Integral if kind is int else Real) and not isinstance(each, bool)
-        if not fits:
-            raise InputError(f"{name} hold {python_text(each)}; {words} are expected")
-    return [kind(each) for each in found]
-
-
-def require_mapping(name: str, value: object, accepted: str, kind: Any = object) -> None:
-    """Raise an InputError unless a value is a mapping, to values of a type."""
-    fits = isinstance(value, Mapping) and all(isinstance(each, kind) for each in value.values())
-    if not fits:
-        raise InputError(f"{name} is {python_text(value)}; {accepted} is expected")
-
-
-def require_instance(name: str, value: object, kind: Any, word: str) -> None:
-    """Raise an InputError unless an argument has a type."""
-    if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
-        raise InputError(f"{name} is {typed_text(value)}; {word} is expected")
-
-
 def require_one_of(name: str, value: str, known: Iterable[str]) -> None:
     """Raise an :class:`InputError` ``NAME is 'VALUE'`` unless the value is in ``known``."""
     if value not in known:
@@ -175,11 +139,11 @@ def require_one_of(name: str, value: str, known: Iterable[str]) -> None:
 
 def require_utf8(arguments: Iterable[str]) -> None:
     """Refuse command-line arguments that cannot be written in UTF-8 files."""
-    for each in arguments:
+    for argument in arguments:
         try:
-            each.encode()
+            argument.encode()
         except UnicodeEncodeError:
-            message = f"argument {shown(each)} is not UTF-8; a text that is one is expected"
+            message = f"argument {shown(argument)} is not UTF-8; a text that is one is expected"
             raise InputError(message) from None
 
 
@@ -207,7 +171,7 @@ def _contrary(name: str, near: str) -> bool:
         for here, there in (pair, pair[::-1])
         if near.startswith(here)
     )
-    return any(likeness(each) > likeness(near) for each in swapped)
+    return any(likeness(other) > likeness(near) for other in swapped)
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:

@@ -87,6 +87,7 @@ class FileSet:
         """The record that was put in place."""
         self._pending: dict[str, PendingFile] = {}
         self._digests: dict[str, str] = {}
+
         known = [record, *names]
         for name in known:
             with errors_of_writing(self.path(name)):
@@ -102,16 +103,16 @@ class FileSet:
         return self
 
     def __exit__(self, *error: object) -> None:
-        for each in reversed(self._pending.values()):
-            each.discard()
+        for file in reversed(self._pending.values()):
+            file.discard()
 
     @contextmanager
     def open(self, name: str) -> Iterator[IO[bytes]]:
         """Open one file of the set for writing, under a temporary name."""
-        each = self._pending[name] = PendingFile(self.path(name))
+        file = self._pending[name] = PendingFile(self.path(name))
         self._digests.pop(name, None)
-        with errors_of_writing(each.path):
-            yield each.stream
+        with errors_of_writing(file.path):
+            yield file.stream
 
     def adopt(self, name: str, path: Path) -> None:
         """Add a file that another program has written; it is moved into place with the others."""
@@ -120,9 +121,9 @@ class FileSet:
 
     def digests(self) -> dict[str, str]:
         """Return the SHA-256 of each file by its name. O(bytes) at the first call."""
-        for name, each in self._pending.items():
+        for name, file in self._pending.items():
             if name not in self._digests:
-                self._digests[name] = each.digest()
+                self._digests[name] = file.digest()
         return dict(self._digests)
 
     def publish(self, record: bytes, *, stays: bool = True) -> list[Path]:
@@ -134,16 +135,20 @@ class FileSet:
         with self.open(self.record) as stream:
             stream.write(record)
         first = self._pending[self.record]
+
         if self.lasting:
             from concurrent.futures import ThreadPoolExecutor
 
             # All at the same time: one after another takes thrice as long.
             with ThreadPoolExecutor(len(self._pending)) as pool:
                 list(pool.map(PendingFile.sync, self._pending.values()))
+
+        # On the disk before the others: after a loss of power, digests disagree.
         first.publish()
         self._sync_directory()
-        for each in others:
-            each.publish()
+        for file in others:
+            file.publish()
+
         for name, before in self._earlier.items():
             # Files that appeared meanwhile are of the scheduler that decides for the engine.
             if name not in self._pending and (stays or before == _identity(self.path(name))):
@@ -152,7 +157,7 @@ class FileSet:
         if not stays:
             self._remove(self.record)
         self._sync_directory()
-        return [each.path for each in (others if not stays else [*others, first])]
+        return [file.path for file in (*others, *[first] * stays)]
 
     def publish_alone(self) -> list[Path]:
         """Put all files into place, and no record; return their paths."""
@@ -203,8 +208,9 @@ def write_report(
         for name, content in contents.items():
             with files.open(name) as stream:
                 stream.write(content)
-        told = {**document, "files": files.digests()}
-        *others, first = files.publish(f"{json.dumps(told, indent=2, allow_nan=False)}\n".encode())
+        whole = {**document, "files": files.digests()}
+        text = json.dumps(whole, indent=2, allow_nan=False)
+        *others, first = files.publish(f"{text}\n".encode())
     return [first, *others]
 
 
@@ -217,7 +223,7 @@ def document_with_digests(files: FileSet, document: Mapping[str, Any]) -> bytes:
 def _identity(path: Path) -> tuple[int, int] | None:
     """Return the inode and date that identify a file; None if the file does not exist."""
     try:
-        found = path.stat()
+        status = path.stat()
     except OSError:
         return None
-    return found.st_ino, found.st_mtime_ns
+    return status.st_ino, status.st_mtime_ns

@@ -101,6 +101,7 @@ def read_parts(
                     f"{path}: is compressed with {kind}; {what} is expected plain or "
                     "gzip-compressed"
                 )
+
             stream = (
                 gzip.GzipFile(fileobj=cast("IO[bytes]", stored)) if stored.is_compressed else stored
             )
@@ -109,6 +110,7 @@ def read_parts(
                 stored.check(total, path, what)
                 if total <= max_bytes:
                     yield part
+
     except FileNotFoundError:
         raise InputError(f"{path}: no such file ({what} was expected)") from None
     except IsADirectoryError:
@@ -121,6 +123,7 @@ def read_parts(
         raise InputError(f"{path}: cannot be read ({error.strerror or error})") from None
     except ValueError as error:
         raise InputError(f"{shown(str(path))} is no name of a file ({error})") from None
+
     if total > max_bytes:
         raise InputError(f"{path}: larger than {max_bytes} bytes, the most accepted for {what}")
 
@@ -131,7 +134,8 @@ class _StoredBytes:
     def __init__(self, raw: IO[bytes], digest: hashlib._Hash | None) -> None:
         self._raw = raw
         self._digest = digest
-        self.begin = self._begin = raw.read(4)
+        self.begin = raw.read(4)
+        self._begin = self.begin
         self.is_compressed = self.begin.startswith(_GZIP_MAGIC)
         self._count = 0
         self._size = os.fstat(raw.fileno()).st_size
@@ -146,7 +150,8 @@ class _StoredBytes:
         return _PART if self.is_compressed else max(_PART, self._size + 1)
 
     def read(self, size: int) -> bytes:
-        begin, self._begin = self._begin[:size], self._begin[size:]
+        begin = self._begin[:size]
+        self._begin = self._begin[size:]
         part = begin + self._raw.read(size - len(begin))
         self._count += len(part)
         if self._digest is not None:
@@ -238,6 +243,7 @@ class PendingFile:
             mode = self.target.stat().st_mode if self.target.exists() else None
             folders = (self.target.parent, *self.target.parent.parents)
             self._made = [folder for folder in folders if not folder.exists()]
+
             # A private file is never readable by others, not even for a moment.
             flags = os.O_WRONLY | (os.O_CREAT | os.O_EXCL if content is None else 0)
             rights = 0o666 if mode is None else 0o600
@@ -245,6 +251,7 @@ class PendingFile:
                 self.target, lambda temporary: os.open(content or temporary, flags, rights)
             )
             self.stream: IO[bytes] = os.fdopen(handle, "wb")
+
             if content is not None:
                 os.rename(content, self.temporary)
             if mode is not None:
@@ -381,7 +388,8 @@ def _resolved(path: Path) -> Path:
     in a directory that is theirs, or which a group can write.
     """
     trusted = (0, os.geteuid())
-    folder, left = Path("/"), [*reversed((Path.cwd() / path).parts[1:])]
+    folder = Path("/")
+    left = [*reversed((Path.cwd() / path).parts[1:])]
     for _ in range(_MOST_PARTS):
         if not left:
             return folder
@@ -389,21 +397,24 @@ def _resolved(path: Path) -> Path:
         if name == "..":
             folder = folder.parent
             continue
+
         place = folder / name
         try:
-            found = place.lstat()
+            status = place.lstat()
         except FileNotFoundError:
             return place.joinpath(*reversed(left))
-        if not stat.S_ISLNK(found.st_mode):
+        if not stat.S_ISLNK(status.st_mode):
             folder = place
             continue
-        where = folder.stat()
-        is_shared = where.st_mode & stat.S_IWGRP or where.st_uid not in trusted
-        if where.st_mode & stat.S_IWOTH or (is_shared and found.st_uid not in trusted):
+
+        around = folder.stat()
+        is_shared = around.st_mode & stat.S_IWGRP or around.st_uid not in trusted
+        if around.st_mode & stat.S_IWOTH or (is_shared and status.st_uid not in trusted):
             raise InputError(
                 f"{path}: {place} is a symbolic link in a directory that others can write, and is "
                 "not followed; another place is expected"
             )
+
         aim = place.readlink()
         folder = Path("/") if aim.is_absolute() else folder
         left += reversed(aim.parts[1:] if aim.is_absolute() else aim.parts)
@@ -423,6 +434,7 @@ def _locked_beside(target: Path, make: Callable[[Path], int]) -> tuple[Path, int
         except FileNotFoundError:
             # Another writer has removed the empty directory, or swept this one.
             continue
+
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:

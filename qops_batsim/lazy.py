@@ -30,9 +30,9 @@ def lazy_names(
     def find(name: str) -> Any:
         if name not in where:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
-        found = getattr(import_module(where[name]), name)
-        setattr(sys.modules[package], name, found)
-        return found
+        value = getattr(import_module(where[name]), name)
+        setattr(sys.modules[package], name, value)
+        return value
 
     def listed() -> list[str]:
         special = {name for name in vars(sys.modules[package]) if name.startswith("__")}

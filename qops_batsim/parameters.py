@@ -80,7 +80,8 @@ SEED = Parameter("seed", 1, "seed", "seeds", "seed")
 SEEDS = 5
 """Number of the seeds, from 1 on, of a comparison or study that does not tell its own."""
 
-EXACT, USERS = "exact", "users"
+EXACT = "exact"
+USERS = "users"
 """By which estimates schedulers plan, and deadlines are given: run times, or the users'."""
 
 DEADLINES_BY = Parameter("deadlines_by", EXACT, "deadlines by", "deadlines_by", "deadlines_by")
@@ -95,7 +96,8 @@ ESTIMATES = Parameter(
     "which replace the walltimes.",
 )
 
-COUNT, FAIL = "count", "fail"
+COUNT = "count"
+FAIL = "fail"
 ON_BROKEN_PROMISE = Parameter(
     "on_broken_promise",
     COUNT,

@@ -13,6 +13,7 @@ import itertools
 import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, overload
@@ -93,8 +94,8 @@ class Words(NamedTuple):
 
     def where(self, holds: Callable[[str], bool]) -> Booleans:
         """Return a mask of the rows whose text satisfies a condition."""
-        found: Booleans = np.array([holds(word) for word in self.words], np.bool_)[self.which]
-        return found
+        mask: Booleans = np.array([holds(word) for word in self.words], np.bool_)[self.which]
+        return mask
 
 
 class General(NamedTuple):
@@ -124,13 +125,11 @@ class Intervals(NamedTuple):
 
     def texts(self) -> list[str]:
         """Return the sets as Batsim writes hosts: ``"0-3 5"``."""
-        bounds = self.offsets.tolist()
-        every = slice(bounds[0], bounds[-1])
-        pairs = zip(self.first[every].tolist(), self.last[every].tolist(), strict=True)
-        each = [str(low) if low == high else f"{low}-{high}" for low, high in pairs]
-        return [
-            " ".join(each[a - bounds[0] : b - bounds[0]]) for a, b in itertools.pairwise(bounds)
-        ]
+        begin, end = self.offsets[[0, -1]].tolist()
+        pairs = zip(self.first[begin:end].tolist(), self.last[begin:end].tolist(), strict=True)
+        intervals = [str(low) if low == high else f"{low}-{high}" for low, high in pairs]
+        bounds = itertools.pairwise((self.offsets - begin).tolist())
+        return [" ".join(intervals[since:until]) for since, until in bounds]
 
 
 Column = Sequence[str] | np.ndarray | Words | General | Intervals
@@ -154,7 +153,7 @@ def shielded(text: str) -> str:
 def csv_text(rows: Iterable[Iterable[Any]]) -> str:
     """Format a small table as CSV, its texts :func:`shielded`; None is an empty cell."""
     text = io.StringIO()
-    cells = ([shielded(each) if isinstance(each, str) else each for each in row] for row in rows)
+    cells = ([shielded(cell) if isinstance(cell, str) else cell for cell in row] for row in rows)
     csv.writer(text, lineterminator="\n").writerows(cells)
     return text.getvalue()
 
@@ -184,7 +183,7 @@ def format_rows(columns: Sequence[Column], rows: int) -> Iterator[bytes]:
         return
     import polars as pl
 
-    shared = [pl.Series(each.words) if isinstance(each, Words) else None for each in columns]
+    shared = [pl.Series(column.words) if isinstance(column, Words) else None for column in columns]
     for since in range(0, rows, ROWS_AT_ONCE):
         part = slice(since, min(since + ROWS_AT_ONCE, rows))
         pairs = enumerate(zip(columns, shared, strict=True))
@@ -222,6 +221,7 @@ def _series(column: Column, words: pl.Series | None, rows: slice) -> pl.Series:
         return pl.Series(part, dtype=pl.String)
     if part.dtype.kind != "f":
         return pl.Series(np.ascontiguousarray(part))
+
     series = pl.Series(np.ascontiguousarray(part), nan_to_null=True)
     whole = (part == np.floor(part)) & (np.abs(part) < _EXACT) & ((part != 0) | ~np.signbit(part))
     if (whole | np.isnan(part)).all():
@@ -234,17 +234,21 @@ def _general_texts(values: np.ndarray) -> pl.Series:
     """Format dates like ``%g``; whole numbers from 0 up without a Python loop."""
     import polars as pl
 
-    usual = (values == np.floor(values)) & (values < _EXACT) & (values >= 0) & ~np.signbit(values)
-    if not usual.all():
+    is_usual = (values == np.floor(values)) & (values < _EXACT) & ~np.signbit(values)
+    if not is_usual.all():
         return pl.Series(General(values).texts(), dtype=pl.String)
+
     whole = values.astype(np.int64)
     # Powers of ten by which six digits are left, and those digits, rounded to even.
     power = np.searchsorted(_MILLIONS, whole, side="right")
     unit = 10**power
-    digits, rest = whole // unit, whole % unit * 2
+    digits = whole // unit
+    rest = whole % unit * 2
     digits += (rest > unit) | ((rest == unit) & (digits % 2 == 1))
+    # Rounded up from 999,999.5, there is one digit too many.
     power += digits == 1_000_000
     digits[digits == 1_000_000] = 100_000
+
     frame = pl.DataFrame({"whole": whole, "digits": digits / 1e5, "power": power})
     ends = pl.Series([f"e+{5 + power:02}" for power in range(len(_MILLIONS) + 1)])
     texts = frame["whole"].cast(pl.String)
@@ -256,20 +260,17 @@ def _general_texts(values: np.ndarray) -> pl.Series:
     return texts
 
 
-def _lines(text: str) -> pl.Series:
-    """Return the lines of a text, each with its line end."""
-    import polars as pl
-
-    return pl.Series([text.removesuffix("\n")]).str.split("\n").explode()
-
-
 def _interval_texts(column: Intervals, rows: slice) -> pl.Series:
     """Return part of a column as :meth:`Intervals.texts` does, null for empty sets."""
     import polars as pl
 
     offsets = column.offsets[rows.start : rows.stop + 1]
-    every, counts = slice(offsets[0], offsets[-1]), np.diff(offsets)
-    first, last = column.first[every], column.last[every]
+    counts = np.diff(offsets)
+    within = slice(offsets[0], offsets[-1])
+    first = column.first[within]
+    last = column.last[within]
+
+    # One long text with a line for each set that is not empty, which then is split.
     is_end = np.zeros(len(first), np.bool_)
     is_end[offsets[1:][counts > 0] - offsets[0] - 1] = True
     bounds = pl.DataFrame({"first": first, "last": last, "is_end": is_end})
@@ -281,8 +282,10 @@ def _interval_texts(column: Intervals, rows: slice) -> pl.Series:
             pl.when("is_end").then(pl.lit("\n")).otherwise(pl.lit(" ")),
         ).str.join("")
     )
+    lines = pl.Series([text.item().removesuffix("\n")]).str.split("\n").explode()
+
     place = pl.Series(np.cumsum(counts > 0) - 1)
-    return _lines(text.item()).gather(place.set(pl.Series(counts == 0), None))
+    return lines.gather(place.set(pl.Series(counts == 0), None))
 
 
 class Texts(Sequence[str]):
@@ -308,7 +311,40 @@ class Texts(Sequence[str]):
 
     def places(self, known: Sequence[str], prefix: str = "") -> Integers:
         """Return the index in ``known`` of each cell, without its ``prefix``; -1 if unknown."""
-        return _places(self.series, known, prefix)
+        import polars as pl
+
+        texts = pl.Series(known, dtype=pl.String)
+        if prefix:
+            texts = prefix + texts
+        if self.series.equals(texts):
+            return np.arange(len(texts))
+
+        wanted = pl.DataFrame({"text": self.series})
+        places = pl.DataFrame({"text": texts, "place": np.arange(len(known))})
+        joined = wanted.join(places, on="text", how="left", maintain_order="left")
+        numbers: Integers = joined["place"].fill_null(-1).to_numpy().copy()
+        return numbers
+
+    def numbers(self) -> Floats:
+        """Return the cells as numbers, NaN for texts that are not numbers."""
+        import polars as pl
+
+        parsed = self.series.cast(pl.Float64, strict=False)
+        numbers: Floats = parsed.to_numpy(writable=True)
+        # Python takes blanks around a number as well.
+        for row in (parsed.is_null() & (self.series != "")).arg_true():
+            numbers[row] = number_in(self[row])
+        return numbers
+
+    def are_empty(self) -> Booleans:
+        """Return which cells are empty."""
+        return (self.series == "").to_numpy()
+
+    def unshielded(self) -> Texts:
+        """Return the texts of cells that may be :func:`shielded`."""
+        if not self.series.str.starts_with("'").any():
+            return self
+        return Texts(self.series.str.replace(r"^'('*[=+\-@])", "${1}"))
 
     def __len__(self) -> int:
         return len(self.series)
@@ -326,58 +362,35 @@ class Texts(Sequence[str]):
         return iter(self.series.to_list())
 
 
+class PlainTexts(list[str]):
+    """A column of texts in a list, read in the same way as :class:`Texts`."""
+
+    def places(self, known: Sequence[str]) -> Integers:
+        """Return the index in ``known`` of each cell; -1 if unknown."""
+        places = [known.index(text) if text in known else -1 for text in self]
+        return np.array(places, np.int64)
+
+    def are_empty(self) -> Booleans:
+        """Return which cells are empty."""
+        return np.array([not text for text in self], np.bool_)
+
+    def numbers(self) -> Floats:
+        """Return the cells as numbers, NaN for texts that are not numbers."""
+        if _IN_NUMBERS.issuperset("".join(self)):
+            with suppress(ValueError):
+                return np.array([float(text) if text else math.nan for text in self])
+        return np.array([number_in(text) for text in self], np.float64)
+
+    def unshielded(self) -> PlainTexts:
+        """Return the texts of cells that may be :func:`shielded`."""
+        return PlainTexts(map(unshielded, self))
+
+
 def joined_texts(first: Sequence[str], second: Sequence[str], between: str) -> Sequence[str]:
     """Concatenate two columns of texts cell by cell."""
     if isinstance(first, Texts) and isinstance(second, Texts):
         return Texts(first.series + between + second.series)
     return [f"{one}{between}{other}" for one, other in zip(first, second, strict=True)]
-
-
-def _places(series: pl.Series, known: Sequence[str], prefix: str) -> Integers:
-    import polars as pl
-
-    texts = pl.Series(known, dtype=pl.String)
-    if prefix:
-        texts = prefix + texts
-    if series.equals(texts):
-        return np.arange(len(texts))
-    wanted = pl.DataFrame({"text": series})
-    places = pl.DataFrame({"text": texts, "place": np.arange(len(known))})
-    found = wanted.join(places, on="text", how="left", maintain_order="left")
-    numbers: Integers = found["place"].fill_null(-1).to_numpy().copy()
-    return numbers
-
-
-@dataclass(frozen=True)
-class Table:
-    """A CSV file, read into columns.
-
-    Attributes
-    ----------
-    names
-        All columns, in the order of the file.
-    size
-        Number of rows.
-    numbers
-        Columns of numbers: NaN where a cell is none.
-    empty, words
-        Which cells of each column of numbers are empty, and which are ``inf`` or ``nan``.
-    choices
-        Columns of a few words: their positions among them, -1 for any other text.
-    texts
-        All other columns that were asked for.
-    refuse
-        Raises an error about the first row of some, if any.
-    """
-
-    names: list[str]
-    size: int
-    numbers: dict[str, Floats]
-    empty: dict[str, Booleans]
-    words: dict[str, Booleans]
-    choices: dict[str, Choices]
-    texts: dict[str, Sequence[str]]
-    refuse: Callable[[str, Booleans, str], None]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -407,26 +420,78 @@ class Form:
         return [name for name in self.numbers if name in header], choices, texts
 
 
+Columns = Mapping[str, Texts] | Mapping[str, PlainTexts]
+"""The cells of a table by column."""
+
+
+class Table:
+    """A CSV file, read into columns.
+
+    Attributes
+    ----------
+    names
+        All columns, in the order of the file.
+    size
+        Number of rows.
+    numbers
+        Columns of numbers: NaN where a cell is none.
+    empty
+        Which cells of each column of numbers are empty.
+    choices
+        Columns of a few words: their positions among them (int8), -1 for any other text.
+    texts
+        All other columns that were asked for.
+    """
+
+    def __init__(self, path: Path, columns: Columns, form: Form) -> None:
+        numbers, choices, texts = form.kinds(list(columns))
+        self._path = path
+        self._columns = columns
+        self.names = list(columns)
+        self.size = len(next(iter(columns.values())))
+        self.numbers = {name: columns[name].numbers() for name in numbers}
+        self.empty = {name: columns[name].are_empty() for name in numbers}
+        self.choices = {
+            name: columns[name].places(words).astype(np.int8) for name, words in choices.items()
+        }
+        self.texts: dict[str, Sequence[str]] = {name: columns[name].unshielded() for name in texts}
+
+    def not_finite(self, column: str) -> Booleans:
+        """Return which cells of a column of numbers are words such as ``inf`` and ``nan``."""
+        values = self.numbers[column]
+        mask = np.zeros(len(values), np.bool_)
+        for row in np.flatnonzero(~np.isfinite(values) & ~self.empty[column]).tolist():
+            mask[row] = self._columns[column][row] in NOT_FINITE
+        return mask
+
+    def refuse(self, column: str, wrong: Booleans, accepted: str) -> None:
+        """Raise an InputError about the first row that is wrong, if any."""
+        if not wrong.any():
+            return
+        row = int(np.argmax(wrong))
+        cells = self._columns
+        job = f" (job {shown(cells['job_id'][row])})" if "job_id" in cells else ""
+        raise InputError(
+            f"{self._path}: row {row + 1}{job}: {column} is {shown(cells[column][row])}; "
+            f"{accepted} is expected"
+        )
+
+
 def read_table(path: Path, form: Form, make: Callable[[Table], _Content]) -> _Content:
     """Read a CSV file and pass its columns to ``make``; errors name the file and the problem."""
     content = read_bytes(path, what=form.what)
-    frame = _parsed_long(content, form) if len(content) >= FEW_BYTES else None
-    if frame is not None:
-        is_shielded = b"'" in content
-        del content  # It is about as large as the table.
-        try:
-            return make(_long_table(frame, form, is_shielded))
-        except _Unusable:
-            content = read_bytes(path, what=form.what)
-    return make(_read_short(path, text_of(content, path, what=form.what), form))
+    columns: Columns | None = None
+    if len(content) >= FEW_BYTES:
+        columns = _long_columns(content, form)
+    if columns is None:
+        columns = _short_columns(path, text_of(content, path, what=form.what), form)
+
+    del content  # It is about as large as the table.
+    return make(Table(path, columns, form))
 
 
-class _Unusable(Exception):
-    """The fast reader met a bad cell; the slow reader will find it and raise the error."""
-
-
-def _parsed_long(content: bytes, form: Form) -> pl.DataFrame | None:
-    """Parse a CSV table with Polars; None if only the slow reader can read it."""
+def _long_columns(content: bytes, form: Form) -> dict[str, Texts] | None:
+    """Return a table's cells by column, read by Polars; None if only plain Python can read it."""
     import polars as pl
     from polars.exceptions import PolarsError
 
@@ -443,43 +508,14 @@ def _parsed_long(content: bytes, form: Form) -> pl.DataFrame | None:
         return None  # Polars takes these for quotes of cells.
     if content.endswith(b","):
         return None  # Polars passes over a cell too many that is empty, at the end of the file.
-    numbers = form.kinds(header)[0]
-    kinds = {name: pl.Float64 if name in numbers else pl.String for name in header}
+
     try:
-        return pl.read_csv(content, schema=kinds, empty_string_is_null=False)
+        texts = dict.fromkeys(header, pl.String)
+        frame = pl.read_csv(content, schema=texts, empty_string_is_null=False)
     except (PolarsError, UnicodeDecodeError):
         return None
-
-
-def _long_table(frame: pl.DataFrame, form: Form, is_shielded: bool) -> Table:
-    """Make a table from Polars columns, in which texts may be shielded."""
-    header = frame.columns
-    numbers, choices, texts = form.kinds(header)
-    wanted = {*numbers, *choices, *texts}
-    frame = frame.select(name for name in header if name in wanted)
-    found = {name: frame[name].to_numpy() for name in numbers}
-    empty = {name: frame[name].is_null().to_numpy() for name in numbers}
-    if any((~np.isfinite(found[name]) & ~empty[name]).any() for name in numbers):
-        raise _Unusable
-    nowhere = np.zeros(len(frame), np.bool_)
-
-    def refuse(column: str, wrong: Booleans, accepted: str) -> None:
-        if wrong.any():
-            raise _Unusable
-
-    return Table(
-        names=header,
-        size=len(frame),
-        numbers=found,
-        empty=empty,
-        words=dict.fromkeys(numbers, nowhere),
-        choices={name: _positions(frame[name], words) for name, words in choices.items()},
-        texts={
-            name: Texts(_unshielded_series(frame[name]) if is_shielded else frame[name])
-            for name in texts
-        },
-        refuse=refuse,
-    )
+    # A row may lack its last cells.
+    return {name: Texts(frame[name].fill_null("")) for name in frame.columns}
 
 
 def has_quotes_within(content: bytes) -> bool:
@@ -490,38 +526,23 @@ def has_quotes_within(content: bytes) -> bool:
     return b'"' in _QUOTED.sub(b"", content)
 
 
-def _unshielded_series(series: pl.Series) -> pl.Series:
-    if not series.str.starts_with("'").any():
-        return series
-    return series.str.replace(r"^'('*[=+\-@])", "${1}")
-
-
 def _is_out_of_proportion(columns: int, lines: int, letters: int) -> bool:
     """Return whether a table has more cells than its letters can fill."""
     return lines > _FEW_LINES and columns * lines > _CELLS_OF_LETTER * letters
 
 
-def _positions(series: pl.Series, words: Sequence[str]) -> Choices:
-    import polars as pl
-
-    found = series.replace_strict(
-        list(words), list(range(len(words))), default=-1, return_dtype=pl.Int8
-    )
-    positions: Choices = found.to_numpy()
-    return positions
-
-
-def _read_short(path: Path, text: str, form: Form) -> Table:
-    """Read a CSV table in plain Python; an InputError names the bad row and column."""
+def _short_columns(path: Path, text: str, form: Form) -> dict[str, PlainTexts]:
+    """Return a table's cells by column, read by plain Python, whatever the table holds."""
     if not text.strip():
         raise InputError(f"{path}: empty (did the simulation abort?); {form.what} is expected")
+
     header = next(csv.reader(io.StringIO(text[:_LONGEST_HEADER], newline="")), [])
     missing = [name for name in form.needed if name not in header]
     if missing:
-        found = " ".join(", ".join(header).split())[:200]
+        names = " ".join(", ".join(header).split())[:200]
         raise InputError(
             f"{path}: column{'s' if len(missing) > 1 else ''} {', '.join(missing)} missing "
-            f"(found: {found or 'nothing'}); {form.what} is expected"
+            f"(found: {names or 'nothing'}); {form.what} is expected"
         )
     lines = text.count("\n")
     if _is_out_of_proportion(len(header), lines, len(text)):
@@ -529,77 +550,38 @@ def _read_short(path: Path, text: str, form: Form) -> Table:
             f"{path}: {lines} lines of {len(header)} columns in {len(text)} letters; "
             f"{form.what} is expected"
         )
-    columns = _plain_columns(path, text, form)
-    # The header above may be cut in the last of its names.
-    numbers, choices, texts = form.kinds(list(columns))
 
-    def refuse(column: str, wrong: Booleans, accepted: str) -> None:
-        if not wrong.any():
-            return
-        row = int(np.argmax(wrong))
-        job = f" (job {shown(columns['job_id'][row])})" if "job_id" in columns else ""
-        raise InputError(
-            f"{path}: row {row + 1}{job}: {column} is {shown(columns[column][row])}; "
-            f"{accepted} is expected"
-        )
-
-    def where(name: str, accepted: Sequence[str]) -> Booleans:
-        return np.array([cell in accepted for cell in columns[name]], np.bool_)
-
-    return Table(
-        names=list(columns),
-        size=len(next(iter(columns.values()))),
-        numbers={name: _numbers(columns[name]) for name in numbers},
-        empty={name: where(name, ("",)) for name in numbers},
-        words={name: where(name, NOT_FINITE) for name in numbers},
-        choices={
-            name: np.array(
-                [words.index(cell) if cell in words else -1 for cell in columns[name]], np.int8
-            )
-            for name, words in choices.items()
-        },
-        texts={name: [*map(unshielded, columns[name])] for name in texts},
-        refuse=refuse,
-    )
+    # The header above may be cut in the last of its names: all is read from the beginning.
+    header, *rows = _rows(path, text, form)
+    columns: Any = zip(*rows, strict=True) if rows else ([] for _ in header)
+    by_name: dict[str, PlainTexts] = {}
+    for name, column in zip(header, columns, strict=True):
+        by_name.setdefault(name, PlainTexts(column))
+    return by_name
 
 
-def _plain_columns(path: Path, text: str, form: Form) -> dict[str, list[str]]:
-    """Return a table's cells by column; a row may lack its last cells but not have more."""
+def _rows(path: Path, text: str, form: Form) -> list[list[str]]:
+    """Return a table's header and rows; a row may lack its last cells but not have more."""
     reader = csv.reader(io.StringIO(text.removeprefix("\ufeff"), newline=""), strict=True)
     csv.field_size_limit(max(csv.field_size_limit(), len(text)))
     rows: list[list[str]] = []
     problem = ""
+
     try:
-        names = next(reader)
-        for cells_of_row in reader:
-            if len(cells_of_row) != len(names) and cells_of_row:
-                if len(cells_of_row) > len(names):
-                    problem = f"{len(names)} cells are expected, {len(cells_of_row)} found"
-                    break
-                cells_of_row += [""] * (len(names) - len(cells_of_row))
-            if cells_of_row:
-                rows.append(cells_of_row)
+        for row in filter(None, reader):
+            width = len(rows[0]) if rows else len(row)
+            if len(row) > width:
+                problem = f"{width} cells are expected, {len(row)} found"
+                break
+            rows.append(row + [""] * (width - len(row)))
     except csv.Error as error:
         problem = str(error)
+
     if problem:
         raise InputError(
             f"{path}: not a table (line {reader.line_num}: {problem}); {form.what} is expected"
         )
-    columns: Any = zip(*rows, strict=True) if rows else ([] for _ in names)
-    named: dict[str, list[str]] = {}
-    for name, column in zip(names, columns, strict=True):
-        named.setdefault(name, list(column))
-    return named
-
-
-def _numbers(texts: list[str]) -> Floats:
-    """Return texts as numbers, NaN for texts that are not numbers."""
-    if _IN_NUMBERS.issuperset("".join(texts)):
-        try:
-            return np.array([float(text) if text else math.nan for text in texts])
-        except ValueError:
-            pass
-    return np.array([number_in(text) for text in texts], np.float64)
+    return rows
 
 
 def number_in(text: str) -> float:

@@ -19,24 +19,25 @@ from typing import Any
 import msgspec
 import pytest
 
-from qops_batsim.advice.charge_report import PriceList
-from qops_batsim.advice.explain import explain
-from qops_batsim.advice.quote import quote
+from qops_batsim import (
+    QopsError,
+    explain,
+    quote,
+    read_platform,
+    read_run,
+    read_workload,
+    run,
+    run_again,
+    simulate,
+)
+from qops_batsim.advice import PriceList
 from qops_batsim.engine.execution import read_traces
-from qops_batsim.errors import QopsError
-from qops_batsim.experiments import study_report
-from qops_batsim.experiments.study import read_study
-from qops_batsim.experiments.study_runs import read_study_runs, run_study
-from qops_batsim.measures.results.run_result import read_run
-from qops_batsim.platform import read_platform
-from qops_batsim.queue.queue_reading import read_queue
-from qops_batsim.running.history import read_history
+from qops_batsim.experiments import read_study, read_study_runs, run_study, study_report
+from qops_batsim.queue import read_queue
+from qops_batsim.running import read_history
 from qops_batsim.running.inputs import load_events
-from qops_batsim.running.run import run, run_again
-from qops_batsim.running.simulate import simulate
 from qops_batsim.shipped import find_input
-from qops_batsim.traces.reading import read_log, read_trace
-from qops_batsim.workload import read_workload
+from qops_batsim.traces import read_log, read_trace
 from qops_batsim.workload.accounting.rows import Choices
 from qops_batsim.workload.accounting.site import CsvForm
 from support.live_site import Site

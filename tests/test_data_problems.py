@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import Meta
 
+from qops_batsim import InputError
 from qops_batsim.data_problems import converted, json_problem, read_toml
-from qops_batsim.errors import InputError
 from qops_batsim.files import decoded
 
 

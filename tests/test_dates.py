@@ -7,13 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from qops_batsim import run
+from qops_batsim import InputError, read_run, read_workload, run
 from qops_batsim.dates import Calendar
-from qops_batsim.errors import InputError
-from qops_batsim.measures.results.run_result import read_run
-from qops_batsim.workload import format_workload, read_workload, write_workload
-from qops_batsim.workload.batsim_json import parse_workload
-from qops_batsim.workload.scale import scale_load
+from qops_batsim.workload import format_workload, parse_workload, scale_load, write_workload
 
 STOCKHOLM = Calendar(953982000, "Europe/Stockholm")
 

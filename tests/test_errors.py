@@ -6,11 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from qops_batsim.errors import InputError, QopsError, SimulationError, did_you_mean, shown
+from qops_batsim import InputError, QopsError, run, verify
+from qops_batsim.errors import SimulationError, did_you_mean, shown
 from qops_batsim.measures.verify.rule import Rule
-from qops_batsim.measures.verify.verifier import verify
 from qops_batsim.running.contract import cases
-from qops_batsim.running.run import run
 
 
 def test_every_error_of_ours_is_caught_by_the_base() -> None:

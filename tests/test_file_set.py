@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from qops_batsim.errors import InputError
+from qops_batsim import InputError
 from qops_batsim.file_set import FileSet, document_with_digests, run_files
 from qops_batsim.files import (
     atomic_write,
@@ -22,7 +22,7 @@ from qops_batsim.files import (
     sweep,
     write_text,
 )
-from qops_batsim.measures.results.run_files import find_run
+from qops_batsim.measures import find_run
 
 
 class Killed(BaseException):

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from qops_batsim.errors import InputError
+from qops_batsim import InputError
 from qops_batsim.file_set import FileSet
 from qops_batsim.files import atomic_write, read_bytes, read_stored, read_text, write_text
 

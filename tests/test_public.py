@@ -11,10 +11,9 @@ from pathlib import Path
 import pytest
 
 import qops_batsim
-from qops_batsim.errors import InputError
-from qops_batsim.platform.equal_hosts import make_cluster
+from qops_batsim import InputError, read_workload
+from qops_batsim.platform import make_cluster
 from qops_batsim.shipped import find_input
-from qops_batsim.workload import read_workload
 
 NAMES = [name for name in qops_batsim.__all__ if name != "__version__"]
 

@@ -10,7 +10,7 @@ import pytest
 
 import qops_batsim
 from qops_batsim.cli.main import COMMANDS
-from qops_batsim.schedulers.registry import scheduler_names
+from qops_batsim.schedulers import scheduler_names
 
 CHANGELOG = Path(__file__).resolve().parent.parent / "CHANGELOG.md"
 

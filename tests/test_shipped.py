@@ -2,10 +2,8 @@ from pathlib import Path
 
 import pytest
 
-from qops_batsim.errors import InputError
-from qops_batsim.platform import read_platform
+from qops_batsim import InputError, read_platform, read_workload
 from qops_batsim.shipped import find_input, resolve_path, shipped_directory, shipped_names
-from qops_batsim.workload import read_workload
 
 
 def test_the_shipped_inputs_are_found_and_can_be_read() -> None:

@@ -12,7 +12,7 @@ import pytest
 import typer
 
 from qops_batsim.cli.main import command_line
-from qops_batsim.schedulers.registry import scheduler_class
+from qops_batsim.schedulers import scheduler_class
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "studies" / "sources.md"

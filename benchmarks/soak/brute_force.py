@@ -237,7 +237,9 @@ class Check:
             for date, change in sorted(found):
                 changes[date] += (level + change > 0) - (level > 0)
                 level += change
-        dates, counts, busy = sorted(changes), [], 0
+        dates = sorted(changes)
+        counts = []
+        busy = 0
         for date in dates:
             busy += changes[date]
             counts.append(busy)

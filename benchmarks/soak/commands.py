@@ -64,7 +64,8 @@ def call(
 ) -> Ended:
     """Run a command of the command line, or another that ``main`` runs."""
     output, errors = io.StringIO(), io.StringIO()
-    before, sys.argv = sys.argv, ["qops-batsim", *arguments]
+    before = sys.argv
+    sys.argv = ["qops-batsim", *arguments]
     code: Any = None
     failure = ""
     _forget_peak()

@@ -129,7 +129,10 @@ class _Worker:
     """A child process that does every n-th case."""
 
     def __init__(self, part: Part, seeds: range, last: int | None, seconds: float | None) -> None:
-        self.part, self.seeds, self.last, self.seconds = part, seeds, last, seconds
+        self.part = part
+        self.seeds = seeds
+        self.last = last
+        self.seconds = seconds
         self.connection, theirs = multiprocessing.Pipe()
         # A fresh interpreter: cases must not depend on what the others did to ours.
         context = multiprocessing.get_context("spawn")
@@ -155,7 +158,8 @@ class _Worker:
             self.done = True
             return False
         if isinstance(told, int):
-            self.seed, self.since = told, time.monotonic()
+            self.seed = told
+            self.since = time.monotonic()
             self.used = processor_time(self.process.pid)
             self.began = self.began or self.since
             return True

@@ -37,7 +37,8 @@ class InProcess(Component):
 
     def __init__(self, side: EngineSide, answer: Callable[[bytes], bytes], session: Session):
         super().__init__("in process", side)
-        self._answer, self._session = answer, session
+        self._answer = answer
+        self._session = session
 
     def ask(self, frame: bytes) -> bytes:
         answer = self._answer(frame)

@@ -44,7 +44,9 @@ from support.slurm_cluster import SlurmCluster, missing
 ROOT = Path(__file__).resolve().parents[2]
 
 HONEST, HOSTILE = ("man", "news"), ("games", "mail", "backup")
-NODES, MARGIN, POLL = 16, 60.0, 1.0
+NODES = 16
+MARGIN = 60.0
+POLL = 1.0
 MOST_WAITING = 800
 """Number of waiting jobs that are cancelled, which is hostile as well."""
 
@@ -68,7 +70,9 @@ class Users:
     """What users do, and what became known of it."""
 
     def __init__(self, cluster: SlurmCluster, seed: int, stamps: Path) -> None:
-        self.cluster, self.draw, self.stamps = cluster, random.Random(seed), stamps
+        self.cluster = cluster
+        self.draw = random.Random(seed)
+        self.stamps = stamps
         self.done: Counter[str] = Counter()
         self.refused: Counter[str] = Counter()
         self.honest: dict[str, float] = {}
@@ -250,7 +254,8 @@ class Deciding:
     """The process, and the dates of its polls, of which it tells systemd."""
 
     def __init__(self, cluster: SlurmCluster, base: Path) -> None:
-        self.journal, self.polls = base / "journal.db", list[float]()
+        self.journal = base / "journal.db"
+        self.polls = list[float]()
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
         self._socket.bind(str(base / "notify"))
         threading.Thread(target=self._listen, daemon=True).start()

@@ -339,7 +339,9 @@ def check_readers(
     state = "mixed"
     possible = {"earlier", "new"}
     for reader in readers:
-        ended, old, new = call(reader), before.answer(reader), after.answer(reader)
+        ended = call(reader)
+        old = before.answer(reader)
+        new = after.answer(reader)
         said = (ended.code, ended.output)
         lines = ended.errors.count("qops-batsim: error: ")
         refused = ended.code == 2 and lines == 1 and "interrupted" in ended.errors

@@ -495,7 +495,9 @@ def squeue(rng: random.Random) -> Written:
             return {"set": value is not None, "infinite": False, "number": value or 0}
         return none if value is None else value
 
-    jobs, wanted, lacks = [], dict[str, tuple[Any, ...]](), False
+    jobs = []
+    wanted = dict[str, tuple[Any, ...]]()
+    lacks = False
     for run in known.rows:
         runs = run.state == "RUNNING"
         waits = run.state == "PENDING"
@@ -516,7 +518,9 @@ def squeue(rng: random.Random) -> Written:
             "name": text_of_user(rng, "|"),
         }
         others = ("JobHeldUser", "PartitionTimeLimit", "Dependency")
-        cores, limits, reasons = [], [], []
+        cores = []
+        limits = []
+        reasons = []
         records = []
         for offset in range(parts):
             # What keeps one of them keeps all.
@@ -612,7 +616,9 @@ def scontrol(rng: random.Random) -> Written:
     """Write nodes as ``scontrol show node`` or ``sinfo`` do, as text or JSON; ``further`` are
     cores, nodes and GPUs of partitions, and which nodes are away for which state.
     """
-    records, rows, nodes = [], ["NODELIST|PARTITION|CPUS|GRES|STATE"], list[dict[str, Any]]()
+    records = []
+    rows = ["NODELIST|PARTITION|CPUS|GRES|STATE"]
+    nodes = list[dict[str, Any]]()
     sizes: dict[str, list[int]] = {}
     away: dict[str, str] = {}
     parts = rng.sample(("short", "long", "gpu"), rng.randint(1, 3))
@@ -723,7 +729,9 @@ def reservations(rng: random.Random) -> Written:
     no window, by name, and the field that is refused.
     """
     form = rng.choices(DATES, (6, 6, 6, 1, 1, 1))[0]
-    records, right, listed = [], {}, []
+    records = []
+    right = {}
+    listed = []
     for number in range(rng.randint(1, 5)):
         flags = rng.sample(list(FLAGS), rng.randint(1, 4))
         start = 1_780_000_020 + 60 * rng.randrange(10**5)

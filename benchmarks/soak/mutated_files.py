@@ -270,7 +270,8 @@ class _Told:
 
     def __init__(self, tally: Tally, about: str) -> None:
         self.count: Callable[..., None] = tally.count
-        self._tally, self._about = tally, about
+        self._tally = tally
+        self._about = about
 
     def fail(self, kind: str, detail: str = "") -> None:
         self._tally.fail(kind, f"{self._about}\n{detail}")

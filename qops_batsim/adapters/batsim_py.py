@@ -102,8 +102,9 @@ class ModuleAgent:
 
     def _exchange(self) -> Message[d.Decision]:
         now = float(self._simulator.current_time)
-        events, self._events = self._events, []
-        return self._driver.exchange(Message(now, [Stamped(now, each) for each in events]))
+        events = [Stamped(now, event) for event in self._events]
+        self._events = []
+        return self._driver.exchange(Message(now, events))
 
     # What happens
 
@@ -215,11 +216,13 @@ def engine_watched(simulator: Any) -> Iterator[None]:
         engine = getattr(simulator, "_SimulatorHandler__simulator", None)
         if engine is None:
             return
+
         try:
             # Only looking: batsim-py itself has to find the exit code.
             end = os.waitid(os.P_PID, engine.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
         except ChildProcessError:
             return  # batsim-py has found it just now.
+
         if end is None or end.si_status == 0:
             return
         exited = end.si_code == os.CLD_EXITED

@@ -70,6 +70,7 @@ class ModuleScheduler:
                     "stand next to it"
                 )
             self.module = make_scheduler(scheduler, settings)
+
         self._driver = ModuleDriver(self.module, any_engine=True)
         self._events: list[e.Event] = []
 
@@ -84,6 +85,7 @@ class ModuleScheduler:
                     "schedulers of qops-batsim cannot run with pybatsim's --protect; start "
                     "pybatsim without this option"
                 )
+
         self._events.append(
             e.SimulationBegins(
                 nb_resources=bs.nb_resources,
@@ -146,9 +148,10 @@ class ModuleScheduler:
 
     def onNoMoreEvents(self) -> None:  # noqa: N802
         now = self.bs.time()
-        events, self._events = self._events, []
+        events = [Stamped(now, event) for event in self._events]
+        self._events = []
         with _errors_on_one_line():
-            reply = self._driver.exchange(Message(now, [Stamped(now, each) for each in events]))
+            reply = self._driver.exchange(Message(now, events))
             for item in reply.events:
                 self._send(item.body)
 
@@ -214,7 +217,7 @@ def __getattr__(name: str) -> type[ModuleScheduler]:
 
 def _installed_base() -> type:
     # With both installed, the running one counts: only its own classes will do.
-    for name in sorted(BASES, key=lambda each: each not in sys.modules):
+    for name in sorted(BASES, key=lambda module: module not in sys.modules):
         try:
             base: type = import_module(name).BatsimScheduler
             return base

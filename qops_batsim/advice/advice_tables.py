@@ -40,13 +40,13 @@ from qops_batsim.advice.trace_runs import (
 )
 from qops_batsim.advice.wait_fit import HIGH, LEAST_WAIT, LOW, wait_quantiles
 from qops_batsim.core.refusal import Refusal, RefusalKind
-from qops_batsim.dates import Calendar
 from qops_batsim.economics.charges import Categories
 from qops_batsim.economics.prices import Prices
 from qops_batsim.experiments.page import Aliases, PageTable
 from qops_batsim.experiments.report_table import TableText
 from qops_batsim.parameters import EXACT
 from qops_batsim.shipped import packaged_data
+from qops_batsim.texts import moment_text
 from qops_batsim.workload.conversion import DONE
 
 _TABLES = packaged_data("qops_batsim.advice", "tables.toml", dict[str, TableText])
@@ -116,7 +116,7 @@ def windows_table(advice: Advice) -> PageTable:
         rows.append(
             {
                 "window": str(window.number),
-                "from": _date(begin, calendar),
+                "from": moment_text(round(begin), calendar),
                 "jobs": easy.metrics.jobs,
                 "load": easy.metrics.offered_load,
                 "promised": promised(run) or 0.0,
@@ -132,10 +132,6 @@ def windows_table(advice: Advice) -> PageTable:
         else ""
     )
     return _table("windows", rows, name=choices.scheduler.name, sized=sized)
-
-
-def _date(seconds: float, calendar: Calendar | None) -> str:
-    return f"{seconds:,.0f} s" if calendar is None else calendar.text(seconds)
 
 
 def fit_table(advice: Advice) -> PageTable | None:
@@ -344,7 +340,7 @@ def refusals_table(advice: Advice, aliases: Aliases | None = None) -> PageTable 
     rows = [
         {
             **msgspec.structs.asdict(each),
-            "submitted": _date(each.submission, calendar),
+            "submitted": moment_text(round(each.submission), calendar),
             "user": each.user if aliases is None else aliases[each.user],
             "work": each.work / HOUR,
             "reason": _why(each.refusal),

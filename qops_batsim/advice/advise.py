@@ -33,12 +33,12 @@ from qops_batsim.advice.trace_runs import (
 )
 from qops_batsim.advice.wait_fit import UNKNOWN_FIT, ModelFit, model_fit
 from qops_batsim.advice.what_if import WhatIf
-from qops_batsim.arguments import CALLABLE, PATH, TEXT, WHOLE, one_of, takes
+from qops_batsim.arguments import CALLABLE, NUMBERS, PATH, TEXT, WHOLE, one_of, several, takes
 from qops_batsim.economics.charges import BreakEven, Charge, break_even, total
 from qops_batsim.economics.prices import Prices
-from qops_batsim.errors import require, require_instance, require_list, require_numbers
+from qops_batsim.errors import require
 from qops_batsim.experiments.deadline_runs import Contestant, check_distinct, contestant_of
-from qops_batsim.experiments.pool import Workers, run_cases
+from qops_batsim.experiments.pool import WORKERS, Workers, run_cases
 from qops_batsim.experiments.statistics import (
     SHARE,
     SHARE_DIFFERENCE,
@@ -53,6 +53,8 @@ from qops_batsim.workload.conversion import Conversion
 from qops_batsim.workload.workload_model import Workload
 
 HOUR = 3600.0
+
+_CONTESTANTS = several(one_of(Contestant, words="a Contestant"), "a list of Contestants")
 
 Measure = Callable[[AdviceRun], float | None]
 
@@ -101,9 +103,8 @@ class AdviceChoices(msgspec.Struct, frozen=True, kw_only=True):
     def check(self) -> None:
         """Raise :class:`~qops_batsim.errors.InputError` if a value is out of range."""
         for name, numbers in (("stringencies", self.stringencies), ("loads", self.loads)):
-            require_numbers(name, numbers, float)
-        for each in require_list("others", self.others, "Contestants"):
-            require_instance("a scheduler of others", each, Contestant, "a Contestant")
+            NUMBERS.check(name, numbers)
+        _CONTESTANTS.check("others", self.others)
         below_1 = "a number from -100 to below 1 is accepted"
         for value in (self.stringency, *self.stringencies):
             require(-100 <= value < 1, "stringency", value, below_1)
@@ -322,7 +323,7 @@ def _percent(part: float, whole: float) -> float | None:
     time_zone=TEXT.optional,
     name=TEXT,
     what_if=one_of(WhatIf, words="a WhatIf").optional,
-    workers=WHOLE | TEXT,
+    workers=WORKERS,
     on_progress=CALLABLE.optional,
 )
 def advise(

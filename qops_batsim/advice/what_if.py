@@ -9,7 +9,7 @@ import msgspec
 
 from qops_batsim.errors import InputError, did_you_mean, require, require_one_of, shown
 from qops_batsim.limits import MAX_PROCESSORS
-from qops_batsim.platform.units import parse_time
+from qops_batsim.platform.units import TIME
 from qops_batsim.workload.delay_jobs import changed_job, derived, jobs_until_killed
 from qops_batsim.workload.estimates import EstimateChoices, with_estimates
 from qops_batsim.workload.scale import scale_load
@@ -82,7 +82,7 @@ def parse_what_if(text: str, cores_per_node: float | None = None) -> WhatIf:
             require_one_of(where, value, ("users", "learned"))
             found[name] = value
         elif name == "max-walltime":
-            found["max_walltime"] = longest = parse_time(value, where=where)
+            found["max_walltime"] = longest = TIME.parse(value, where=where)
             require(longest > 0, where, value, "more than 0 is accepted")
         elif name == "load":
             found[name] = _number(value, where)

@@ -9,8 +9,8 @@ import typer
 from qops_batsim.cli.command_inputs import prices_in, run_name
 from qops_batsim.cli.common_options import AsJson, PricesFile, Run, WorkloadsOfRun, manual
 from qops_batsim.cli.console import note, print_json, print_table, say
-from qops_batsim.cli.texts import number_text
 from qops_batsim.errors import InputError
+from qops_batsim.texts import number_text
 
 if TYPE_CHECKING:
     from qops_batsim.advice.charge_report import ChargeComparison

@@ -77,8 +77,8 @@ def read_runs(
 def warn_of_other_workloads(results: Sequence[RunResult]) -> None:
     """Warn if runs to be compared are of different workloads, judged by names and digests."""
     kinds: dict[tuple[str, str | int], list[str]] = {}
-    for each in results:
-        kinds.setdefault(_workload_of(each), []).append(each.name)
+    for result in results:
+        kinds.setdefault(_workload_of(result), []).append(result.name)
     if len(kinds) > 1:
         groups = "; ".join(f"{', '.join(names)} of {kind[0]}" for kind, names in kinds.items())
         warn(f"these runs are of different workloads, so differences may be theirs: {groups}")
@@ -86,12 +86,12 @@ def warn_of_other_workloads(results: Sequence[RunResult]) -> None:
 
 def _workload_of(result: RunResult) -> tuple[str, str | int]:
     """Return the name of a run's workload, and its digest or else its number of jobs."""
-    info, jobs = result.info, int(result.last_runs.sum())
-    digest = None if info is None else info.sha256.get("workload")
+    jobs = int(result.last_runs.sum())
+    info = result.info
     if info is None or info.workload is None:
         return f"{jobs:,} jobs", jobs
-    named = info.workload if isinstance(info.workload, str) else ", ".join(info.workload)
-    return named, digest or jobs
+    names = info.workload if isinstance(info.workload, str) else ", ".join(info.workload)
+    return names, info.sha256.get("workload") or jobs
 
 
 def read_source(source: str, out: Path) -> Workload:
@@ -109,9 +109,9 @@ def prices_in(path: Path | None) -> Prices:
     from qops_batsim.economics.prices import read_prices
     from qops_batsim.schedulers.loading.plugins import remember
 
-    found = read_prices(path)
-    remember(found.function)
-    return found
+    prices = read_prices(path)
+    remember(prices.function)
+    return prices
 
 
 def refuse_same_file(path: Path, out: Path, what: str) -> None:
@@ -141,7 +141,8 @@ def selection(
     if nodes is not None:
         from qops_batsim.slurm.nodes import read_nodes
 
-        chosen["nodes"] = listed = read_nodes(nodes)
+        listed = read_nodes(nodes)
+        chosen["nodes"] = listed
         away = len(listed.away(listed))
         if away and tell:
             note(f"{nodes}: {away:,} nodes are away now, and count: the log is of the past")
@@ -150,9 +151,9 @@ def selection(
 
 def duration(text: str, where: str, *, zero: bool = True) -> float:
     """Parse a duration such as ``6h`` to seconds; InputError if it is 0, unless ``zero``."""
-    from qops_batsim.platform.units import parse_time
+    from qops_batsim.platform.units import TIME
 
-    value = parse_time(text, where=where)
+    value = TIME.parse(text, where=where)
     if value == 0 and not zero:
         raise InputError(f"{where} is {text}; a duration above 0 is expected")
     return value
@@ -162,6 +163,7 @@ def moment(text: str, option: str, calendar: Calendar | None) -> float:
     """Parse a date within a run (seconds, a duration or a calendar date) to seconds."""
     with suppress(InputError):
         return duration(text.strip(), option)
+
     try:
         date = datetime.fromisoformat(text.strip())
     except ValueError:
@@ -169,6 +171,7 @@ def moment(text: str, option: str, calendar: Calendar | None) -> float:
             f"{option} is {text}; seconds since the start of the simulation, a number with a unit "
             "s, m, h or d (100d), or a date (1996-12-24 12:00) is expected"
         ) from None
+
     if calendar is None:
         raise InputError(
             f"{option} is {text}, but the run's files do not tell the date at which it begins; "

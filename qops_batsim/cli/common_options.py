@@ -71,10 +71,11 @@ def with_options(shared: _Command) -> Callable[[_Command], _Command]:
     """
 
     def decorate(command: _Command) -> _Command:
-        own, common = (signature(each, eval_str=True) for each in (command, shared))
-        named = [each for each in own.parameters.values() if each.kind != each.VAR_KEYWORD]
-        needed = [each for each in named if each.default is each.empty]
-        parameters = [*needed, *common.parameters.values(), *named[len(needed) :]]
+        own = signature(command, eval_str=True).parameters.values()
+        common = signature(shared, eval_str=True).parameters.values()
+        named = [option for option in own if option.kind != option.VAR_KEYWORD]
+        needed = [option for option in named if option.default is option.empty]
+        parameters = [*needed, *common, *named[len(needed) :]]
 
         @wraps(command)
         def with_all(*arguments: Any, **given: Any) -> None:
@@ -82,7 +83,7 @@ def with_options(shared: _Command) -> Callable[[_Command], _Command]:
 
         # As Typer has to see them.
         with_all.__signature__ = Signature(parameters)  # type: ignore[attr-defined]
-        with_all.__annotations__ = {each.name: each.annotation for each in parameters}
+        with_all.__annotations__ = {option.name: option.annotation for option in parameters}
         return with_all
 
     return decorate

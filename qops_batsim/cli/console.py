@@ -127,10 +127,12 @@ def progress_bar(
     if quiet or (total is None and not sys.stderr.isatty()):
         yield None
         return
+
     bar = Bar(total, title)
     if not sys.stderr.isatty():
         yield bar
         return
+
     timer = Timer(after, bar.show)
     timer.daemon = True
     timer.start()
@@ -145,8 +147,10 @@ class Bar:
     """Progress bar on a terminal, or a line every :data:`SECONDS_APART` elsewhere."""
 
     def __init__(self, total: int | None, title: str) -> None:
-        self._title = self._text = title
-        self._done, self._total = 0, total
+        self._title = title
+        self._text = title
+        self._done = 0
+        self._total = total
         self._progress: Any = None
         self._lock = Lock()
         self._closed = False
@@ -154,7 +158,9 @@ class Bar:
 
     def __call__(self, done: int, total: int | None = None) -> None:
         """Set the number of steps done, and the total if a new one is given."""
-        self._text, self._done, self._total = self._title, done, total or self._total
+        self._text = self._title
+        self._done = done
+        self._total = total or self._total
         self._update()
 
     def say(self, doing: str) -> None:
@@ -234,14 +240,18 @@ def print_table(
     console = Console(width=columns_of_output(sys.stdout), highlight=False)
     cells = [[*map(printable, column)] for column in zip(columns, *rows, strict=True)]
     wide = sum(max(map(len, column)) + 3 for column in cells) - 3 > console.width
-    described, least = [], []
+
+    # The columns, and the least width of each.
+    described = []
+    least = []
     for place, (head, *texts) in enumerate(cells):
         # A number stays in one piece, with its interval, and so does a short key.
         number = all(map(_NUMBER.match, texts))
         longest = max(map(len, [*texts, *head.split()]), default=1) or 1
-        whole = number or (place < keys and longest <= console.width // (2 * keys))
+        most = console.width // (2 * keys)
+        whole = number or (place < keys and longest <= most)
         word = max(map(len, " ".join(cells[place]).split()), default=1)
-        least.append(longest if whole else min(word, console.width // (2 * keys)))
+        least.append(longest if whole else min(word, most))
         described.append(
             Column(
                 Text(textwrap.fill(head, longest) if wide and whole else head),
@@ -259,6 +269,7 @@ def print_table(
         if room([*parts[-1], place]) > console.width and len(parts[-1]) > keys:
             parts.append([*range(keys)])
         parts[-1].append(place)
+
     if title:
         typer.echo(typer.style(printable(title), bold=True))
     for places in parts:
@@ -268,6 +279,7 @@ def print_table(
         table = Table(*heads, box=box.MINIMAL, show_edge=False, pad_edge=False)
         for row in zip(*(cells[place][1:] for place in places), strict=True):
             table.add_row(*map(Text, row))
+
         console.width = max(console.width, room(places))
         with console.capture() as printed:
             console.print(table)

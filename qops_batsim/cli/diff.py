@@ -9,7 +9,7 @@ import typer
 from qops_batsim.cli.command_inputs import run_name
 from qops_batsim.cli.common_options import A_RUN, AsJson, manual, rows_to_list
 from qops_batsim.cli.console import print_json, print_table, say
-from qops_batsim.cli.texts import number_text
+from qops_batsim.texts import number_text
 
 if TYPE_CHECKING:
     from qops_batsim.measures.results.difference import RunDifference, Value

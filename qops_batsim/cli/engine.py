@@ -7,9 +7,11 @@ imported, not even Typer unless there is an error to print.
 from __future__ import annotations
 
 import json
+import math
 import re
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from getopt import GetoptError, getopt
 from pathlib import Path
 from typing import TYPE_CHECKING, TypedDict
@@ -148,6 +150,7 @@ def main() -> None:
     """Run the embedded engine as a program of its own; print any error as one line, exit code 2."""
     no_garbage_collection_at_exit()
     try:
+        require_utf8(sys.argv[1:])
         with ending_signals_raise():
             code = run_engine(sys.argv[1:])
     except (QopsError, OSError, KeyboardInterrupt, EndingSignal) as error:
@@ -172,10 +175,12 @@ def run_engine(arguments: Sequence[str]) -> int:
             )
         install(Path(rest[1]), release)
         return 0
+
     if release == "5":
         from qops_batsim.cli.engine5 import run_engine5
 
         return run_engine5(rest)
+
     options = parse_batsim_options(rest)
     if "--help" in options.switches:
         sys.stdout.write(HELP)
@@ -186,6 +191,7 @@ def run_engine(arguments: Sequence[str]) -> int:
     if "--dump-execution-context" in options.switches:
         sys.stdout.write(f"{_execution_context(options)}\n")
         return 0
+
     verbosity = _verbosity(options)
     platform, workloads = _read_inputs(options)
     from qops_batsim.engine.simulation import Deadlock
@@ -205,13 +211,13 @@ def run_engine(arguments: Sequence[str]) -> int:
 
 def _release(arguments: Sequence[str]) -> tuple[str, Sequence[str]]:
     """Split arguments into the version of Batsim to imitate (``--as``, else 4) and the rest."""
-    first = arguments[0] if arguments else ""
-    name, equals, release = first.partition("=")
+    name, equals, release = "".join(arguments[:1]).partition("=")
     if name != "--as":
         return "4", arguments
     rest = arguments[1:]
     if not equals:
-        release, rest = (rest[0], rest[1:]) if rest else ("", rest)
+        release = "".join(rest[:1])
+        rest = rest[1:]
     require_one_of("--as", release, ("4", "5"))
     return release, rest
 
@@ -257,6 +263,7 @@ def _read_inputs(options: BatsimOptions) -> tuple[Platform, list[Workload]]:
 
 
 def _engine_options(options: BatsimOptions, workloads: Sequence[Workload]) -> EngineOptions:
+    from qops_batsim.cli.engine_inputs import hosts_to_use
     from qops_batsim.engine.engine_options import EngineOptions, read_external_events
     from qops_batsim.files import read_text
 
@@ -266,9 +273,7 @@ def _engine_options(options: BatsimOptions, workloads: Sequence[Workload]) -> En
             "--enable-profile-reuse is given without --enable-dynamic-jobs, which it needs; both "
             "are expected"
         )
-    limits = [workload.processors for workload in workloads]
-    hosts = max(limits, default=0) if "--mmax-workload" in switches else 0
-    mmax = options.whole_number("--mmax", 0)
+
     sched_config = options.value("--sched-cfg", "")
     if "--sched-cfg-file" in options.values:
         file = options.value("--sched-cfg-file", "")
@@ -276,9 +281,11 @@ def _engine_options(options: BatsimOptions, workloads: Sequence[Workload]) -> En
     forward_unknown = "--forward-unknown-events" in switches
     files = options.values.get("--events", [])
     lists = [read_external_events(file, forward_unknown=forward_unknown) for file in files]
-    events = sorted((event for each in lists for event in each), key=lambda e: e.timestamp)
+    events = sorted((event for listed in lists for event in listed), key=lambda e: e.timestamp)
+
+    mmax = options.whole_number("--mmax", 0)
     return EngineOptions(
-        hosts=min(filter(None, (hosts, mmax)), default=None),
+        hosts=hosts_to_use(mmax, workloads if "--mmax-workload" in switches else ()),
         compute_sharing="--enable-compute-sharing" in switches,
         storage_sharing="--disable-storage-sharing" not in switches,
         dynamic_jobs="--enable-dynamic-jobs" in switches,
@@ -303,6 +310,7 @@ def _simulate(
     engine_options = _engine_options(options, workloads)
     if "--no-sched" in options.switches:
         return _simulate_unscheduled(platform, workloads, engine_options, verbosity)
+
     with RemoteDecisionSide(
         options.value("--socket-endpoint", ENDPOINT),
         timeout=options.seconds("--timeout"),
@@ -329,6 +337,7 @@ def _simulate_unscheduled(
             "--no-sched is given with --events, but without a decision process nobody can be told "
             "of events; leave one of the two options out"
         )
+
     simulation = simulation_without_scheduler(platform, workloads, options)
     simulation.run()
     if verbosity in ("information", "debug"):
@@ -346,14 +355,14 @@ def _descriptions(options: BatsimOptions) -> RedisDescriptions | None:
 
 
 def _write(simulation: Simulation, files: FileSet, options: BatsimOptions, verbosity: str) -> None:
+    from qops_batsim.cli.engine_inputs import say_end
     from qops_batsim.engine.outputs import add_outputs
 
     states = "--disable-machine-state-tracing" not in options.switches
     add_outputs(files, simulation, machine_states=states)
     paths = files.publish_alone()
     if verbosity in ("information", "debug"):
-        _say(f"simulated {len(simulation.ended):,} jobs until {simulation.now:.6f} s")
-        _say(f"wrote {', '.join(map(str, paths))}")
+        say_end(simulation, paths)
 
 
 def _trace(now: float, action: str, text: bytes) -> None:
@@ -389,13 +398,10 @@ class BatsimOptions:
         if name not in self.values:
             return None
         text = self.value(name, "")
-        try:
-            seconds = float(text)
-        except ValueError:
-            seconds = 0.0
-        if not 0 < seconds < float("inf"):
-            raise InputError(f"{name} is {shown(text)}; a number of seconds above 0 is expected")
-        return seconds
+        with suppress(ValueError):
+            if 0 < float(text) < math.inf:
+                return float(text)
+        raise InputError(f"{name} is {shown(text)}; a number of seconds above 0 is expected")
 
 
 def parse_batsim_options(arguments: Sequence[str]) -> BatsimOptions:
@@ -405,19 +411,17 @@ def parse_batsim_options(arguments: Sequence[str]) -> BatsimOptions:
     follow after ``=`` or a space, short options may be written together
     (``-Eq``, ``-vquiet``). ``--help`` and ``--version`` end the reading.
     """
-    require_utf8(arguments)
-    options = BatsimOptions()
-    names = (*VALUES, *SWITCHES, *REFUSED)
+    # As getopt writes them: a value is expected where ":" or "=" follows.
+    short = "".join(flag[1:] + ":" * (name in VALUES) for flag, name in _LONG_OF_SHORT.items())
+    long = [name[2:] + "=" * (name in VALUES) for name in (*VALUES, *SWITCHES, *REFUSED)]
     try:
-        given, rest = getopt(
-            list(arguments),
-            "".join(each[1:] + ":" * (name in VALUES) for each, name in _LONG_OF_SHORT.items()),
-            [each[2:] + "=" * (each in VALUES) for each in names],
-        )
+        given, rest = getopt(list(arguments), short, long)
     except GetoptError as error:
         written = f"-{error.opt}" if len(error.opt) == 1 else f"--{error.opt}"
         _refuse(written)
         raise InputError(f"{error.msg}{did_you_mean(written, [*VALUES, *SWITCHES])}") from None
+
+    options = BatsimOptions()
     for written, value in given:
         name = _refuse(written)
         if name in VALUES:
@@ -426,6 +430,7 @@ def parse_batsim_options(arguments: Sequence[str]) -> BatsimOptions:
             options.switches.add(name)
         if name in ("--help", "--version"):
             return options
+
     if rest:
         raise InputError(f"unexpected argument {shown(rest[0])}; only options are expected")
     for name, values in options.values.items():

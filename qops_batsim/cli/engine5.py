@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import re
 import sys
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -13,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import msgspec
 
-from qops_batsim.errors import InputError, require_utf8, shown
+from qops_batsim.errors import InputError, shown
 
 if TYPE_CHECKING:
     from qops_batsim.engine.engine_options import EngineOptions, ExternalEvent
@@ -39,40 +40,57 @@ class _Parser(argparse.ArgumentParser):
         raise InputError(f"{message}; see qops-batsim engine --as 5 --help")
 
 
+_OPTIONS = """\
+-p, --platform FILE: SimGrid platform (XML)
+-w, --workload FILE: workload (JSON); repeatable
+--external-events, --ee FILE: external events, one JSON object a line; repeatable
+-e, --export PREFIX: prefix of the files written
+--trace-machine-state: write PREFIXmachine_states.csv
+--trace-pstate-changes: write PREFIXpstate_changes.csv
+-s, --edc-socket-str ENDPOINT INIT: decision process
+-S, --edc-socket-file ENDPOINT FILE: the same
+-l, --edc-library-str LIBRARY INIT: decision component: a library with Batsim's C interface that \
+asks for JSON
+-L, --edc-library-file LIBRARY FILE: the same
+-m, --master-host NAME: host without jobs
+--mmax N: use only the first N hosts
+--mmax-workload: use as many hosts as workloads are for
+--energy-host: integrate the energy of hosts
+-v, --verbosity {quiet,info,debug}: all but quiet say the end
+-q, --quiet: the same as -v quiet
+--timeout SECONDS: longest wait (not in Batsim)
+"""
+"""Options with their values and what they mean; those with two values are repeatable."""
+
+_SETTINGS: dict[str, dict[str, Any]] = {
+    "--platform": {"required": True},
+    "--export": {"default": "out/"},
+    "--master-host": {"default": "master_host"},
+    "--mmax": {"type": int, "default": 0},
+    "--verbosity": {"choices": ("quiet", "info", "debug"), "default": "info"},
+    "--timeout": {"type": float},
+}
+"""What argparse has to know besides."""
+
+
 def _parser() -> _Parser:
     parser = _Parser(prog="qops-batsim engine --as 5", description=DESCRIPTION, allow_abbrev=False)
-
-    def add(*names: str, about: str, **settings: Any) -> None:
+    for entry in _OPTIONS.splitlines():
+        head, about = entry.split(": ", 1)
+        names = re.findall(r"--?[\w-]+", head)
+        values = head.split(names[-1])[1].split()
+        settings: dict[str, Any] = {"metavar": values[0]} if values else {"action": "store_true"}
+        if len(values) == 2:
+            settings = {"metavar": tuple(values), "nargs": 2}
+        if len(values) == 2 or about.endswith("repeatable"):
+            settings |= {"action": "append", "default": []}
+        settings |= _SETTINGS.get(names[-1], {})
         parser.add_argument(*names, help=about, **settings)
-
-    many: dict[str, Any] = {"action": "append", "default": []}
-    add("-p", "--platform", required=True, metavar="FILE", about="SimGrid platform (XML)")
-    add("-w", "--workload", metavar="FILE", about="workload (JSON); repeatable", **many)
-    events = "external events, one JSON object a line; repeatable"
-    add("--external-events", "--ee", metavar="FILE", about=events, **many)
-    add("-e", "--export", default="out/", metavar="PREFIX", about="prefix of the files written")
-    add("--trace-machine-state", action="store_true", about="write PREFIXmachine_states.csv")
-    add("--trace-pstate-changes", action="store_true", about="write PREFIXpstate_changes.csv")
-    two: dict[str, Any] = {"nargs": 2, "action": "append", "default": []}
-    add("-s", "--edc-socket-str", metavar=("ENDPOINT", "INIT"), about="decision process", **two)
-    add("-S", "--edc-socket-file", metavar=("ENDPOINT", "FILE"), about="the same", **two)
-    library = "decision component: a library with Batsim's C interface that asks for JSON"
-    add("-l", "--edc-library-str", metavar=("LIBRARY", "INIT"), about=library, **two)
-    add("-L", "--edc-library-file", metavar=("LIBRARY", "FILE"), about="the same", **two)
-    add("-m", "--master-host", default="master_host", metavar="NAME", about="host without jobs")
-    add("--mmax", type=int, default=0, metavar="N", about="use only the first N hosts")
-    add("--mmax-workload", action="store_true", about="use as many hosts as workloads are for")
-    add("--energy-host", action="store_true", about="integrate the energy of hosts")
-    levels = ("quiet", "info", "debug")
-    add("-v", "--verbosity", choices=levels, default="info", about="all but quiet say the end")
-    add("-q", "--quiet", action="store_true", about="the same as -v quiet")
-    add("--timeout", type=float, metavar="SECONDS", about="longest wait (not in Batsim)")
     return parser
 
 
 def run_engine5(arguments: Sequence[str]) -> int:
     """Run the embedded engine with Batsim 5's command-line arguments; return the exit code."""
-    require_utf8(arguments)
     if "--version" in arguments or "--batsim-version" in arguments:
         sys.stdout.write(f"{BATSIM5_VERSION} (its options and protocol; an engine of its own)\n")
         return 0
@@ -86,9 +104,9 @@ def run_engine5(arguments: Sequence[str]) -> int:
 
 def arguments5(arguments: Sequence[str]) -> argparse.Namespace:
     """Parse command-line arguments of Batsim 5; SystemExit after printing the help."""
-    for each in arguments:
-        if each.partition("=")[0] in REFUSED:
-            raise InputError(f"Batsim's option {each} is not supported by the embedded engine")
+    for option in arguments:
+        if option.partition("=")[0] in REFUSED:
+            raise InputError(f"Batsim's option {option} is not supported by the embedded engine")
     return _parser().parse_args(arguments)
 
 
@@ -101,26 +119,28 @@ def simulate5(
 
     ``component`` makes the decision component; the default is the one that the options name.
     """
+    from qops_batsim.cli.engine_inputs import say_end
     from qops_batsim.engine.outputs import BATSIM5_FILES, add_batsim5_outputs
     from qops_batsim.engine.simulation import Simulation
     from qops_batsim.file_set import FileSet
 
     platform, workloads = read_inputs5(given)
-    wanted = ["machine_states.csv"] if given.trace_machine_state else []
-    wanted += ["pstate_changes.csv"] if given.trace_pstate_changes else []
-    wanted += ["consumed_energy.csv"] if given.energy_host else []
+    optional = {
+        "machine_states.csv": given.trace_machine_state,
+        "pstate_changes.csv": given.trace_pstate_changes,
+        "consumed_energy.csv": given.energy_host,
+    }
     with FileSet(given.export, "run.json", BATSIM5_FILES) as files:
         options = engine_options5(given, workloads)
         side = engine_side5(given, platform, options, arguments)
         with (component or partial(_component, given))(side) as peer:
             simulation = Simulation(platform, workloads, peer, peer.begin(options))
             simulation.run()
-        add_batsim5_outputs(files, simulation, wanted)
+        add_batsim5_outputs(files, simulation, filter(optional.get, optional))
         paths = files.publish_alone()
+
     if given.verbosity != "quiet" and not given.quiet:
-        count = len(simulation.ended)
-        sys.stderr.write(f"simulated {count:,} jobs until {simulation.now:.6f} s\n")
-        sys.stderr.write(f"wrote {', '.join(map(str, paths))}\n")
+        say_end(simulation, paths)
     return simulation
 
 
@@ -128,8 +148,9 @@ def read_inputs5(given: argparse.Namespace) -> tuple[Platform, list[Workload]]:
     """Read the platform and workloads named by Batsim 5's options; hosts in Batsim 5's order."""
     from qops_batsim.cli.engine_inputs import read_inputs
 
-    files = given.platform, given.workload
-    platform, workloads = read_inputs(*files, given.master_host, read_workload5, master_option="-m")
+    platform, workloads = read_inputs(
+        given.platform, given.workload, given.master_host, read_workload5, master_option="-m"
+    )
     return platform.numbered_by_value(), workloads
 
 
@@ -139,7 +160,8 @@ def read_workload5(path: str | Path) -> Workload:
     from qops_batsim.workload.batsim5 import aborts_of_batsim5, check_types
     from qops_batsim.workload.batsim_json import workload_in
 
-    stored, source = read_stored(path, what="a Batsim workload (JSON)"), str(path)
+    source = str(path)
+    stored = read_stored(path, what="a Batsim workload (JSON)")
     workload = workload_in(stored, source)
     check_types(stored.content, source)
     for description, names in aborts_of_batsim5(workload).values():
@@ -150,18 +172,17 @@ def read_workload5(path: str | Path) -> Workload:
 
 def engine_options5(given: argparse.Namespace, workloads: Sequence[Workload]) -> EngineOptions:
     """Translate Batsim 5's parsed options to the options of the embedded engine."""
+    from qops_batsim.cli.engine_inputs import hosts_to_use
     from qops_batsim.engine.engine_options import BATSIM_5, EngineOptions
 
     if given.mmax < 0:
         raise InputError(f"--mmax is {given.mmax}; a whole number from 0 up is expected")
-    widest = max((each.processors for each in workloads), default=0)
-    limits = (given.mmax, widest if given.mmax_workload else 0)
-    events = [read_events5(file, f"ee{n}") for n, file in enumerate(given.external_events)]
+    lists = [read_events5(file, f"ee{n}") for n, file in enumerate(given.external_events)]
     return EngineOptions(
-        hosts=min(filter(None, limits), default=None),
+        hosts=hosts_to_use(given.mmax, workloads if given.mmax_workload else ()),
         compute_sharing=True,
         energy=given.energy_host,
-        external_events=tuple(e for each in events for e in each) if events else None,
+        external_events=tuple(event for events in lists for event in events) if lists else None,
         forward_unknown_events=True,
         rules=BATSIM_5,
     )
@@ -171,7 +192,7 @@ def read_events5(path: str, name: str) -> tuple[ExternalEvent, ...]:
     """Read a file of Batsim 5's external events, sorted by date; ids begin with ``name``."""
     from qops_batsim.engine.engine_options import events_in_order, listed_events
 
-    found = []
+    events = []
     for number, event in enumerate(listed_events(path, forward_unknown=True)[0]):
         data = event.fields.get("data", "")
         if event.type != "generic" or not isinstance(data, str):
@@ -180,8 +201,8 @@ def read_events5(path: str, name: str) -> tuple[ExternalEvent, ...]:
                 f"{shown(event.fields.get('data'))}; 'generic' and a text are expected"
             )
         fields = {"type": "generic", "id": f"{name}!{number}", "data": data}
-        found.append(msgspec.structs.replace(event, fields=fields))
-    return events_in_order(found)
+        events.append(msgspec.structs.replace(event, fields=fields))
+    return events_in_order(events)
 
 
 def engine_side5(
@@ -202,7 +223,8 @@ def engine_side5(
             f"{len(strings) + len(files)} decision components are given; one of -s, -S, -l and -L "
             "is expected"
         )
-    (place, text), *_ = strings or files
+
+    ((place, text),) = strings or files
     if files:
         text = read_text(text, what="what the decision component is handed over")
     context = {"socket_endpoint": place, "export_prefix": given.export}
@@ -213,7 +235,7 @@ def engine_side5(
         version=BATSIM5_VERSION,
         arguments=arguments,
         context=json.dumps(context, separators=(",", ":")),
-        event_lists=[os.path.abspath(each) for each in given.external_events],
+        event_lists=[*map(os.path.abspath, given.external_events)],
     )
 
 

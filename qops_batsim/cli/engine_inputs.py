@@ -1,14 +1,17 @@
-"""Platform and workloads of a Batsim command line of any version."""
+"""What the command lines of all versions of Batsim share: inputs, and last words."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from qops_batsim.errors import InputError, shown
 
 if TYPE_CHECKING:
+    from qops_batsim.engine.simulation import Simulation
     from qops_batsim.platform.platform_model import Platform
     from qops_batsim.workload.workload_model import Workload
 
@@ -38,3 +41,17 @@ def read_inputs(
     # Absolute, because decision processes are told these names.
     shipped = [resolve_path(file, "workloads") for file in workloads]
     return machine, [read_workload(os.path.join(os.getcwd(), file)) for file in shipped]
+
+
+def hosts_to_use(mmax: int, workloads: Iterable[Workload]) -> int | None:
+    """Return the number of hosts by ``--mmax`` (0: all), and as many as the workloads are for."""
+    limits = (mmax, max((workload.processors for workload in workloads), default=0))
+    return min(filter(None, limits), default=None)
+
+
+def say_end(simulation: Simulation, paths: Sequence[Path]) -> None:
+    """Tell on stderr what was simulated and written, where Batsim tells such things."""
+    sys.stderr.write(
+        f"simulated {len(simulation.ended):,} jobs until {simulation.now:.6f} s\n"
+        f"wrote {', '.join(map(str, paths))}\n"
+    )

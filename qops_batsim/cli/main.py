@@ -103,10 +103,10 @@ class _PlainHelp:
     def format_options(self, ctx: Any, formatter: Any) -> None:
         """Write the arguments and options to the help, under their headings."""
         sections: dict[str, list[tuple[str, str]]] = {}
-        for each in self.get_params(ctx):  # type: ignore[attr-defined]
-            kind = "Arguments" if each.param_type_name == "argument" else "Options"
-            heading = getattr(each, "rich_help_panel", None) or kind
-            if (row := each.get_help_record(ctx)) is not None:
+        for parameter in self.get_params(ctx):  # type: ignore[attr-defined]
+            kind = "Arguments" if parameter.param_type_name == "argument" else "Options"
+            heading = getattr(parameter, "rich_help_panel", None) or kind
+            if (row := parameter.get_help_record(ctx)) is not None:
                 sections.setdefault(heading, []).append(row)
         for heading, rows in sections.items():
             with formatter.section(heading):
@@ -140,7 +140,9 @@ class Group(_PlainHelp, TyperGroup):
         sections = {"Commands": self.commands} if ctx.parent else COMMANDS
         for heading, names in sections.items():
             commands = [self.commands[name] for name in names]
-            texts = [(each.short_help or each.help or "").split("\n\n")[0] for each in commands]
+            texts = [
+                (command.short_help or command.help or "").split("\n\n")[0] for command in commands
+            ]
             with formatter.section(heading):
                 formatter.write_dl([*zip(names, texts, strict=True)])
 
@@ -161,29 +163,30 @@ def command_line(named: str | None = None) -> typer.Typer:
         context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     )
     app.callback()(_root)
+
     for name, summary in summaries.items():
         if named not in (None, name):
             if named not in summaries:
                 app.command(name, short_help=summary)(lambda: None)
             continue
+
         module = import_module(f"qops_batsim.cli.{MODULES.get(name, name)}")
         if hasattr(module, "app"):
-            for each in module.app.registered_commands:
-                each.cls = Command
+            for command in module.app.registered_commands:
+                command.cls = Command
             app.add_typer(module.app, name=name, cls=Group, short_help=summary)
         else:
-            settings = SETTINGS.get(name, {})
-            function = getattr(module, name)
-            app.command(name, cls=Command, short_help=summary, **settings)(function)
+            made = app.command(name, cls=Command, short_help=summary, **SETTINGS.get(name, {}))
+            made(getattr(module, name))
     return app
 
 
 def _skip_checks(parameters: Iterable[Any]) -> None:
     """Keep Typer from loading a large package to check texts and options that are not given."""
-    for each in parameters:
+    for parameter in parameters:
         # Older versions of Typer have no descriptors, and no such package.
-        if hasattr(each, "type_descriptor") and "process_value" not in vars(each):
-            each.process_value = partial(_value, each, each.process_value)
+        if hasattr(parameter, "type_descriptor") and "process_value" not in vars(parameter):
+            parameter.process_value = partial(_value, parameter, parameter.process_value)
 
 
 def _value(parameter: Any, check: Callable[[Any, Any], Any], context: Any, value: Any) -> Any:
@@ -238,12 +241,14 @@ def run_app(make: Callable[[], typer.Typer], program: str) -> None:
     # NumPy's linear algebra is not used, but its threads would spin for a while on all cores.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     no_garbage_collection_at_exit()
+
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:  # It was closed from the beginning, as by >&-.
             setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115
     if isinstance(sys.stdout, io.TextIOWrapper):
         # Terminals of other encodings, and names of files that are not UTF-8.
         sys.stdout.reconfigure(errors="backslashreplace")
+
     try:
         with _warnings_as_lines():
             warn(compiled.warning())
@@ -294,13 +299,15 @@ def _run(make: Callable[[], typer.Typer]) -> int:
         if type(error).__name__ == "NoArgsIsHelpError":
             typer.echo(error.format_message())  # type: ignore[attr-defined]
         else:
-            words, context = ["--help"], getattr(error, "ctx", None)
+            words = ["--help"]
+            context = getattr(error, "ctx", None)
             while context is not None and context.parent is not None:
                 words.insert(0, context.info_name)
                 context = context.parent
             hint = f" (`{' '.join([console.program, *words])}`)"
             print_error(f"{error.format_message()}{hint}".replace("\n", " "))  # type: ignore[attr-defined]
         return 2
+
     except (KeyboardInterrupt, typer.Abort):
         code = _INTERRUPTED
     except EndingSignal as ending:
@@ -309,6 +316,7 @@ def _run(make: Callable[[], typer.Typer]) -> int:
         if not print_failure(error):
             raise
         return 2
+
     if code in EXIT_CODES:
         print_error(EXIT_CODES[code])
     return code if isinstance(code, int) else 0

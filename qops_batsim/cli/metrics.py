@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 from qops_batsim.cli.command_inputs import read_runs, warn_of_other_workloads
 from qops_batsim.cli.common_options import AsJson, Hosts, Runs, WorkloadsOfRun, manual
 from qops_batsim.cli.console import note, print_json, print_table, say
-from qops_batsim.cli.texts import number_text
+from qops_batsim.texts import number_text
 
 if TYPE_CHECKING:
     from qops_batsim.measures.metrics.outcomes import DeadlineMetrics, Tally

@@ -53,27 +53,28 @@ def need_choices(texts: dict[str, str | None], others: dict[str, Any]) -> NeedCh
         "factors": lambda text: tuple(map(_factor, _words(text))),
         "at": lambda text: tuple(map(_time, _words(text))),
         "days": _words,
-        "slack": lambda text: duration(text, "--slack", zero=False),
+        "slack": lambda text: duration(text, "--slack"),
     }
-    given = {name: texts[name] for name in read}
-    found = {name: read[name](text) for name, text in given.items() if text is not None}
+    given = {name: parse(text) for name, parse in read.items() if (text := texts[name]) is not None}
     calendar = _calendar(texts["begins"], texts["time_zone"])
-    choices = NeedChoices(**found, **others, calendar=calendar)
+    choices = NeedChoices(**given, **others, calendar=calendar)
     choices.check()
     return choices
 
 
 def _words(text: str) -> tuple[str, ...]:
-    return tuple(each.strip().lower() for each in text.split(",") if each.strip())
+    return tuple(word.strip().lower() for word in text.split(",") if word.strip())
 
 
 def _mix(text: str) -> NeedMix:
     from qops_batsim.workload.need import NeedMix
 
-    parts = [each.partition("=") for each in _words(text)]
-    for kind, _, _ in parts:
+    shares = {}
+    for word in _words(text):
+        kind, _, share = word.partition("=")
         require_one_of("--mix", kind, NeedMix.__struct_fields__)
-    return NeedMix(**{kind: _number("--mix", share) for kind, _, share in parts})
+        shares[kind] = _number("--mix", share)
+    return NeedMix(**shares)
 
 
 def _factor(text: str) -> FactorClass:
@@ -86,7 +87,7 @@ def _factor(text: str) -> FactorClass:
             "expected (the last class without UP_TO)"
         )
     border = duration(parts[0], "--factors") if len(parts) == 3 else None
-    median, spread = (_number("--factors", each) for each in parts[-2:])
+    median, spread = (_number("--factors", number) for number in parts[-2:])
     return FactorClass(border, median, spread)
 
 

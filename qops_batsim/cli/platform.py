@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import msgspec
 import typer
 
 from qops_batsim.cli.common_options import manual
@@ -70,20 +69,16 @@ def cluster(
     """
     from qops_batsim.platform.equal_hosts import make_cluster
     from qops_batsim.platform.simgrid_write import write_platform
-    from qops_batsim.platform.units import parse_bandwidth, parse_size, parse_speed, parse_time
+    from qops_batsim.platform.units import BANDWIDTH, SIZE, SPEED, TIME
 
-    if latency is not None and bandwidth is None:
-        raise InputError(
-            f"--latency is {latency!r}, but --bandwidth is not given; both are expected"
-        )
     platform = make_cluster(
         hosts,
-        speed=parse_speed(speed, where="--speed"),
+        speed=SPEED.parse(speed, where="--speed"),
         cores=cores,
         prefix=prefix,
-        bandwidth=None if bandwidth is None else parse_bandwidth(bandwidth, where="--bandwidth"),
-        latency=0.0 if latency is None else parse_time(latency, where="--latency"),
-        memory=None if memory is None else parse_size(memory, where="--memory"),
+        bandwidth=None if bandwidth is None else BANDWIDTH.parse(bandwidth, where="--bandwidth"),
+        latency=0.0 if latency is None else TIME.parse(latency, where="--latency"),
+        memory=None if memory is None else round(SIZE.parse(memory, where="--memory")),
     )
     write_platform(platform, out)
     say(f"{out}: {_headline(platform)}")
@@ -116,15 +111,16 @@ def show(
     from qops_batsim.platform.simgrid_read import read_platform
     from qops_batsim.shipped import find_input
 
-    found = read_platform(find_input(platform, "platforms"), master_host=master_host)
+    machine = read_platform(find_input(platform, "platforms"), master_host=master_host)
     if as_json:
-        print_json(msgspec.to_builtins(found))
+        print_json(machine)
         return
-    say(f"{found.source}: {_headline(found)}")
+
+    say(f"{machine.source}: {_headline(machine)}")
     columns = ("hosts", "ids", "role", "speed", "cores", "memory", "zone")
-    _print_rows("Hosts", columns, [_group_row(group) for group in host_groups(found)])
-    _print_zones(found)
-    _print_links(found)
+    _print_rows("Hosts", columns, [*map(_group_row, host_groups(machine))])
+    _print_zones(machine)
+    _print_links(machine)
 
 
 def _print_shipped() -> None:
@@ -134,11 +130,11 @@ def _print_shipped() -> None:
     rows = []
     for name in shipped_names("platforms"):
         platform = read_platform(find_input(name, "platforms"))
-        speeds = sorted({host.speed for host in platform.compute_hosts})
-        cores = sum(host.cores for host in platform.compute_hosts)
+        hosts = platform.compute_hosts
+        speeds = sorted({host.speed for host in hosts})
+        cores = sum(host.cores for host in hosts)
         network = "yes" if platform.links or platform.clusters else "none"
-        counts = (str(len(platform.compute_hosts)), str(cores))
-        rows.append((name, *counts, _speeds(speeds), network))
+        rows.append((name, str(len(hosts)), str(cores), _speeds(speeds), network))
     print_table("Shipped platforms", ("name", "hosts", "cores", "speed", "network"), rows)
 
 
@@ -152,7 +148,7 @@ def _headline(platform: Platform) -> str:
 
 
 def _group_row(group: HostGroup) -> tuple[str, ...]:
-    from qops_batsim.platform.units import format_size
+    from qops_batsim.platform.units import SIZE
 
     host = group.hosts[0]
     names = host.name if len(group.hosts) == 1 else f"{host.name} … {group.hosts[-1].name}"
@@ -161,7 +157,7 @@ def _group_row(group: HostGroup) -> tuple[str, ...]:
         ids += f"-{group.last_id}"
     memory = host.properties.get("memory", "")
     if memory.isascii() and memory.isdigit():
-        memory = format_size(int(memory))
+        memory = SIZE.format(float(memory))
     return names, ids, host.role, _speeds(host.speeds), str(host.cores), memory, host.zone
 
 
@@ -179,19 +175,20 @@ def _print_zones(platform: Platform) -> None:
 
 
 def _print_links(platform: Platform) -> None:
-    from qops_batsim.platform.units import format_bandwidth, format_time
+    from qops_batsim.platform.units import BANDWIDTH, TIME
 
     def cells(bandwidth: float, latency: float, sharing: str) -> tuple[str, str, str]:
-        return format_bandwidth(bandwidth), format_time(latency), sharing
+        return BANDWIDTH.format(bandwidth), TIME.format(latency), sharing
 
     rows = []
-    for each in platform.clusters:
-        kind = cells(each.bandwidth, each.latency, each.sharing_policy)
-        rows.append((f"{each.name}_link_*", *kind))
-        if each.backbone_bandwidth:
-            policy = each.backbone_sharing_policy
-            kind = cells(each.backbone_bandwidth, each.backbone_latency, policy)
-            rows.append((f"{each.name}_backbone", *kind))
+    for cluster in platform.clusters:
+        kind = cells(cluster.bandwidth, cluster.latency, cluster.sharing_policy)
+        rows.append((f"{cluster.name}_link_*", *kind))
+        if cluster.backbone_bandwidth:
+            policy = cluster.backbone_sharing_policy
+            kind = cells(cluster.backbone_bandwidth, cluster.backbone_latency, policy)
+            rows.append((f"{cluster.name}_backbone", *kind))
+
     kinds: dict[tuple[str, str, str], list[str]] = {}
     for link in platform.links.values():
         kind = cells(link.bandwidth, link.latency, link.sharing_policy)
@@ -210,9 +207,9 @@ def _print_rows(title: str, columns: tuple[str, ...], rows: Sequence[tuple[str, 
 
 
 def _speeds(speeds: Sequence[float]) -> str:
-    from qops_batsim.platform.units import format_speed
+    from qops_batsim.platform.units import SPEED
 
     if len(speeds) > _MOST_SPEEDS:
-        first, last = map(format_speed, (speeds[0], speeds[-1]))
+        first, last = map(SPEED.format, (speeds[0], speeds[-1]))
         return f"{first} … {last} ({len(speeds):,})"
-    return ", ".join(map(format_speed, speeds))
+    return ", ".join(map(SPEED.format, speeds))

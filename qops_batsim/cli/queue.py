@@ -30,9 +30,9 @@ from qops_batsim.cli.console import (
     progress_bar,
     say,
 )
-from qops_batsim.cli.texts import duration_text
 from qops_batsim.errors import InputError
 from qops_batsim.files import check_writable, write_text
+from qops_batsim.texts import date_text, duration_text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -293,7 +293,7 @@ def quote(
           --history sacct.txt
         qops-batsim queue quote 64x2h
     """
-    from qops_batsim.queue.queue_state import Ask, date_text, parse_job
+    from qops_batsim.queue.queue_state import Ask, parse_job
 
     until = None if deadline is None else duration(deadline, "--deadline", zero=False)
     jobs = jobs or []
@@ -494,7 +494,6 @@ def _tell_asked(
     """Tell the starts of jobs that are not submitted yet."""
     import msgspec
 
-    from qops_batsim.queue.queue_state import date_text
     from qops_batsim.queue.starts import FEWER_DRAWS, NO_FORECAST, asked_starts
 
     draws = given["draws"] or FEWER_DRAWS
@@ -558,7 +557,6 @@ def _tell_queue(
 
 def _counts(found: QueueStarts) -> str:
     """Return how many jobs of a queue run, wait with a date, and wait without one."""
-    from qops_batsim.queue.queue_state import date_text
 
     dated = len(found.dated)
     undated = len(found.jobs) - dated
@@ -589,7 +587,6 @@ def _print_starts(found: QueueStarts | AskedStarts) -> None:
 
 
 def _start_row(job: JobStart, now: float) -> list[str]:
-    from qops_batsim.queue.queue_state import date_text
     from qops_batsim.queue.starts import StartForecast
 
     later: list[float | None] = []

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Annotated
 from qops_batsim.cli.command_inputs import duration, moment, prices_in
 from qops_batsim.cli.common_options import A_JOB, AsJson, Code, PricedWorkload, PricesFile, manual
 from qops_batsim.cli.console import note, print_answer, print_json
-from qops_batsim.cli.texts import duration_text, moment_text, names_text, possible_text, reason_text
+from qops_batsim.cli.texts import names_text, possible_text, reason_text
 from qops_batsim.errors import InputError
+from qops_batsim.texts import duration_text, moment_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -63,7 +64,7 @@ def quote(
     until = None if deadline is None else duration(deadline, "--deadline", zero=False)
     history = read_history(prefix, code=code or ())
     where = f"{state}: TIME"
-    found = ask(
+    quotation = ask(
         history,
         moment(time, where, history.calendar) if "-" in time else duration(time, where),
         processors=processors,
@@ -73,39 +74,45 @@ def quote(
         before=before,
     )
     if as_json:
-        print_json(found)
+        print_json(quotation)
         return
+
+    date = moment_text(quotation.time, quotation.calendar)
     title = (
-        f"{found.run} ({found.scheduler}) at {moment_text(found.time, found.calendar)} "
-        f"({duration_text(found.time)}): {found.free_processors} of {found.machine_processors} "
-        f"processors free, jobs: {found.running_jobs} running, {found.waiting_jobs} waiting"
+        f"{quotation.run} ({quotation.scheduler}) at {date} ({duration_text(quotation.time)}): "
+        f"{quotation.free_processors} of {quotation.machine_processors} processors free, "
+        f"jobs: {quotation.running_jobs} running, {quotation.waiting_jobs} waiting"
     )
-    print_answer(title, _rows(found))
-    if found.charges_unknown:
-        note(f"no QoS charges: {found.charges_unknown}")
+    print_answer(title, _rows(quotation))
+    if quotation.charges_unknown:
+        note(f"no QoS charges: {quotation.charges_unknown}")
     if history.header.options.get("promise_limit") is not None:
         note("no promise limit: what users hold is not in the decision log")
 
 
-def _rows(found: Quotation) -> Iterator[tuple[str, str]]:
+def _rows(quotation: Quotation) -> Iterator[tuple[str, str]]:
     """Yield the request and the scheduler's answer, as (label, text)."""
-    some = f"{found.processors} processor" + "s" * (found.processors != 1)
-    wish = f"{some} for {duration_text(found.run_time)}"
-    if found.requested_deadline is not None:
-        left = duration_text(found.requested_deadline - found.time)
-        wish += f" by {moment_text(found.requested_deadline, found.calendar)} ({left} from then)"
+    time = quotation.time
+    calendar = quotation.calendar
+
+    some = f"{quotation.processors} processor" + "s" * (quotation.processors != 1)
+    wish = f"{some} for {duration_text(quotation.run_time)}"
+    if quotation.requested_deadline is not None:
+        left = duration_text(quotation.requested_deadline - time)
+        wish += f" by {moment_text(quotation.requested_deadline, calendar)} ({left} from then)"
     yield "request", wish
-    reason = "" if found.refusal is None else reason_text(found.refusal, found.calendar)
-    yield "answer", "admitted" if found.admitted else f"refused: {reason}"
-    if found.blamed is not None:
-        yield "blocked by", f"qops-batsim explain {found.run} '{found.blamed}'"
-    if found.granted is not None:
-        yield "promise", possible_text(found.granted, found.time, found.calendar)
-    if found.offered is not None:
-        yield "offer", possible_text(found.offered, found.time, found.calendar)
+
+    reason = "" if quotation.refusal is None else reason_text(quotation.refusal, calendar)
+    yield "answer", "admitted" if quotation.admitted else f"refused: {reason}"
+    if quotation.blamed is not None:
+        yield "blocked by", f"qops-batsim explain {quotation.run} '{quotation.blamed}'"
+    if quotation.granted is not None:
+        yield "promise", possible_text(quotation.granted, time, calendar)
+    if quotation.offered is not None:
+        yield "offer", possible_text(quotation.offered, time, calendar)
     earliest = "none can be promised"
-    if found.earliest is not None:
-        earliest = possible_text(found.earliest, found.time, found.calendar)
+    if quotation.earliest is not None:
+        earliest = possible_text(quotation.earliest, time, calendar)
     yield "earliest deadline", earliest
-    if found.moved:
-        yield "would move", names_text(sorted(found.moved), 5)
+    if quotation.moved:
+        yield "would move", names_text(sorted(quotation.moved), 5)

@@ -44,12 +44,13 @@ def schedulers(
     from qops_batsim.schedulers.registry import scheduler_class, scheduler_names
 
     if name is None:
-        known = {each: _summary(each) for each in scheduler_names()}
+        known = {name: _summary(name) for name in scheduler_names()}
         if as_json:
             print_json(known)
         else:
             print_table("Schedulers", ["name", "what it does"], known.items())
         return
+
     if check:
         from qops_batsim.running.contract import check_scheduler
 
@@ -57,11 +58,13 @@ def schedulers(
         passed = check_scheduler(name, on_broken_promise=on_broken_promise)
         say(f"{name}: {passed} cases passed")
         return
+
     kind = scheduler_class(name)
     options = describe_options(kind)
     if as_json:
         print_json({"name": name, "summary": kind.summary, "options": options})
         return
+
     say(f"{name}: {kind.summary}")
     for paragraph in _description(kind):
         say()
@@ -69,6 +72,7 @@ def schedulers(
     if not options:
         say("\nIt has no options.")
         return
+
     say("\nOptions (set with --set NAME=VALUE):")
     for option in options:
         unit = f" {option['unit']}" if option["unit"] else ""
@@ -132,8 +136,8 @@ def _type_name(hint: Any) -> str:
     if get_origin(hint) is Literal:
         return " or ".join(repr(choice) for choice in get_args(hint))
     if isinstance(hint, UnionType) or get_origin(hint) is Union:
-        return " | ".join(_type_name(each) for each in get_args(hint))
+        return " | ".join(map(_type_name, get_args(hint)))
     name = getattr(hint, "__name__", str(hint))
     if get_args(hint):
-        name = f"{name}[{', '.join(_type_name(each) for each in get_args(hint))}]"
+        name = f"{name}[{', '.join(map(_type_name, get_args(hint)))}]"
     return name.replace("NoneType", "none").replace("None", "none")

@@ -169,12 +169,13 @@ class _Server:
         except ConnectionLost as error:
             if session.messages:
                 print_error(f"the engine {error}, {session.now:.6f} s into the simulation")
-            else:
-                self.idle = True
-                if self.seen:
-                    return 0  # No further engine has come: the end of a loop.
-                print_error("no engine has come in time (--timeout)")
+                return ENGINE_GONE
+            self.idle = True
+            if self.seen:
+                return 0  # No further engine has come: the end of a loop.
+            print_error("no engine has come in time (--timeout)")
             return ENGINE_GONE
+
         except (KeyboardInterrupt, EndingSignal):
             self._dismiss("interrupted", PATIENCE_SECONDS)
             raise
@@ -216,6 +217,7 @@ class _Server:
             return 2
         if self.quiet:
             return 0
+
         decisions = list(session.log.decisions().values())
         counts = {
             "jobs submitted": f"{len({job.id for job in session.log.jobs}):,}",

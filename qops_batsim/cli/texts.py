@@ -1,10 +1,11 @@
-"""Dates, durations, prices and lists of names as the commands print them."""
+"""Answers, prices and lists of names as the commands print them."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from qops_batsim.texts import duration_text, moment_text
 from qops_batsim.timing import PLAN_TOLERANCE
 
 if TYPE_CHECKING:
@@ -15,28 +16,13 @@ if TYPE_CHECKING:
     from qops_batsim.measures.metrics.outcomes import DeadlineMetrics
     from qops_batsim.measures.verify.rules_qos import Lateness
 
-_UNITS = ((86400, "d"), (3600, "h"), (60, "min"))
-
-
-def duration_text(seconds: float) -> str:
-    """Format a duration to the second: ``2 h 36 min 47 s``."""
-    sign, rest = ("-" if round(seconds) < 0 else ""), abs(round(seconds))
-    parts = []
-    for size, unit in _UNITS:
-        if rest >= size:
-            parts.append(f"{rest // size} {unit}")
-            rest %= size
-    if rest or not parts:
-        parts.append(f"{rest} s")
-    return sign + " ".join(parts)
-
 
 def spare_text(spare: float) -> str:
     """Format the time between an end and its deadline: ``5 min before``, or ``5 min AFTER``."""
     if abs(spare) <= PLAN_TOLERANCE:
         return "at"
-    told = duration_text(abs(spare)) if abs(spare) >= 0.5 else "less than 1 s"
-    return f"{told} {'before' if spare > 0 else 'AFTER'}"
+    length = duration_text(abs(spare)) if abs(spare) >= 0.5 else "less than 1 s"
+    return f"{length} {'before' if spare > 0 else 'AFTER'}"
 
 
 def fate_text(
@@ -56,20 +42,6 @@ def fate_text(
     return f"met, {spare_text(-lateness)} it" if lateness < -PLAN_TOLERANCE else "met, just in time"
 
 
-def date_text(seconds: float | None) -> str:
-    """Format a simulation date as seconds without a unit; ``-`` for None."""
-    if seconds is None:
-        return "-"
-    return f"{seconds:,.0f}" if seconds == round(seconds) else f"{seconds:,.2f}"
-
-
-def moment_text(seconds: float | None, calendar: Calendar | None) -> str:
-    """Format a simulation date: as a calendar date if a calendar is given, else in seconds."""
-    if seconds is None:
-        return "-"
-    return f"{date_text(seconds)} s" if calendar is None else calendar.text(seconds)
-
-
 def reason_text(refusal: Refusal, calendar: Calendar | None) -> str:
     """Format the reason of a refusal, with calendar dates if a calendar is given."""
     from qops_batsim.core.refusal import sentence
@@ -77,21 +49,16 @@ def reason_text(refusal: Refusal, calendar: Calendar | None) -> str:
     return sentence(refusal) if calendar is None else sentence(refusal, calendar.text)
 
 
-def number_text(value: float | None, factor: float = 1.0, *, decimals: int = 2) -> str:
-    """Format ``value * factor`` with thousands separators; ``-`` for None."""
-    return "-" if value is None else f"{value * factor:,.{decimals}f}"
-
-
 def lateness_text(lateness: Lateness) -> str:
     """Summarize how late a run's promises were: ``118 promises checked, none is late``."""
-    found = "none is late"
+    latest = "none is late"
     if lateness.job is not None:
-        found = f"the greatest lateness is {lateness.seconds:.6f} s, of job {lateness.job!r}"
-        found += f" (grace {lateness.grace:g} s)" if lateness.grace else ""
+        latest = f"the greatest lateness is {lateness.seconds:.6f} s, of job {lateness.job!r}"
+        latest += f" (grace {lateness.grace:g} s)" if lateness.grace else ""
     if lateness.renewed:
-        found += f"; {lateness.renewed:,} were replaced by later ones when hosts had left"
+        latest += f"; {lateness.renewed:,} were replaced by later ones when hosts had left"
     unchecked = f", {lateness.unchecked:,} not" if lateness.unchecked else ""
-    return f"{lateness.checked:,} promises checked{unchecked}; {found}"
+    return f"{lateness.checked:,} promises checked{unchecked}; {latest}"
 
 
 def price_text(price: JobPrice | None) -> str:
@@ -128,27 +95,30 @@ def story_text(
     ``run`` and ``easy`` are (outcomes of deadlines, utilization from 0 to 1); ``promises`` is
     whether the scheduler ``name`` promises deadlines at all.
     """
-    found, used = run
-    asked = f"{found.asked.jobs:,} deadline" + ("" if found.asked.jobs == 1 else "s")
-    kept, met = found.kept.jobs, found.met.jobs
-    if found.promised.jobs:
-        told = f"{name} promised {found.promised.jobs:,} of {asked} and kept "
-        told += f"all {kept:,}" if not found.broken.jobs else f"{kept:,} of them"
-        if found.renewed:
-            told += f", {found.renewed:,} of them put off when hosts had left"
+    deadlines, used = run
+    asked = f"{deadlines.asked.jobs:,} deadline" + ("" if deadlines.asked.jobs == 1 else "s")
+    kept = deadlines.kept.jobs
+    met = deadlines.met.jobs
+
+    if deadlines.promised.jobs:
+        story = f"{name} promised {deadlines.promised.jobs:,} of {asked} and kept "
+        story += f"all {kept:,}" if not deadlines.broken.jobs else f"{kept:,} of them"
+        if deadlines.renewed:
+            story += f", {deadlines.renewed:,} of them put off when hosts had left"
         if met != kept:
-            told += f"; {met:,} ended by the deadline asked for"
+            story += f"; {met:,} ended by the deadline asked for"
     elif promises:
-        told = f"{name} promised none of {asked}"
+        story = f"{name} promised none of {asked}"
     else:
-        told = f"{name} promises no deadline; it met {met:,} of {asked}"
-        told += f" and refused {found.refused.jobs:,}" if found.refused.jobs else ""
+        story = f"{name} promises no deadline; it met {met:,} of {asked}"
+        story += f" and refused {deadlines.refused.jobs:,}" if deadlines.refused.jobs else ""
+
     if easy is not None:
-        told += f"; EASY on the same jobs met {easy[0].met.jobs:,}"
+        story += f"; EASY on the same jobs met {easy[0].met.jobs:,}"
     if used is not None:
         other = "" if easy is None or easy[1] is None else f" against {100 * easy[1]:.1f}"
-        told += f"; utilization {100 * used:.1f}{other} %"
-    return f"{told}."
+        story += f"; utilization {100 * used:.1f}{other} %"
+    return f"{story}."
 
 
 def names_text(names: Sequence[str], most: int) -> str:

@@ -8,10 +8,18 @@ from qops_batsim.lazy import lazy_names
 
 if TYPE_CHECKING:
     from qops_batsim.core.hostset import HostSet as HostSet
+    from qops_batsim.core.job import OVER as OVER
+    from qops_batsim.core.job import RUNNING as RUNNING
+    from qops_batsim.core.job import WAITING as WAITING
+    from qops_batsim.core.qos_log import format_qos as format_qos
+    from qops_batsim.core.scheduler import ResourceManager as ResourceManager
 else:
     __getattr__, __dir__, __all__ = lazy_names(
         __name__,
         {
             "hostset": "HostSet",
+            "job": "OVER RUNNING WAITING",
+            "qos_log": "format_qos",
+            "scheduler": "ResourceManager",
         },
     )

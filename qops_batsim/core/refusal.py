@@ -13,7 +13,7 @@ from enum import StrEnum
 
 import msgspec
 
-from qops_batsim.timing import SAME_DATE
+from qops_batsim.texts import exact_text
 
 
 class RefusalKind(StrEnum):
@@ -211,22 +211,11 @@ def missed_deadline(
     )
 
 
-def number(value: float) -> str:
-    """Return a number as text with all its digits, without the rounding errors of floats.
-
-    >>> number(18567.0), number(1234567.891), number(62645.41015625), number(0.1 + 0.2)
-    ('18567', '1234567.891', '62645.41015625', '0.3')
-    """
-    if not abs(value) < 1e15 or abs(value - round(value, 6)) > SAME_DATE:
-        return repr(float(value))
-    return f"{value:.6f}".rstrip("0").rstrip(".")
-
-
 def seconds(date: float | None) -> str:
     """Return a date or duration as text with its unit (``"30 s"``); None or infinity is "an
     unlimited time".
     """
-    return "an unlimited time" if date is None or math.isinf(date) else f"{number(date)} s"
+    return "an unlimited time" if date is None or math.isinf(date) else f"{exact_text(date)} s"
 
 
 def sentence(refusal: Refusal, moment: Callable[[float], str] = seconds) -> str:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from qops_batsim.economics.charges import SlowdownTable as SlowdownTable
     from qops_batsim.economics.charges import break_even as break_even
     from qops_batsim.economics.charges import category_slowdowns as category_slowdowns
+    from qops_batsim.economics.prices import Prices as Prices
 else:
     __getattr__, __dir__, __all__ = lazy_names(
         __name__,
@@ -23,5 +24,6 @@ else:
                 "Categories Charge PROCESSOR_CLASSES RUN_TIME_CLASSES ReferenceJob SlowdownTable "
                 "break_even category_slowdowns"
             ),
+            "prices": "Prices",
         },
     )

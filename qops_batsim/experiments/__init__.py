@@ -36,11 +36,13 @@ if TYPE_CHECKING:
     from qops_batsim.experiments.claims import untested_claim as untested_claim
     from qops_batsim.experiments.claims import whole_claims as whole_claims
     from qops_batsim.experiments.deadline_runs import BLIND as BLIND
+    from qops_batsim.experiments.deadline_runs import Contestant as Contestant
     from qops_batsim.experiments.deadline_runs import DeadlineCase as DeadlineCase
     from qops_batsim.experiments.deadline_runs import DeadlineRuns as DeadlineRuns
     from qops_batsim.experiments.deadline_runs import Scenario as Scenario
     from qops_batsim.experiments.deadline_runs import checked_outcomes as checked_outcomes
     from qops_batsim.experiments.deadline_runs import contestant_of as contestant_of
+    from qops_batsim.experiments.deadline_runs import contestants_of as contestants_of
     from qops_batsim.experiments.deadline_runs import outcomes_of as outcomes_of
     from qops_batsim.experiments.deadline_workload import DeadlineFacts as DeadlineFacts
     from qops_batsim.experiments.deadline_workload import deadline_facts as deadline_facts
@@ -91,39 +93,39 @@ if TYPE_CHECKING:
     from qops_batsim.experiments.study_report import summaries as summaries
     from qops_batsim.experiments.study_runs import CellOutcome as CellOutcome
     from qops_batsim.experiments.study_runs import StudyRuns as StudyRuns
+    from qops_batsim.experiments.study_runs import read_study_runs as read_study_runs
     from qops_batsim.experiments.study_runs import run_study as run_study
     from qops_batsim.experiments.study_runs import study_inputs as study_inputs
 else:
     __getattr__, __dir__, __all__ = lazy_names(
         __name__,
         {
-            "best_lines": "LINES BoundCase BoundSearch Unadmitted bound_case",
+            "best_lines": "BoundCase BoundSearch LINES Unadmitted bound_case",
             "changed_options": "ChangedOptions",
             "claims": (
-                "CONFIRMED ENOUGH UNDECIDED NOT_JUDGED TOO_FEW Claim Told Values "
-                "as_checks averages by_seed changes claim_with_parts differences ends_of "
-                "invariant_claim jointly_judged range_claim sign_claim slopes untested_claim "
-                "whole_claims"
+                "CONFIRMED Claim ENOUGH NOT_JUDGED TOO_FEW Told UNDECIDED Values as_checks "
+                "averages by_seed changes claim_with_parts differences ends_of invariant_claim "
+                "jointly_judged range_claim sign_claim slopes untested_claim whole_claims"
             ),
             "deadline_runs": (
-                "BLIND DeadlineCase DeadlineRuns Scenario checked_outcomes "
-                "contestant_of outcomes_of"
-            ),
-            "pool": "KeptRuns run_cases",
-            "report": "Figure Panel Series StudyReport line_of_means",
-            "pictures": "draw_figure write_files",
-            "page": "PageTable markdown_table",
-            "report_table": "ReportColumn TableText number_text table_of value_at",
-            "statistics": (
-                "AMOUNT LEVEL SHARE UNLIMITED Interval Limits limits_of limits_of_difference "
-                "mean_interval nested_interval paired_difference quantile ratio_of_means"
+                "BLIND Contestant DeadlineCase DeadlineRuns Scenario checked_outcomes "
+                "contestant_of contestants_of outcomes_of"
             ),
             "deadline_workload": "DeadlineFacts deadline_facts",
             "listed_cases": "StudyLog Window",
+            "log_files": "find_trace trace_digest usual_places",
+            "page": "PageTable markdown_table",
+            "pictures": "draw_figure write_files",
+            "pool": "KeptRuns run_cases",
+            "report": "Figure Panel Series StudyReport line_of_means",
+            "report_table": "ReportColumn TableText number_text table_of value_at",
             "scores": "ScoreBound ScoredRuns bound_key",
+            "statistics": (
+                "AMOUNT Interval LEVEL Limits SHARE UNLIMITED limits_of limits_of_difference "
+                "mean_interval nested_interval paired_difference quantile ratio_of_means"
+            ),
             "study": "Study read_study study_of with_need with_schedulers",
             "study_report": "StudySummary page_tables summaries",
-            "study_runs": "CellOutcome StudyRuns run_study study_inputs",
-            "log_files": "find_trace trace_digest usual_places",
+            "study_runs": "CellOutcome StudyRuns read_study_runs run_study study_inputs",
         },
     )

@@ -4,32 +4,48 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from numbers import Integral
 from os import PathLike, fspath
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
+from qops_batsim.arguments import (
+    CALLABLE,
+    NUMBERS,
+    PATH,
+    SWITCH,
+    TEXT,
+    WHOLE,
+    one_of,
+    several,
+    takes,
+)
 from qops_batsim.code_record import not_covered_text
 from qops_batsim.errors import (
     InputError,
     SimulationError,
     require,
-    require_instance,
-    require_numbers,
     require_one_of,
 )
-from qops_batsim.experiments.deadline_runs import AnyContestant, Contestant, contestants_of
+from qops_batsim.experiments.deadline_runs import (
+    SCHEDULERS,
+    SETTINGS,
+    AnyContestant,
+    Contestant,
+    contestants_of,
+)
 from qops_batsim.experiments.listed_cases import StudyLog, Window
 from qops_batsim.experiments.pictures import write_files
-from qops_batsim.experiments.pool import Workers, check_workers
+from qops_batsim.experiments.pool import WORKERS, Workers, check_workers
 from qops_batsim.experiments.study import Study
 from qops_batsim.experiments.study_report import report_of, tables_of
 from qops_batsim.experiments.study_runs import StudyRuns, run_study
 from qops_batsim.files import make_directory
 from qops_batsim.parameters import COUNT, ESTIMATES, EXACT, METHOD, SEEDS, USERS, is_strict
 from qops_batsim.platform.platform_model import Platform
-from qops_batsim.running.inputs import AnyPlatform, AnyWorkload, load_workload
+from qops_batsim.running.inputs import PLATFORM, WORKLOAD, AnyPlatform, AnyWorkload, load_workload
 from qops_batsim.schedulers.registry import given_class
 from qops_batsim.shipped import DEFAULT_WORKLOAD
 from qops_batsim.workload.deadlines import DeadlineChoices
@@ -89,7 +105,7 @@ def comparison_of(
         logs=(StudyLog(name=Path(log).name.partition(".")[0], file=log),),
         windows=(Window(skip=skip, first=first or 0),),
         schedulers=tuple(schedulers),
-        loads=tuple(require_numbers("loads", loads, float)),
+        loads=tuple(map(float, loads)),
         methods=(method,),
         stringencies=(deadlines.stringency,),
         deadline_shares=(deadlines.share,),
@@ -115,11 +131,12 @@ def comparison_of(
 
 def _seeds(given: int | Sequence[int]) -> tuple[int, ...]:
     """Return the seeds of a list, or the seeds 1 to N of a number N."""
-    if isinstance(given, int) and not isinstance(given, bool):
+    if isinstance(given, int | Integral):
+        number = int(given)
         accepted = "a list of seeds, or their number from 1 to 10000, is expected"
-        require(1 <= given <= MOST_SEEDS, "seeds", given, accepted)
-        return tuple(range(1, given + 1))
-    return tuple(require_numbers("seeds", given, int))
+        require(1 <= number <= MOST_SEEDS, "seeds", number, accepted)
+        return tuple(range(1, number + 1))
+    return tuple(map(int, given))
 
 
 def baseline_of(schedulers: Sequence[Contestant], asked: str | None) -> str:
@@ -133,6 +150,25 @@ def baseline_of(schedulers: Sequence[Contestant], asked: str | None) -> str:
     raise InputError(f"baseline is {asked!r}; one of {', '.join(names)} is expected")
 
 
+@takes(
+    schedulers=SCHEDULERS,
+    workload=WORKLOAD,
+    loads=NUMBERS,
+    seeds=WHOLE | several(WHOLE, "a list of whole numbers"),
+    settings=SETTINGS.optional,
+    deadlines=one_of(DeadlineChoices, words="a DeadlineChoices"),
+    method=TEXT,
+    skip=WHOLE,
+    first=WHOLE.optional,
+    estimates=TEXT.optional,
+    platform=PLATFORM.optional,
+    message_delays=SWITCH,
+    baseline=TEXT.optional,
+    on_broken_promise=TEXT,
+    out=PATH.optional,
+    workers=WORKERS,
+    on_progress=CALLABLE.optional,
+)
 def compare(
     schedulers: Iterable[AnyContestant],
     workload: AnyWorkload = DEFAULT_WORKLOAD,
@@ -210,7 +246,6 @@ def compare(
     >>> found.to_frame().groupby("scheduler").missed_deadlines.mean().round(1).to_dict()
     {'easy': 34.6, 'qops': 0.0}
     """
-    _check_arguments(deadlines, skip, first)
     chosen = contestants_of(schedulers, settings)
     # Files are read as the command reads them.
     if isinstance(workload, (str, PathLike)):
@@ -221,8 +256,6 @@ def compare(
         named = Path(trace.source).name
     machine = None
     if platform is not None and not isinstance(platform, Platform):
-        expected = "a Platform, the path of a file or the name of a shipped one"
-        require_instance("platform", platform, (str, PathLike), expected)
         machine = fspath(platform)
     study = comparison_of(
         chosen,
@@ -245,7 +278,6 @@ def compare(
         warnings.warn(not_covered_text(missed), stacklevel=2)
     directory = None
     if out is not None:
-        require_instance("out", out, (str, PathLike), "a directory")
         check_workers(workers)
         directory = Path(out)
         make_directory(directory, "out")
@@ -269,11 +301,3 @@ def compare(
                 f"{len(failed)} runs failed, the others are in {directory}; the first: {failed[0]}"
             )
     return runs
-
-
-def _check_arguments(deadlines: object, skip: object, first: object) -> None:
-    """Raise an InputError for an argument of another type."""
-    require_instance("deadlines", deadlines, DeadlineChoices, "a DeadlineChoices")
-    require_instance("skip", skip, int, "a number of jobs")
-    if first is not None:
-        require_instance("first", first, int, "a number of jobs, or None,")

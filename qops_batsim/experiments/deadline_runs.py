@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
+from qops_batsim.arguments import ANYTHING, Kind, mapping
 from qops_batsim.code_record import CodeRecord
 from qops_batsim.core.scheduler import Scheduler
 from qops_batsim.economics.charges import SlowdownTable, category_slowdowns
@@ -19,8 +20,6 @@ from qops_batsim.errors import (
     InputError,
     SimulationError,
     did_you_mean,
-    require_list,
-    require_mapping,
     typed_text,
 )
 from qops_batsim.experiments.changed_options import ChangedOptions, changed_options
@@ -493,7 +492,12 @@ AnyContestant = str | type[Scheduler] | Contestant
 """A text as of :func:`contestant_of`, a class, or a contestant, whose scheduler may be a class."""
 
 _EACH = "the name of a scheduler, FILE.py:CLASS, a subclass of Scheduler or a Contestant"
-_ALL = "names of schedulers, FILE.py:CLASS, subclasses of Scheduler or Contestants"
+SCHEDULERS = Kind(
+    lambda value: isinstance(value, Iterable) and not isinstance(value, str | bytes | Mapping),
+    "a list of names of schedulers, FILE.py:CLASS, subclasses of Scheduler or Contestants",
+)
+OPTIONS = mapping(ANYTHING, "options by name")
+SETTINGS = mapping(OPTIONS, "options by scheduler, as {'qops': {'k_factor': 3}},")
 
 
 def contestants_of(
@@ -505,13 +509,10 @@ def contestants_of(
     or of a contestant. Classes have their names in tables, before which the module's stands where
     two have the same.
     """
-    given = require_list("schedulers", schedulers, _ALL)
     settings = {} if settings is None else settings
-    accepted = "options by scheduler, as {'qops': {'k_factor': 3}},"
-    require_mapping("settings", settings, accepted, Mapping)
     found = []
-    for each in _named(given):
-        require_mapping(f"settings of {each.name}", each.settings, "options by name")
+    for each in _named([*schedulers]):
+        OPTIONS.check(f"settings of {each.name}", each.settings)
         of_all, own = settings.get(each.scheduler, {}), settings.get(each.name, {})
         found.append(msgspec.structs.replace(each, settings={**of_all, **each.settings, **own}))
     known = {name for each in found for name in (each.name, each.scheduler)}

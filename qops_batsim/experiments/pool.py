@@ -20,7 +20,8 @@ from typing import Any, Generic, TypeVar
 
 import msgspec
 
-from qops_batsim.errors import InputError, QopsError, require_instance
+from qops_batsim.arguments import TEXT, WHOLE, Kind
+from qops_batsim.errors import InputError, QopsError
 from qops_batsim.files import PendingFile, decoded, errors_of_writing, read_bytes, sweep
 from qops_batsim.running.processes import WorkerContext
 from qops_batsim.schedulers.loading.distributions import find_module
@@ -105,10 +106,12 @@ def _encoded(case: Any) -> bytes:
 Workers = int | str
 """Number of processes, or the address of the scheduler of a Dask cluster, as ``tcp://HOST:8786``."""
 
+WORKERS = Kind((WHOLE | TEXT).fits, "a number of processes, or a Dask address,")
+
 
 def check_workers(workers: Workers) -> None:
     """Raise an InputError unless a number of processes, or an address, is given."""
-    require_instance("workers", workers, (int, str), "a number of processes, or a Dask address,")
+    WORKERS.check("workers", workers)
     if isinstance(workers, int) and workers < 1:
         raise InputError(f"number of workers is {workers}; a whole number above 0 is expected")
     if isinstance(workers, str) and find_spec("distributed") is None:

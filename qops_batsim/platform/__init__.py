@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from qops_batsim.platform.platform_model import Link as Link
     from qops_batsim.platform.platform_model import Platform as Platform
     from qops_batsim.platform.platform_model import Zone as Zone
+    from qops_batsim.platform.simgrid_read import parse_platform as parse_platform
     from qops_batsim.platform.simgrid_read import read_platform as read_platform
     from qops_batsim.platform.simgrid_write import write_platform as write_platform
 else:
@@ -20,7 +21,7 @@ else:
         {
             "equal_hosts": "make_cluster",
             "platform_model": "Host Link Platform Zone",
-            "simgrid_read": "read_platform",
+            "simgrid_read": "parse_platform read_platform",
             "simgrid_write": "write_platform",
         },
     )

@@ -95,6 +95,7 @@ class PlatformParts:
         for star in self.host_links:
             self._check_host_link(star, stars.setdefault(star.zone, {}))
             stars[star.zone][star.host] = (star.up, star.down)
+
         by_role = self._hosts_by_role()
         masters = by_role["master"]
         return Platform(
@@ -115,15 +116,23 @@ class PlatformParts:
         )
 
     @cached_property
+    def _network(self) -> Platform:
+        """The platform without hosts and routes."""
+        return Platform(
+            compute_hosts=(),
+            links=self.links,
+            zones=tuple(self.zones.values()),
+            clusters=tuple(self.clusters),
+        )
+
+    @cached_property
     def _parents(self) -> dict[str, str]:
-        parents = {zone.name: zone.parent for zone in self.zones.values()}
-        return parents | {cluster.name: cluster.zone for cluster in self.clusters}
+        return self._network.parents()
 
     @cached_property
     def _usable_links(self) -> set[str]:
         """Names of the links that routes may use: all except those of clusters' hosts."""
-        drawn = Platform(compute_hosts=(), links=self.links, clusters=tuple(self.clusters))
-        return set(linked_names(drawn))
+        return set(linked_names(self._network))
 
     def _hosts_by_role(self) -> dict[str, list[Host]]:
         inherited: dict[str, dict[str, str]] = {"": {}}
@@ -131,6 +140,7 @@ class PlatformParts:
             inherited[zone.name] = inherited[zone.parent] | zone.properties
         for cluster in self.clusters:
             inherited[cluster.name] = inherited[cluster.zone] | cluster.properties
+
         by_role: dict[str, list[Host]] = {role: [] for role in ROLES}
         for where, host in self.hosts:
             role = _role(host, self._master_host, where)
@@ -143,8 +153,9 @@ class PlatformParts:
                 host, role=role, zone_properties=inherited[host.zone]
             )
             by_role[role].append(finished)
-        for listed in by_role.values():
-            listed.sort(key=lambda host: host.name)
+        for hosts in by_role.values():
+            hosts.sort(key=lambda host: host.name)
+
         masters = by_role["master"]
         if len(masters) > 1:
             raise InputError(
@@ -160,8 +171,10 @@ class PlatformParts:
         """Check the names of a declared route and the routing of its zone, then add it to
         ``table``, the zone's routes by their ends.
         """
-        route, where = pending.route, pending.where
-        ends = source, destination = route.source, route.destination
+        route = pending.route
+        where = pending.where
+        source = route.source
+        destination = route.destination
         routing = self.zones[pending.zone].routing
         loopback = source == destination and not pending.between_zones
         if routing in ("None", "Vivaldi") or (routing == "Cluster" and not loopback):
@@ -169,6 +182,7 @@ class PlatformParts:
                 f"{where}: zone {pending.zone!r} has routing {routing}, which takes no "
                 "such routes; Full, Floyd or Dijkstra is expected"
             )
+
         if pending.between_zones:
             self._check_gateway(pending, "gw_src", source, route.source_gateway)
             self._check_gateway(pending, "gw_dst", destination, route.destination_gateway)
@@ -179,14 +193,15 @@ class PlatformParts:
                         f"{where}: {attribute} is {shown(name)}; a host or router of "
                         f"zone {pending.zone!r} is expected"
                     )
+
         if not pending.links:
             raise InputError(f"{where}: no link; at least one <link_ctn> is expected")
         back = table.get((destination, source))
-        if ends in table or (back and (back.symmetrical or route.symmetrical)):
+        if (source, destination) in table or (back and (back.symmetrical or route.symmetrical)):
             raise InputError(
                 f'{where}: given twice; routes are symmetrical unless symmetrical="NO"'
             )
-        table[ends] = msgspec.structs.replace(
+        table[source, destination] = msgspec.structs.replace(
             route,
             links=tuple(self._link(pending, *link) for link in pending.links),
             # SimGrid refuses a way back of a node's route to itself with Floyd and Dijkstra.
@@ -196,16 +211,19 @@ class PlatformParts:
     def _check_host_link(
         self, pending: PendingHostLink, known: Mapping[str, tuple[str, str]]
     ) -> None:
-        if self.zones[pending.zone].routing != "Cluster":
+        routing = self.zones[pending.zone].routing
+        if routing != "Cluster":
             raise InputError(
-                f"{pending.where}: zone {pending.zone!r} has routing "
-                f"{self.zones[pending.zone].routing}; host links are accepted with Cluster"
+                f"{pending.where}: zone {pending.zone!r} has routing {routing}; host links are "
+                "accepted with Cluster"
             )
+
         if self.zone_of.get(pending.host) != pending.zone or pending.host in known:
             raise InputError(
                 f"{pending.where}: id is {shown(pending.host)}; a host of zone {pending.zone!r} "
                 "without a host link so far is expected"
             )
+
         for attribute, name in (("up", pending.up), ("down", pending.down)):
             if name not in self._usable_links:
                 both_ways = " (NAME_UP and NAME_DOWN of a split-duplex link)"
@@ -225,6 +243,7 @@ class PlatformParts:
                 f"{pending.where}: {attribute.removeprefix('gw_')} is {shown(zone)}; a zone or "
                 f"cluster inside zone {pending.zone!r} is expected"
             )
+
         inside = self.zone_of.get(gateway, "")
         while inside and inside != zone:
             inside = self._parents[inside]
@@ -244,6 +263,7 @@ class PlatformParts:
                 f"{accepted} is expected, since the link "
                 + ("is split-duplex" if duplex else "is no split-duplex link of this platform")
             )
+
         full_name = f"{name}_{direction}" if duplex else name
         if link is None and full_name not in self._usable_links:
             raise InputError(
@@ -268,6 +288,7 @@ def _role(host: Host, master_host: str, where: object) -> str:
                 "twice"
             )
         return "master"
+
     if text and text not in ROLES:
         accepted = "one role" if "," in text else f"{', '.join(ROLES)} or nothing"
         raise InputError(f"{where}: property role is {shown(text)}; {accepted} is expected")

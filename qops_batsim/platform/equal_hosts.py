@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
+
 import msgspec
 
-from qops_batsim.errors import InputError
+from qops_batsim.errors import require
 from qops_batsim.limits import MAX_HOSTS
 from qops_batsim.platform.platform_model import Host, Link, Platform, Zone
 
@@ -64,21 +66,30 @@ def make_cluster(
     width = len(str(hosts - 1))
     names = [f"{prefix}{number:0{width}d}" for number in range(hosts)]
     properties = {"role": "compute_node"} | ({} if memory is None else {"memory": str(memory)})
-    place = (0.0, 0.0, 0.0) if bandwidth is None else None
-    one = Host(
-        name="", speeds=(speed,), cores=cores, properties=properties, zone="AS0", coordinates=place
-    )
-    master = Host(name=MASTER_HOST, speeds=(speed,), role="master", zone="AS0", coordinates=place)
-    zone, links = Zone(name="AS0", routing="Vivaldi"), list[Link]()
-    if bandwidth is not None:
+
+    if bandwidth is None:
+        # All hosts are at one place: nothing takes time.
+        place = (0.0, 0.0, 0.0)
+        zone = Zone(name="AS0", routing="Vivaldi")
+        links = {}
+    else:
+        place = None
         star = {name: (f"link_{name}_UP", f"link_{name}_DOWN") for name in (MASTER_HOST, *names)}
         zone = Zone(name="AS0", routing="Cluster", host_links=star)
-        one_link = Link(name="", bandwidth=bandwidth, latency=latency, sharing_policy="SPLITDUPLEX")
-        links = [msgspec.structs.replace(one_link, name=f"link_{name}") for name in star]
+        link = Link(name="", bandwidth=bandwidth, latency=latency, sharing_policy="SPLITDUPLEX")
+        links = {
+            f"link_{name}": msgspec.structs.replace(link, name=f"link_{name}") for name in star
+        }
+
+    host = Host(
+        name="", speeds=(speed,), cores=cores, properties=properties, zone="AS0", coordinates=place
+    )
     return Platform(
-        compute_hosts=tuple(msgspec.structs.replace(one, name=name) for name in names),
-        master=master,
-        links={link.name: link for link in links},
+        compute_hosts=tuple(msgspec.structs.replace(host, name=name) for name in names),
+        master=Host(
+            name=MASTER_HOST, speeds=(speed,), role="master", zone="AS0", coordinates=place
+        ),
+        links=links,
         zones=(zone,),
         source=f"a cluster of {hosts} hosts",
     )
@@ -92,14 +103,15 @@ def _check(
     latency: float,
     memory: int | None,
 ) -> None:
-    for value, name, most in ((hosts, "hosts", MAX_HOSTS - 1), (cores, "cores", 10**6)):
-        if not 1 <= value <= most:
-            raise InputError(f"{name} is {value}; a whole number from 1 to {most} is expected")
-    for number, name in ((speed, "speed"), (bandwidth, "bandwidth"), (memory, "memory")):
-        if number is not None and not 0 < number < float("inf"):
-            raise InputError(f"{name} is {number}; a number above 0 is expected")
-    if not 0 <= latency < float("inf") or (latency and bandwidth is None):
-        raise InputError(
-            f"latency is {latency} and bandwidth is {bandwidth}; a latency from 0 up is expected, "
-            "and a latency above 0 needs a bandwidth"
-        )
+    for name, count, most in (("hosts", hosts, MAX_HOSTS - 1), ("cores", cores, 10**6)):
+        accepted = f"a whole number from 1 to {most} is expected"
+        require(1 <= count <= most, name, count, accepted)
+
+    for name, amount in (("speed", speed), ("bandwidth", bandwidth), ("memory", memory)):
+        fits = amount is None or 0 < amount < math.inf
+        require(fits, name, amount, "a number above 0 is expected")
+
+    require(0 <= latency < math.inf, "latency", latency, "a number from 0 up is expected")
+    require(
+        not latency or bandwidth is not None, "latency", latency, "above 0, it needs a bandwidth"
+    )

@@ -19,7 +19,7 @@ class HostIntervals(Intervals):
         """Store several sets of hosts in order. O(intervals)."""
         listed = [list(hosts.intervals()) for hosts in sets]
         offsets = np.zeros(len(listed) + 1, np.int64)
-        np.cumsum([len(each) for each in listed], out=offsets[1:])
+        np.cumsum([*map(len, listed)], out=offsets[1:])
         bounds = itertools.chain.from_iterable(itertools.chain.from_iterable(listed))
         pairs = np.fromiter(bounds, np.int64, 2 * int(offsets[-1])).reshape(-1, 2)
         return cls(offsets, pairs[:, 0].copy(), pairs[:, 1].copy())

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import heapq
 import math
+from contextlib import suppress
 
 import msgspec
 
@@ -49,10 +50,10 @@ class _Segment(msgspec.Struct):
     """
 
     links: list[str]
-    latency: float = 0.0
-    complete: bool = False
     source_gateway: str = ""
     destination_gateway: str = ""
+    latency: float = 0.0
+    complete: bool = False
 
 
 class Network:
@@ -76,9 +77,9 @@ class Network:
         self._source = platform.source
         self._clusters = {cluster.name: cluster for cluster in platform.clusters}
         self._zones = {zone.name: zone for zone in platform.zones}
-        self._parents = {zone.name: zone.parent for zone in platform.zones} | {
-            cluster.name: cluster.zone for cluster in platform.clusters
-        }
+        self._parents = platform.parents()
+
+        # Hosts and routers alike are ends of routes, and gateways.
         self._zone_of = {host.name: host.zone for host in platform.hosts()}
         self._coordinates: dict[str, Coordinates | None] = {
             host.name: host.coordinates for host in platform.hosts() if host.coordinates
@@ -89,6 +90,7 @@ class Network:
                 self._coordinates[router] = coordinates
         for cluster in platform.clusters:
             self._zone_of[cluster.router_name] = cluster.name
+
         self._links = linked_names(platform)
         duplex = {
             link.name for link in platform.links.values() if link.sharing_policy == "SPLITDUPLEX"
@@ -131,6 +133,7 @@ class Network:
         while depth < min(len(outer), len(other)) and outer[depth] == other[depth]:
             depth += 1
         common = outer[depth - 1] if depth else ""
+
         if len(outer) == len(other) == depth:
             step = self._local(common, source, destination, to_gateway=to_gateway)
         elif depth and depth < min(len(outer), len(other)):
@@ -139,12 +142,15 @@ class Network:
                 raise self._no_route(common, source, destination)
         else:
             raise self._no_route(common, source, destination)
+
         for name in [] if step.complete else step.links:
             latency += self._link(name).latency
         latency += step.latency
+
         if step.source_gateway and step.source_gateway != source:
             latency = self._walk(source, step.source_gateway, names, latency, to_gateway=True)
         names += step.links
+
         if step.destination_gateway and step.destination_gateway != destination:
             entered = step.destination_gateway
             latency = self._walk(entered, destination, names, latency, to_gateway=True)
@@ -167,13 +173,14 @@ class Network:
             return _Segment(_cluster_links(self._clusters[zone_name], source, destination))
         zone = self._zones.get(zone_name)
         if zone is None:
-            return _Segment([])
+            return _Segment([])  # A platform without zones: no latency between hosts.
+
         if zone.routing == "None":
             raise self._no_route(zone_name, source, destination)
         if zone.routing == "Vivaldi":
-            return _Segment([], self._distance(source, destination))
-        table = self._tables[zone_name]
-        direct = table.get((source, destination))
+            return _Segment([], latency=self._distance(source, destination))
+
+        direct = self._tables[zone_name].get((source, destination))
         if direct is None and source == destination and zone.routing != "Cluster":
             return _Segment([LOOPBACK.name])
         if zone.routing == "Cluster":
@@ -199,6 +206,8 @@ class Network:
         neighbours: dict[str, list[tuple[str, _Segment]]] = {}
         for (start, end), step in self._tables[zone_name].items():
             neighbours.setdefault(start, []).append((end, step))
+
+        # Dijkstra's search; the heap breaks ties by name.
         reached: dict[str, tuple[str, _Segment]] = {}
         best = {source: 0}
         queue = [(0, source)]
@@ -216,12 +225,15 @@ class Network:
                     heapq.heappush(queue, (total, end))
         if destination not in reached:
             raise self._no_route(zone_name, source, destination)
+
         steps = []
         node = destination
         while node != source:
             node, step = reached[node]
             steps.append(step)
         steps.reverse()
+
+        # Where a route ends at another gateway than the next begins at, there is a way between.
         links: list[str] = []
         latency = 0.0
         entered = ""
@@ -232,12 +244,13 @@ class Network:
             for name in step.links:
                 latency += self._link(name).latency
             entered = step.destination_gateway
-        return _Segment(links, latency, True, steps[0].source_gateway, entered)
+        return _Segment(links, steps[0].source_gateway, entered, latency, complete=True)
 
     def _link(self, name: str) -> Link:
         link = self._links.get(name)
         if link is not None:
             return link
+
         # What is left are the links of a cluster's hosts, which exist by their name only.
         owner, _, rest = name.rpartition("_link_")
         cluster = self._clusters.get(owner)
@@ -245,14 +258,17 @@ class Network:
             raise InputError(
                 f"{self._source}: a route uses link {name!r}, which is not in the platform"
             )
-        # SimGrid shares them even where the cluster says FATPIPE.
-        bandwidth, latency, policy = cluster.bandwidth, cluster.latency, "SHARED"
         if rest.endswith("_limiter"):
-            bandwidth, latency = cluster.limiter_bandwidth, 0.0
-        elif rest.endswith("_loopback"):
-            bandwidth, latency = cluster.loopback_bandwidth, cluster.loopback_latency
-            policy = "FATPIPE"
-        return Link(name=name, bandwidth=bandwidth, latency=latency, sharing_policy=policy)
+            return Link(name=name, bandwidth=cluster.limiter_bandwidth)
+        if rest.endswith("_loopback"):
+            return Link(
+                name=name,
+                bandwidth=cluster.loopback_bandwidth,
+                latency=cluster.loopback_latency,
+                sharing_policy="FATPIPE",
+            )
+        # SimGrid shares them even where the cluster says FATPIPE.
+        return Link(name=name, bandwidth=cluster.bandwidth, latency=cluster.latency)
 
     def _no_route(self, zone: str, source: str, destination: str) -> InputError:
         place = f" in zone {zone!r}" if zone else ""
@@ -269,25 +285,27 @@ def longest_round_trip(platform: Platform) -> float:
     """
     if platform.master is None or not platform.has_latencies:
         return 0.0
-    network, master = Network(platform), platform.master.name
+    master = platform.master.name
     clusters = {cluster.name for cluster in platform.clusters}
+    # The hosts of a cluster are equally far away.
     names = {
         host.zone if host.zone in clusters else host.name: host.name
         for host in platform.compute_hosts
     }
+
+    network = Network(platform)
     longest = 0.0
     for name in {master, *names.values()}:
-        try:
-            there, back = network.path(master, name), network.path(name, master)
-        except InputError:
-            continue  # SimGrid lets messages pass at once where there is no route.
-        longest = max(longest, there.latency + back.latency)
+        # SimGrid lets messages pass at once where there is no route.
+        with suppress(InputError):
+            there = network.path(master, name).latency
+            longest = max(longest, there + network.path(name, master).latency)
     return longest
 
 
 def unlinked_hosts(platform: Platform) -> tuple[str, str] | None:
     """Return the names of two compute hosts of a zone without a link between them, or None."""
-    linked = {each.name: each.host_links for each in platform.zones if each.routing in _LINKLESS}
+    linked = {zone.name: zone.host_links for zone in platform.zones if zone.routing in _LINKLESS}
     bare: dict[str, str] = {}
     for host in platform.compute_hosts:
         if host.name not in linked.get(host.zone, (host.name,)):
@@ -311,6 +329,7 @@ def linked_names(platform: Platform) -> dict[str, Link]:
             links += (msgspec.structs.replace(one_way, name=name) for name in names)
         else:
             links.append(link)
+
     links += (
         Link(
             name=f"{cluster.name}_backbone",
@@ -328,50 +347,42 @@ def _table(routes: tuple[Route, ...], duplex: set[str]) -> dict[tuple[str, str],
     """Return the paths of a zone's routes by their ends (source, destination); symmetrical routes
     in both directions.
     """
+
+    def other_way(name: str) -> str:
+        base, _, way = name.rpartition("_")
+        return f"{base}_{'DOWN' if way == 'UP' else 'UP'}" if base in duplex else name
+
     table = {}
     for route in routes:
-        table[route.source, route.destination] = _Segment(
-            list(route.links), 0.0, False, route.source_gateway, route.destination_gateway
-        )
+        left, entered = route.source_gateway, route.destination_gateway
+        table[route.source, route.destination] = _Segment([*route.links], left, entered)
         if route.symmetrical and route.source != route.destination:
-            table[route.destination, route.source] = _Segment(
-                [_other_way(name, duplex) for name in reversed(route.links)],
-                0.0,
-                False,
-                route.destination_gateway,
-                route.source_gateway,
-            )
+            back = [*map(other_way, reversed(route.links))]
+            table[route.destination, route.source] = _Segment(back, entered, left)
     return table
-
-
-def _other_way(name: str, duplex: set[str]) -> str:
-    base, _, way = name.rpartition("_")
-    if base in duplex:
-        return f"{base}_{'DOWN' if way == 'UP' else 'UP'}"
-    return name
 
 
 def _cluster_links(cluster: Cluster, source: str, destination: str) -> list[str]:
     if source == destination != cluster.router_name and cluster.loopback_bandwidth:
         return [f"{cluster.link_name(source)}_loopback"]
-    way = "_UP" if cluster.sharing_policy == "SPLITDUPLEX" else ""
-    links: list[str] = []
-    for node, is_source in ((source, True), (destination, False)):
+
+    def between(node: str, way: str) -> list[str]:
+        """Return the links between a host and the middle of the cluster, from the host inwards."""
         if node == cluster.router_name:
-            continue
+            return []
         link = cluster.link_name(node)
-        part = [f"{link}_limiter"] if cluster.limiter_bandwidth else []
-        part.append(f"{link}{way if is_source or not way else '_DOWN'}")
-        if cluster.backbone_bandwidth:
-            part.append(f"{cluster.name}_backbone")
-        links += part if is_source else part[::-1]
-    return list(dict.fromkeys(links))
+        limiter = [f"{link}_limiter"] if cluster.limiter_bandwidth else []
+        backbone = [f"{cluster.name}_backbone"] if cluster.backbone_bandwidth else []
+        return [*limiter, link + way * (cluster.sharing_policy == "SPLITDUPLEX"), *backbone]
+
+    # What both ways share, the backbone, is passed once.
+    return list(dict.fromkeys([*between(source, "_UP"), *between(destination, "_DOWN")[::-1]]))
 
 
 def _star_links(zone: Zone, source: str, destination: str) -> list[str]:
     backbone = [zone.backbone] if zone.backbone else []
     up = zone.host_links.get(source)
     down = zone.host_links.get(destination)
-    links = [up[0], *backbone] if up else []
-    links += [*backbone, down[1]] if down else []
-    return list(dict.fromkeys(links))
+    outwards = [up[0], *backbone] if up else []
+    inwards = [*backbone, down[1]] if down else []
+    return list(dict.fromkeys(outwards + inwards))

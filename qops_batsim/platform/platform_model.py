@@ -79,13 +79,15 @@ def parse_radical(
 
     As in SimGrid, leading zeros have no meaning (``00-31`` is ``0-31``).
     """
-    ranges = []
+    ranges: list[tuple[int, int]] = []
     count = 0
+
     for part in text.split(","):
         first, hyphen, last = (piece.strip() for piece in part.partition("-"))
         if not (_is_number(first) and (_is_number(last) if hyphen else True)):
             raise InputError(f"{where} is {shown(text)}; {RADICAL_FORM} are expected")
-        low, high = int(first), int(last or first)
+        low = int(first)
+        high = int(last or first)
         if high < low:
             raise InputError(
                 f"{where} is {shown(text)}: {part.strip()!r} ends before it starts; "
@@ -223,15 +225,22 @@ class Platform(msgspec.Struct, frozen=True, kw_only=True):
         if self.master is not None:
             yield self.master
 
+    def parents(self) -> dict[str, str]:
+        """Return the zone around each zone and cluster, by name; empty for the outermost one."""
+        parents = {zone.name: zone.parent for zone in self.zones}
+        return parents | {cluster.name: cluster.zone for cluster in self.clusters}
+
     def numbered_by_value(self) -> Platform:
         """Return the platform with hosts in Batsim 5's order (``host2`` before ``host10``).
 
         By that their ids are other ones; nothing else is.
         """
-        compute, storage = (
-            tuple(sorted(hosts, key=lambda host: _by_value(host.name)))
-            for hosts in (self.compute_hosts, self.storage_hosts)
-        )
+
+        def in_order(hosts: tuple[Host, ...]) -> tuple[Host, ...]:
+            return tuple(sorted(hosts, key=lambda host: _by_value(host.name)))
+
+        compute = in_order(self.compute_hosts)
+        storage = in_order(self.storage_hosts)
         return msgspec.structs.replace(self, compute_hosts=compute, storage_hosts=storage)
 
     @property
@@ -318,15 +327,16 @@ def host_groups(platform: Platform) -> list[HostGroup]:
     >>> [(group.first_id, group.last_id) for group in host_groups(make_cluster(9))]
     [(0, 8), (None, None)]
     """
-    result = []
+
+    def kind_of(host: Host) -> Host:
+        return msgspec.structs.replace(host, name="", coordinates=None)
+
+    groups = []
     first = 0
-    for kind, alike in groupby(platform.hosts(), _kind):
-        group = tuple(alike)
-        ids = (None, None) if kind.role == "master" else (first, first + len(group) - 1)
-        result.append(HostGroup(first_id=ids[0], last_id=ids[1], hosts=group))
-        first += len(group)
-    return result
-
-
-def _kind(host: Host) -> Host:
-    return msgspec.structs.replace(host, name="", coordinates=None)
+    for kind, alike in groupby(platform.hosts(), kind_of):
+        hosts = tuple(alike)
+        last = first + len(hosts) - 1
+        ids = (None, None) if kind.role == "master" else (first, last)
+        groups.append(HostGroup(first_id=ids[0], last_id=ids[1], hosts=hosts))
+        first = last + 1
+    return groups

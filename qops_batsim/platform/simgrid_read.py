@@ -32,13 +32,13 @@ from qops_batsim.platform.platform_model import (
     Zone,
     parse_radical,
 )
-from qops_batsim.platform.units import parse_bandwidth, parse_speed, parse_time
+from qops_batsim.platform.units import BANDWIDTH, SPEED_OR_NONE, TIME
 from qops_batsim.shipped import find_input
 
 _UNKNOWN_ENTITY = re.compile(b"&(?!(?:amp|lt|gt|quot|apos|#[0-9]+|#x[0-9a-fA-F]+);)([^;<>\"' ]*)")
 
 
-class Element(NamedTuple):
+class ElementForm(NamedTuple):
     """The attributes and child elements that an XML element of a platform file may have."""
 
     required: tuple[str, ...]
@@ -50,9 +50,9 @@ _GATEWAYS = ("src", "dst", "gw_src", "gw_dst")
 _RANGE = ("id", "prefix", "suffix", "radical", "speed", "bw", "lat")
 
 ELEMENTS = {
-    "platform": Element((), ("version",), ("config", "zone", "cluster")),
-    "config": Element((), ("id",), ("prop",)),
-    "zone": Element(
+    "platform": ElementForm((), ("version",), ("config", "zone", "cluster")),
+    "config": ElementForm((), ("id",), ("prop",)),
+    "zone": ElementForm(
         ("id", "routing"),
         (),
         (
@@ -60,8 +60,8 @@ ELEMENTS = {
             *("route", "zoneRoute"),
         ),
     ),
-    "prop": Element(("id", "value")),
-    "host": Element(
+    "prop": ElementForm(("id", "value")),
+    "host": ElementForm(
         ("id", "speed"),
         (
             *("core", "cores", "pstate", "coordinates"),
@@ -69,16 +69,16 @@ ELEMENTS = {
         ),
         ("prop", "disk"),
     ),
-    "disk": Element(("read_bw", "write_bw"), ("id",), ("prop",)),
-    "router": Element(("id",), ("coordinates",)),
-    "link": Element(
+    "disk": ElementForm(("read_bw", "write_bw"), ("id",), ("prop",)),
+    "router": ElementForm(("id",), ("coordinates",)),
+    "link": ElementForm(
         ("id", "bandwidth"),
         ("latency", "sharing_policy", "bandwidth_file", "latency_file", "state_file"),
         ("prop",),
     ),
-    "backbone": Element(("id", "bandwidth", "latency")),
-    "host_link": Element(("id", "up", "down")),
-    "cluster": Element(
+    "backbone": ElementForm(("id", "bandwidth", "latency")),
+    "host_link": ElementForm(("id", "up", "down")),
+    "cluster": ElementForm(
         _RANGE,
         (
             *("core", "cores", "sharing_policy", "topology", "topo_parameters", "router_id"),
@@ -87,9 +87,9 @@ ELEMENTS = {
         ),
         ("prop",),
     ),
-    "route": Element(("src", "dst"), ("symmetrical",), ("link_ctn",)),
-    "zoneRoute": Element(_GATEWAYS, ("symmetrical",), ("link_ctn",)),
-    "link_ctn": Element(("id",), ("direction",)),
+    "route": ElementForm(("src", "dst"), ("symmetrical",), ("link_ctn",)),
+    "zoneRoute": ElementForm(_GATEWAYS, ("symmetrical",), ("link_ctn",)),
+    "link_ctn": ElementForm(("id",), ("direction",)),
 }
 
 SYNONYMS = {"AS": "zone", "ASroute": "zoneRoute"}
@@ -136,6 +136,7 @@ def check_element(tag: str, parent: str, where: str) -> str:
                 f"{where}: the outermost element is <{_short(tag)}>; <platform> is expected"
             )
         return name
+
     if name in REFUSED:
         raise InputError(f"{where}: <{tag}> is not supported: {REFUSED[name]}")
     if name not in ELEMENTS:
@@ -160,9 +161,10 @@ def check_attributes(name: str, attributes: dict[str, str], where: object) -> No
                 attribute == "speed" and "power" in attributes
             )
             raise InputError(f"{where}: attribute {attribute} is missing{old}")
+
+    known = element.required + element.optional
     for attribute, value in attributes.items():
-        if attribute not in element.required and attribute not in element.optional:
-            known = element.required + element.optional
+        if attribute not in known:
             raise InputError(
                 f"{where}: attribute {_short(attribute)} is unknown{did_you_mean(attribute, known)}"
             )
@@ -190,17 +192,22 @@ def check_entities(content: bytes, source: str) -> None:
     """
     if b"&" not in content or b"\0" in content:  # the second: not UTF-8
         return
+
     position = 0
     while True:
+        # In a comment, anything may stand.
         comment = content.find(b"<!--", position)
-        found = _UNKNOWN_ENTITY.search(content, position, len(content) if comment < 0 else comment)
-        if found:
-            line = content.count(b"\n", 0, found.start()) + 1
-            name = found[1].decode("utf-8", "replace")
+        unknown = _UNKNOWN_ENTITY.search(
+            content, position, len(content) if comment < 0 else comment
+        )
+        if unknown:
+            line = content.count(b"\n", 0, unknown.start()) + 1
+            name = unknown[1].decode("utf-8", "replace")
             raise InputError(
                 f"{source}: line {line}: entity {shown(name)} is not declared; &amp;, &lt;, "
                 "&gt;, &quot;, &apos; and numbers are accepted"
             )
+
         position = content.find(b"-->", comment)
         if comment < 0 or position < 0:
             return
@@ -227,7 +234,8 @@ class OpenElement:
         self.place = place
         self.properties: dict[str, str] = {}
         self.links: list[tuple[str, str]] = []
-        self.inner = self.leaf = ""
+        self.inner = ""
+        self.leaf = ""
 
     @property
     def where(self) -> str:
@@ -244,17 +252,18 @@ class OpenElement:
         return InputError(f"{self.where}: {attribute} is {value}; {accepted} is expected")
 
     def bandwidth(self, attribute: str) -> float:
-        """Return the bandwidth (bytes/s) that an attribute gives."""
-        return parse_bandwidth(self.attributes[attribute], where=f"{self.where}: {attribute}")
-
-    def optional_bandwidth(self, attribute: str) -> float:
-        """Return the bandwidth (bytes/s) that an attribute gives, 0 if it is missing or empty."""
-        return self.bandwidth(attribute) if self.attributes.get(attribute) else 0.0
+        """Return the bandwidth (bytes/s) that an attribute gives, 0 if that is missing; only one
+        that may be missing may be empty.
+        """
+        text = self.attributes.get(attribute, "")
+        if not text and attribute not in ELEMENTS[self.name].required:
+            return 0.0
+        return BANDWIDTH.parse(text, where=f"{self.where}: {attribute}")
 
     def time(self, attribute: str) -> float:
         """Return the duration (seconds) that an attribute gives, 0 if it is missing or empty."""
         text = self.attributes.get(attribute) or "0"
-        return parse_time(text, where=f"{self.where}: {attribute}")
+        return TIME.parse(text, where=f"{self.where}: {attribute}")
 
     def link(
         self, sharing_policy: str = "SHARED", properties: dict[str, str] | None = None
@@ -271,7 +280,7 @@ class OpenElement:
         """Return the speeds of the power states (flop/s), which may include 0."""
         where = f"{self.where}: speed"
         return tuple(
-            parse_speed(text.strip(), where=where, zero=True)
+            SPEED_OR_NONE.parse(text.strip(), where=where)
             for text in self.attributes["speed"].split(",")
         )
 
@@ -297,11 +306,11 @@ class OpenElement:
             return None
         try:
             x, y, height = map(float, text.split())
+            if math.isfinite(x + y + height):
+                return x, y, height
         except ValueError:
-            x = y = height = math.nan
-        if not math.isfinite(x + y + height):
-            raise self.wrong("coordinates", "three numbers separated by spaces")
-        return x, y, height
+            pass
+        raise self.wrong("coordinates", "three numbers separated by spaces")
 
     def one_of(self, attribute: str, accepted: tuple[str, ...]) -> str:
         """Return an attribute's value, one of the accepted words (by default the first)."""
@@ -322,10 +331,11 @@ def read_cluster(element: OpenElement, zone: str) -> Cluster:
             "topology is supported (a zone with routing Full and its routes is accepted, too)"
         )
     for part in ("bb", "loopback"):
-        if element.time(f"{part}_lat") and not element.optional_bandwidth(f"{part}_bw"):
+        if element.time(f"{part}_lat") and not element.bandwidth(f"{part}_bw"):
             raise InputError(
                 f"{element.where}: {part}_lat is given without {part}_bw; both are expected"
             )
+
     return Cluster(
         name=given["id"],
         prefix=given["prefix"],
@@ -336,12 +346,12 @@ def read_cluster(element: OpenElement, zone: str) -> Cluster:
         bandwidth=element.bandwidth("bw"),
         latency=element.time("lat"),
         sharing_policy=element.one_of("sharing_policy", ("SPLITDUPLEX", "SHARED", "FATPIPE")),
-        backbone_bandwidth=element.optional_bandwidth("bb_bw"),
+        backbone_bandwidth=element.bandwidth("bb_bw"),
         backbone_latency=element.time("bb_lat"),
         backbone_sharing_policy=element.one_of("bb_sharing_policy", ("SHARED", "FATPIPE")),
-        loopback_bandwidth=element.optional_bandwidth("loopback_bw"),
+        loopback_bandwidth=element.bandwidth("loopback_bw"),
         loopback_latency=element.time("loopback_lat"),
-        limiter_bandwidth=element.optional_bandwidth("limiter_link"),
+        limiter_bandwidth=element.bandwidth("limiter_link"),
         router=given.get("router_id", ""),
         properties=element.properties,
         zone=zone,
@@ -402,6 +412,7 @@ def parse_platform(content: bytes, *, source: str, master_host: str = "master_ho
         target=builder, forbid_dtd=False, forbid_entities=True, forbid_external=True
     )
     builder.expat = parser.parser
+
     try:
         parser.feed(text)
         parser.close()
@@ -427,6 +438,7 @@ def parse_platform(content: bytes, *, source: str, master_host: str = "master_ho
             f"{builder.place()}: cannot be decoded ({error}); a SimGrid platform in UTF-8 is "
             "expected"
         ) from None
+
     check_entities(content, source)
     return builder.platform()
 
@@ -443,9 +455,7 @@ class _Builder:
         self._open: list[OpenElement] = []
         self._zone_path: list[str] = []
         self._count = 0
-        self._alike: dict[
-            tuple[tuple[str, str], ...], tuple[tuple[float, ...], int, Coordinates | None]
-        ] = {}
+        self._alike: dict[frozenset[tuple[str, str]], Host] = {}
 
     def place(self) -> str:
         return f"{self._source}: line {self._lines_before + self.expat.CurrentLineNumber}"
@@ -466,13 +476,15 @@ class _Builder:
             raise InputError(f"{element}: more than {_MAX_DEPTH} elements inside each other")
         if "id" in ELEMENTS[name].required and not attributes["id"]:
             raise InputError(f"{element}: id is empty; a name is expected")
+
         if name == "platform":
             _check_version(element)
         elif parent and parent.name == "platform" and name != "config":
             if self._parts.zone_of:
                 raise InputError(f"{element}: a second outermost zone; one is expected")
         elif parent and parent.name == "zone":
-            self._check_mixture(parent, name, element)
+            _check_mixture(parent, name, element)
+
         self._open.append(element)
         if name == "zone":
             self._begin_zone(element)
@@ -495,11 +507,11 @@ class _Builder:
 
     def _begin_zone(self, element: OpenElement) -> None:
         name = self._claim(element, "")
-        routing = next(
-            (r for r in ROUTINGS if r.lower() == element.attributes["routing"].lower()), None
-        )
+        known = {routing.lower(): routing for routing in ROUTINGS}
+        routing = known.get(element.attributes["routing"].lower())
         if routing is None:
             raise element.wrong("routing", f"one of {', '.join(ROUTINGS)}")
+
         self._parts.zones[name] = Zone(
             name=name,
             routing=routing,
@@ -523,28 +535,29 @@ class _Builder:
     def _end_host(self, element: OpenElement) -> None:
         zone = self._zone()
         # Most hosts are alike: what their attributes mean is found out once.
-        alike = tuple(each for each in element.attributes.items() if each[0] != "id")
-        values = self._alike.get(alike)
-        if values is None:
+        attributes = frozenset(element.attributes.items() - {("id", element.attributes["id"])})
+        alike = self._alike.get(attributes)
+        if alike is None:
             speeds = element.speeds()
-            power_state = element.whole_number("pstate", default="0", low=0, high=len(speeds) - 1)
-            values = speeds, power_state, element.coordinates()
-            self._alike[alike] = values
-        speeds, power_state, coordinates = values
-        if zone.routing == "Vivaldi" and coordinates is None:
+            alike = self._alike[attributes] = Host(
+                name="",
+                speeds=speeds,
+                cores=element.cores(),
+                power_state=element.whole_number(
+                    "pstate", default="0", low=0, high=len(speeds) - 1
+                ),
+                coordinates=element.coordinates(),
+            )
+
+        if zone.routing == "Vivaldi" and alike.coordinates is None:
             raise InputError(
                 f"{element.where}: attribute coordinates is missing; zone {zone.name!r} has "
                 "routing Vivaldi"
             )
         self._add_hosts(1, element)
-        host = Host(
-            name=self._claim(element, zone.name),
-            speeds=speeds,
-            cores=element.cores(),
-            properties=element.properties,
-            zone=zone.name,
-            power_state=power_state,
-            coordinates=coordinates,
+        name = self._claim(element, zone.name)
+        host = msgspec.structs.replace(
+            alike, name=name, properties=element.properties, zone=zone.name
         )
         self._parts.hosts.append((element, host))
 
@@ -570,11 +583,22 @@ class _Builder:
 
     def _end_host_link(self, element: OpenElement) -> None:
         given = element.attributes
-        self._add_host_link(element, given["id"], given["up"], given["down"])
+        self._parts.host_links.append(
+            PendingHostLink(
+                where=element.where,
+                zone=self._zone_path[-1],
+                host=given["id"],
+                up=given["up"],
+                down=given["down"],
+            )
+        )
 
     def _end_cluster(self, element: OpenElement) -> None:
         parent = self._parent_zone(element)
-        self._check_radical(element)
+        radical = element.attributes["radical"]
+        left = MAX_HOSTS - self._count
+        ranges = parse_radical(radical, where=f"{element.where}: radical", max_hosts=left)
+        self._add_hosts(sum(last - first + 1 for first, last in ranges), element)
         self._parts.add_cluster(read_cluster(element, parent), element.where)
 
     def _end_link_ctn(self, element: OpenElement) -> None:
@@ -588,6 +612,7 @@ class _Builder:
         symmetrical = given.get("symmetrical", "YES").upper()
         if symmetrical not in ("YES", "NO"):
             raise element.wrong("symmetrical", "YES or NO")
+
         route = Route(
             source=given["src"],
             destination=given["dst"],
@@ -607,17 +632,6 @@ class _Builder:
         )
 
     _end_zoneRoute = _end_route  # noqa: N815
-
-    def _check_mixture(self, zone: OpenElement, name: str, where: object) -> None:
-        if name in _INNER:
-            zone.inner = name
-        elif name in _LEAF:
-            zone.leaf = name
-        if zone.inner and zone.leaf:
-            raise InputError(
-                f"{where}: <{zone.leaf}> and <{zone.inner}> in one zone; in SimGrid a zone holds "
-                "either zones and clusters, or hosts"
-            )
 
     def _parent_zone(self, element: OpenElement) -> str:
         """Return the name of the zone around a zone or cluster; empty for the outermost."""
@@ -642,19 +656,17 @@ class _Builder:
         if self._count > MAX_HOSTS:
             raise InputError(f"{element.where}: more than {MAX_HOSTS} hosts in the platform")
 
-    def _add_host_link(self, element: OpenElement, host: str, up: str, down: str) -> None:
-        zone = self._zone_path[-1]
-        self._parts.host_links.append(
-            PendingHostLink(where=element.where, zone=zone, host=host, up=up, down=down)
-        )
 
-    def _check_radical(self, element: OpenElement) -> None:
-        ranges = parse_radical(
-            element.attributes["radical"],
-            where=f"{element.where}: radical",
-            max_hosts=MAX_HOSTS - self._count,
+def _check_mixture(zone: OpenElement, name: str, where: object) -> None:
+    if name in _INNER:
+        zone.inner = name
+    elif name in _LEAF:
+        zone.leaf = name
+    if zone.inner and zone.leaf:
+        raise InputError(
+            f"{where}: <{zone.leaf}> and <{zone.inner}> in one zone; in SimGrid a zone holds "
+            "either zones and clusters, or hosts"
         )
-        self._add_hosts(sum(last - first + 1 for first, last in ranges), element)
 
 
 def _check_version(element: OpenElement) -> None:

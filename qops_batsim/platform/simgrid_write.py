@@ -21,7 +21,7 @@ from qops_batsim.platform.platform_model import (
     Route,
     Zone,
 )
-from qops_batsim.platform.units import format_bandwidth, format_speed, format_time
+from qops_batsim.platform.units import BANDWIDTH, SPEED, TIME
 
 _HEADER = """\
 <?xml version='1.0'?>
@@ -85,23 +85,27 @@ _IN_A_LINE, _OPEN = ("route", "zoneRoute"), ("platform", "zone")
 
 def _lines(element: Element, indent: str) -> Iterator[str]:
     """Yield an XML element and its children as indented lines."""
-    name, attributes, inner = element
+    name = element.name
     begin = f"{indent}<{name}"
-    for attribute, value in attributes.items():
-        if value is not None and _NOT_IN_XML.search(value):
+    for attribute, value in element.attributes.items():
+        if value is None:
+            continue
+        if _NOT_IN_XML.search(value):
             raise InputError(
                 f"{name}: {attribute} is {value!r}; characters that XML can hold are expected"
             )
-        begin += "" if value is None else f' {attribute}="{value.translate(_ESCAPES)}"'
-    if name in _IN_A_LINE:
-        yield f"{begin}>{''.join(line for each in inner for line in _lines(each, ''))}</{name}>"
-    elif inner or name in _OPEN:
-        yield f"{begin}>"
-        for each in inner:
-            yield from _lines(each, "" if name == "platform" else f"{indent}  ")
-        yield f"{indent}</{name}>"
-    else:
+        begin += f' {attribute}="{value.translate(_ESCAPES)}"'
+
+    if not element.inner and name not in (*_IN_A_LINE, *_OPEN):
         yield f"{begin}/>"
+        return
+
+    deeper = "" if name in ("platform", *_IN_A_LINE) else f"{indent}  "
+    inner = [line for child in element.inner for line in _lines(child, deeper)]
+    if name in _IN_A_LINE:
+        yield f"{begin}>{''.join(inner)}</{name}>"
+    else:
+        yield from (f"{begin}>", *inner, f"{indent}</{name}>")
 
 
 _Part = TypeVar("_Part", Zone, Cluster, Host)
@@ -109,10 +113,10 @@ _Part = TypeVar("_Part", Zone, Cluster, Host)
 
 def _by(parts: Iterable[_Part], attribute: str) -> dict[str, list[_Part]]:
     """Group zones, clusters or hosts by an attribute with the name of the zone around them."""
-    found: dict[str, list[_Part]] = {}
-    for each in parts:
-        found.setdefault(getattr(each, attribute), []).append(each)
-    return found
+    groups: dict[str, list[_Part]] = {}
+    for part in parts:
+        groups.setdefault(getattr(part, attribute), []).append(part)
+    return groups
 
 
 class _Writer:
@@ -151,6 +155,7 @@ class _Writer:
 
         for zone in outermost:
             visit(zone)
+
         by_zone: dict[str, list[Link]] = {}
         for link in self._links.values():
             name = owner.get(link.name, outermost[0].name if outermost else "")
@@ -171,20 +176,21 @@ class _Writer:
         # The master first, as a reader expects it.
         hosts = sorted(self._hosts.get(zone.name, ()), key=lambda host: host.role != "master")
         backbone = [self._links[zone.backbone]] if zone.backbone else []
-        routers = (
-            {"id": name, "coordinates": _coordinates(place)} for name, place in zone.routers.items()
-        )
-        ways = (
-            {"id": name, "up": up, "down": down} for name, (up, down) in zone.host_links.items()
-        )
+
         inner = [
             *_properties(zone.properties),
             *self.inside(zone.name),
             *map(_link, self._declared.get(zone.name, ())),
             *map(_host, hosts),
-            *(Element("router", each) for each in routers),
-            *(Element("host_link", each) for each in ways),
-            *(Element("backbone", _link_attributes(each)) for each in backbone),
+            *(
+                Element("router", {"id": name, "coordinates": _coordinates(place)})
+                for name, place in zone.routers.items()
+            ),
+            *(
+                Element("host_link", {"id": name, "up": up, "down": down})
+                for name, (up, down) in zone.host_links.items()
+            ),
+            *(Element("backbone", _link_attributes(link)) for link in backbone),
             *map(self._route, zone.routes),
         ]
         return Element("zone", {"id": zone.name, "routing": zone.routing}, inner)
@@ -203,7 +209,10 @@ class _Writer:
 
 
 def _cluster(cluster: Cluster) -> Element:
-    backbone, loopback = cluster.backbone_bandwidth, cluster.loopback_bandwidth
+    backbone = cluster.backbone_bandwidth
+    loopback = cluster.loopback_bandwidth
+    limiter = cluster.limiter_bandwidth
+
     attributes = {
         "id": cluster.name,
         "prefix": cluster.prefix,
@@ -211,17 +220,15 @@ def _cluster(cluster: Cluster) -> Element:
         "radical": cluster.radical,
         "speed": _speeds(cluster.speeds),
         "core": _unless(cluster.cores, 1),
-        "bw": format_bandwidth(cluster.bandwidth),
-        "lat": format_time(cluster.latency),
+        "bw": BANDWIDTH.format(cluster.bandwidth),
+        "lat": TIME.format(cluster.latency),
         "sharing_policy": _unless(cluster.sharing_policy, "SPLITDUPLEX"),
-        "bb_bw": format_bandwidth(backbone) if backbone else None,
-        "bb_lat": format_time(cluster.backbone_latency) if backbone else None,
+        "bb_bw": BANDWIDTH.format(backbone) if backbone else None,
+        "bb_lat": TIME.format(cluster.backbone_latency) if backbone else None,
         "bb_sharing_policy": _unless(cluster.backbone_sharing_policy, "SHARED"),
-        "loopback_bw": format_bandwidth(loopback) if loopback else None,
-        "loopback_lat": format_time(cluster.loopback_latency) if loopback else None,
-        "limiter_link": format_bandwidth(cluster.limiter_bandwidth)
-        if cluster.limiter_bandwidth
-        else None,
+        "loopback_bw": BANDWIDTH.format(loopback) if loopback else None,
+        "loopback_lat": TIME.format(cluster.loopback_latency) if loopback else None,
+        "limiter_link": BANDWIDTH.format(limiter) if limiter else None,
         "router_id": cluster.router or None,
     }
     return Element("cluster", attributes, _properties(cluster.properties))
@@ -246,8 +253,8 @@ def _link(link: Link) -> Element:
 def _link_attributes(link: Link) -> dict[str, str | None]:
     return {
         "id": link.name,
-        "bandwidth": format_bandwidth(link.bandwidth),
-        "latency": format_time(link.latency),
+        "bandwidth": BANDWIDTH.format(link.bandwidth),
+        "latency": TIME.format(link.latency),
     }
 
 
@@ -260,7 +267,7 @@ def _unless(value: str | int, default: str | int) -> str | None:
 
 
 def _speeds(speeds: tuple[float, ...]) -> str:
-    return ",".join(map(format_speed, speeds))
+    return ",".join(map(SPEED.format, speeds))
 
 
 def _coordinates(place: Coordinates | None) -> str | None:

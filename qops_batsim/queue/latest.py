@@ -21,7 +21,7 @@ from starlette.exceptions import HTTPException
 
 from qops_batsim.errors import QopsError, shown
 from qops_batsim.experiments.page import Aliases
-from qops_batsim.queue.queue_state import Ask, QueueState, date_text
+from qops_batsim.queue.queue_state import Ask, QueueState
 from qops_batsim.queue.starts import (
     DRAWS,
     FEWER_DRAWS,
@@ -34,6 +34,7 @@ from qops_batsim.queue.starts import (
     queue_starts,
 )
 from qops_batsim.running.processes import WorkerContext
+from qops_batsim.texts import date_text
 
 EVERY = 10.0
 """Seconds between two looks at a queue."""

@@ -15,8 +15,9 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from qops_batsim.errors import InputError
-from qops_batsim.queue.queue_state import QueuedJob, QueueState, date_text
+from qops_batsim.queue.queue_state import QueuedJob, QueueState
 from qops_batsim.slurm.waiting_reasons import TOO_WIDE_NOW
+from qops_batsim.texts import date_text
 from qops_batsim.workload.accounting.node_sizes import NodeAway, node_names
 
 _SPLIT = "run on nodes that are away and on others, and are taken to have equal parts of each"

@@ -21,7 +21,6 @@ from qops_batsim.experiments.page import (
 from qops_batsim.measures.plots.drawing import (
     COLORS,
     MARKERS,
-    duration_text,
     picture,
     set_time_axis,
 )
@@ -34,7 +33,7 @@ from qops_batsim.queue.backtest import (
     PastForecast,
     columns,
 )
-from qops_batsim.queue.queue_state import QueuedJob, QueueState, date_text, limit_of
+from qops_batsim.queue.queue_state import QueuedJob, QueueState, limit_of
 from qops_batsim.queue.starts import (
     NO_FORECAST,
     JobStart,
@@ -43,6 +42,7 @@ from qops_batsim.queue.starts import (
     undated_table,
 )
 from qops_batsim.queue.unexplained_waits import why_no_date
+from qops_batsim.texts import date_text, round_duration_text
 
 WIDTH = 5.2
 """Inches of a picture, whose letters can be read on a phone then."""
@@ -536,7 +536,7 @@ def _errors(classes: Sequence[Coverage]) -> PagePicture:
 
         steps = [1.0, 10.0, 60.0, 600.0, 3600.0, 6 * 3600.0, 86_400.0, 10 * 86_400.0]
         shown = [step for step in steps if least / 2 <= step <= 2 * largest]
-        axes.set_xticks(shown, [duration_text(step) for step in shown])
+        axes.set_xticks(shown, [round_duration_text(step) for step in shown])
         axes.set_xticks([], minor=True)
         axes.set_xlabel("Median of absolute errors")
         figure.legend(loc="outside upper left", ncols=2, handlelength=1.0)

@@ -15,8 +15,9 @@ from qops_batsim.economics.prices import Prices
 from qops_batsim.queue.backtest import KEPT, TOLERANCE
 from qops_batsim.queue.past import Past
 from qops_batsim.queue.queue_quote import QueueAnswer
-from qops_batsim.queue.queue_state import Ask, QueueState, date_text
+from qops_batsim.queue.queue_state import Ask, QueueState
 from qops_batsim.queue.starts import DRAWS, ForecastBasis, simulated_starts
+from qops_batsim.texts import date_text
 
 
 class LikelyEnd(msgspec.Struct, frozen=True, kw_only=True):

@@ -17,7 +17,7 @@ from qops_batsim.core.refusal import Refusal, sentence
 from qops_batsim.errors import require
 from qops_batsim.jobs import QosRequest
 from qops_batsim.limits import MAX_SECONDS
-from qops_batsim.queue.queue_state import Ask, QueuedJob, QueueState, date_text, in_line, limit_of
+from qops_batsim.queue.queue_state import Ask, QueuedJob, QueueState, in_line, limit_of
 from qops_batsim.queue.unexplained_waits import why_no_date, without_date
 from qops_batsim.running.plan_asker import (
     NO_END,
@@ -26,6 +26,7 @@ from qops_batsim.running.plan_asker import (
     SearchAsker,
     deadline_scheduler,
 )
+from qops_batsim.texts import date_text
 from qops_batsim.timing import DEADLINE_TOLERANCE, duration_on_grid, end_of
 
 WITHIN = 60.0

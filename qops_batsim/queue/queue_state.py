@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 
 import msgspec
 
 from qops_batsim.errors import InputError, require, shown
 from qops_batsim.limits import MAX_SECONDS
-from qops_batsim.platform.units import parse_time
+from qops_batsim.platform.units import TIME
 from qops_batsim.slurm.waiting_reasons import (
     ARRAY_LIMIT,
     TOO_WIDE,
@@ -267,7 +267,7 @@ def parse_job(text: str) -> tuple[int, float]:
     count, times, duration = text.partition("x")
     if not times or not count.isdecimal() or len(count) > 9:
         raise InputError(f"{shown(text)}: PROCESSORSxTIME is expected, as 64x2h")
-    run_time = parse_time(duration, where=f"time in {text}")
+    run_time = TIME.parse(duration, where=f"time in {text}")
     require(run_time > 0, f"time in {text}", duration, "more than 0 is expected")
     return int(count), run_time
 
@@ -292,11 +292,3 @@ def date_of(date: Date | None, where: str) -> float | None:
             0 <= date <= MAX_SECONDS, where, date, f"a date from 0 to {MAX_SECONDS:g} s is accepted"
         )
     return date
-
-
-def date_text(seconds: float) -> str:
-    """Format a date (seconds since 1970) in this machine's time zone, with its offset from UTC."""
-    try:
-        return datetime.fromtimestamp(round(seconds), UTC).astimezone().isoformat(" ")
-    except (OverflowError, ValueError, OSError):
-        return f"{seconds:.0f} s since 1970"

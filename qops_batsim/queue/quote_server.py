@@ -34,7 +34,7 @@ from starlette.routing import Route
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from qops_batsim.errors import InputError, QopsError, shown
-from qops_batsim.platform.units import parse_time
+from qops_batsim.platform.units import TIME
 from qops_batsim.queue.queue_quote import QueueAnswer, QueueAsker
 from qops_batsim.queue.queue_state import Ask
 from qops_batsim.version import __version__
@@ -439,7 +439,7 @@ def _ask_of(fields: Mapping[str, str]) -> Ask:
     if not (count.isascii() and count.isdecimal() and len(count) < 10):
         raise InputError(f"processors is {shown(count)}; a whole number is expected")
     times: dict[str, Any] = {
-        name: parse_time(fields[name], where=name)
+        name: TIME.parse(fields[name], where=name)
         for name in ("time", "deadline")
         if name in fields
     }

@@ -19,7 +19,7 @@ from qops_batsim.files import read_bytes
 from qops_batsim.queue.nodes_away import without_away
 from qops_batsim.queue.queue_quote import QueueAsker
 from qops_batsim.queue.queue_reading import MAX_QUEUE_BYTES, read_queue
-from qops_batsim.queue.queue_state import QueueState, date_text
+from qops_batsim.queue.queue_state import QueueState
 from qops_batsim.slurm.commands import (
     CommandFailed,
     Run,
@@ -31,6 +31,7 @@ from qops_batsim.slurm.commands import (
 )
 from qops_batsim.slurm.config import SlurmConfig, read_slurm_config
 from qops_batsim.slurm.nodes import read_nodes
+from qops_batsim.texts import date_text
 from qops_batsim.workload.accounting.node_sizes import NodeSizes, node_names
 
 LIVE_SECONDS = 5.0

@@ -6,7 +6,8 @@ from collections import Counter
 from collections.abc import Mapping
 
 from qops_batsim.errors import InputError
-from qops_batsim.queue.queue_state import QueueState, date_text
+from qops_batsim.queue.queue_state import QueueState
+from qops_batsim.texts import date_text, duration_text
 from qops_batsim.workload.accounting.job_identity import number_of
 
 _QUARTER = 900.0
@@ -44,7 +45,7 @@ def refuse_other_zone(
     if quarters[0] or 2 * exact <= len(apart) or not quarters:
         return
     shift = _QUARTER * quarters.most_common(1)[0][0]
-    than = f"{_hours(abs(shift))} {'earlier' if shift > 0 else 'later'}"
+    than = f"{duration_text(abs(shift))} {'earlier' if shift > 0 else 'later'}"
     raise InputError(
         f"{history}: {exact:,} jobs that the queue has, too, were submitted {than} than there "
         f"if dates are of {time_zone}; the time zone of the history is expected (--time-zone NAME)"
@@ -60,15 +61,6 @@ def refuse_later_history(state: QueueState, ahead: float, time_zone: str) -> Non
     zones = f" (--time-zone names the zone of its dates, if that is not {time_zone})"
     raise InputError(
         f"{state.source}: the queue is of {date_text(state.now)}, and the history has a job "
-        f"that was submitted {_hours(ahead)} later; a queue that is later than the history is "
-        f"expected{zones if ahead <= _ZONES_APART else ''}"
+        f"that was submitted {duration_text(ahead)} later; a queue that is later than the history "
+        f"is expected{zones if ahead <= _ZONES_APART else ''}"
     )
-
-
-def _hours(seconds: float) -> str:
-    """Return a duration in hours and minutes, as text; a short one in seconds."""
-    if seconds < 60:
-        return f"{seconds:.3g} s"
-    hours, minutes = divmod(round(seconds / 60), 60)
-    parts = [f"{hours} h"] if hours else []
-    return " ".join([*parts, f"{minutes} min"] if minutes else parts)

@@ -7,11 +7,16 @@ from typing import TYPE_CHECKING
 from qops_batsim.lazy import lazy_names
 
 if TYPE_CHECKING:
+    from qops_batsim.schedulers.qops import QopsOptions as QopsOptions
+    from qops_batsim.schedulers.registry import scheduler_class as scheduler_class
     from qops_batsim.schedulers.registry import scheduler_names as scheduler_names
+    from qops_batsim.schedulers.slack import SlackOptions as SlackOptions
 else:
     __getattr__, __dir__, __all__ = lazy_names(
         __name__,
         {
-            "registry": "scheduler_names",
+            "qops": "QopsOptions",
+            "registry": "scheduler_class scheduler_names",
+            "slack": "SlackOptions",
         },
     )

@@ -14,6 +14,7 @@ from qops_batsim.lazy import lazy_names
 if TYPE_CHECKING:
     from qops_batsim.jobs import QOS_CLASSES as QOS_CLASSES
     from qops_batsim.workload.batsim_json import format_workload as format_workload
+    from qops_batsim.workload.batsim_json import parse_workload as parse_workload
     from qops_batsim.workload.batsim_json import read_workload as read_workload
     from qops_batsim.workload.batsim_json import write_workload as write_workload
     from qops_batsim.workload.conversion import Conversion as Conversion
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
     from qops_batsim.workload.deadlines import DAY as DAY
     from qops_batsim.workload.deadlines import DeadlineChoices as DeadlineChoices
     from qops_batsim.workload.delay_jobs import exact_estimates as exact_estimates
+    from qops_batsim.workload.delay_jobs import run_times as run_times
+    from qops_batsim.workload.delay_jobs import run_times_until_killed as run_times_until_killed
     from qops_batsim.workload.estimates import EstimateChoices as EstimateChoices
     from qops_batsim.workload.estimates import EstimateModel as EstimateModel
     from qops_batsim.workload.estimates import fit_estimates as fit_estimates
@@ -29,6 +32,8 @@ if TYPE_CHECKING:
     from qops_batsim.workload.log_records import Records as Records
     from qops_batsim.workload.need import NeedChoices as NeedChoices
     from qops_batsim.workload.need import NeedMix as NeedMix
+    from qops_batsim.workload.scale import origin_of_duplicate as origin_of_duplicate
+    from qops_batsim.workload.scale import scale_load as scale_load
     from qops_batsim.workload.scale import subset as subset
     from qops_batsim.workload.service_classes import APART as APART
     from qops_batsim.workload.service_classes import TOGETHER as TOGETHER
@@ -47,20 +52,20 @@ else:
     __getattr__, __dir__, __all__ = lazy_names(
         __name__,
         {
-            "batsim_json": "format_workload read_workload write_workload",
+            "batsim_json": "format_workload parse_workload read_workload write_workload",
             "conversion": "Conversion Repairs convert_log",
             "deadlines": "DAY DeadlineChoices",
-            "delay_jobs": "exact_estimates",
+            "delay_jobs": "exact_estimates run_times run_times_until_killed",
             "estimates": "EstimateChoices EstimateModel fit_estimates sample_estimates",
-            "synthetic": "PRESETS generate_workload",
             "log_records": "Records",
-            "workload_model": "Workload delay_profile",
             "need": "NeedChoices NeedMix",
-            "scale": "subset",
+            "scale": "origin_of_duplicate scale_load subset",
             "service_classes": (
-                "APART QOS_CLASSES TOGETHER ClassChoices LogFacts application_of "
-                "assign_classes name_queues"
+                "APART ClassChoices LogFacts QOS_CLASSES TOGETHER application_of assign_classes "
+                "name_queues"
             ),
             "swf": "SwfLog read_swf",
+            "synthetic": "PRESETS generate_workload",
+            "workload_model": "Workload delay_profile",
         },
     )

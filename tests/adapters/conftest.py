@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from qops_batsim.platform import read_platform
+from qops_batsim import read_platform
 from qops_batsim.shipped import find_input
 from support.ecosystem import Example, Processes, first_jobs, four_hosts, with_watts
 

@@ -15,8 +15,7 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from qops_batsim.engine.engine_options import EngineOptions
-from qops_batsim.engine.outputs import format_jobs
+from qops_batsim.engine import EngineOptions, format_jobs
 from qops_batsim.shipped import shipped_directory
 from support.ecosystem import OUR_SCHEDULERS, Example, Processes, delays, four_hosts
 

@@ -25,7 +25,9 @@ from qops_batsim.optimum.problem import worth_of  # noqa: E402
 def play(env: Any, answer: int, order: int = 0, **reset: Any) -> tuple[float, int, dict[str, Any]]:
     """Return the sum of the rewards, the number of steps and what the last one told."""
     seen, _ = env.reset(**reset)
-    total, steps, over = 0.0, 0, False
+    total = 0.0
+    steps = 0
+    over = False
     while not over:
         assert env.observation_space.contains(seen)
         seen, reward, over, truncated, told = env.step(np.array([answer, order]))

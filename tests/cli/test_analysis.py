@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from qops_batsim import read_run
 from qops_batsim.advice.charge_report import price_list
-from qops_batsim.measures.results.run_result import read_run
 from qops_batsim.shipped import find_input
 
 

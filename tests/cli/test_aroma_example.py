@@ -11,10 +11,8 @@ from typing import Any
 
 import pytest
 
-from qops_batsim.measures.results.run_result import read_run
-from qops_batsim.measures.verify.verifier import verify
+from qops_batsim import read_run, read_workload, verify
 from qops_batsim.shipped import find_input
-from qops_batsim.workload.batsim_json import read_workload
 from support.changed_runs import allow_changes
 
 PAGE = Path(__file__).parents[2] / "docs" / "aroma.md"

@@ -12,8 +12,7 @@ from pathlib import Path
 import pytest
 
 from qops_batsim.cli.engine_install import MARK
-from qops_batsim.platform.equal_hosts import make_cluster
-from qops_batsim.platform.simgrid_write import write_platform
+from qops_batsim.platform import make_cluster, write_platform
 from support.decision_process import (
     LIMIT_MS,
     decision_process,

@@ -12,11 +12,10 @@ from typing import Any
 
 import pytest
 
+from qops_batsim import InputError, read_run
 from qops_batsim.cli.engine import run_engine
-from qops_batsim.errors import InputError, SimulationError
-from qops_batsim.measures.results.run_result import read_run
-from qops_batsim.platform.equal_hosts import make_cluster
-from qops_batsim.platform.simgrid_write import write_platform
+from qops_batsim.errors import SimulationError
+from qops_batsim.platform import make_cluster, write_platform
 from qops_batsim.protocol.v5.components import LibraryComponent
 from qops_batsim.running.processes import ChildProcess
 from support.live_engines import COMMAND

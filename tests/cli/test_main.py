@@ -10,11 +10,12 @@ import pytest
 import typer
 
 import qops_batsim
+from qops_batsim import InputError
 from qops_batsim.cli import console, schedulers
 from qops_batsim.cli.common_options import manual
 from qops_batsim.cli.main import COMMANDS as SECTIONS
 from qops_batsim.cli.main import command_line
-from qops_batsim.errors import InputError, SimulationError
+from qops_batsim.errors import SimulationError
 
 Cli = Callable[..., Any]
 

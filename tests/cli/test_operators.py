@@ -11,10 +11,11 @@ from typing import Any
 
 import pytest
 
-from qops_batsim.cli.texts import date_text, duration_text, reason_text, spare_text
+from qops_batsim import read_workload
+from qops_batsim.cli.texts import reason_text, spare_text
 from qops_batsim.core.refusal import free_text, missed_deadline
 from qops_batsim.dates import Calendar
-from qops_batsim.workload import read_workload, write_workload
+from qops_batsim.workload import write_workload
 
 Cli = Callable[..., Any]
 
@@ -244,21 +245,6 @@ def test_a_workload_that_is_gone_leaves_no_qos_charges(cli: Cli) -> None:
         assert "no QoS charges: gone.json: no such file" in result.err
     finally:
         description.write_text(text)
-
-
-@pytest.mark.parametrize(
-    ("seconds", "text"),
-    [
-        (0, "0 s"), (59.4, "59 s"), (60, "1 min"), (9407, "2 h 36 min 47 s"),
-        (86400, "1 d"), (90061, "1 d 1 h 1 min 1 s"), (-61, "-1 min 1 s"),
-    ],
-)  # fmt: skip
-def test_durations(seconds: float, text: str) -> None:
-    assert duration_text(seconds) == text
-
-
-def test_dates() -> None:
-    assert [date_text(each) for each in (None, 12345.0, 1.256)] == ["-", "12,345", "1.26"]
 
 
 def test_reasons_tell_whole_dates() -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from qops_batsim.platform import read_platform
+from qops_batsim import read_platform
 from support.platform_text import HEADER, TREE
 
 Cli = Callable[..., Any]
@@ -45,7 +45,7 @@ def test_cluster_with_everything(cli: Cli, tmp_path: Path) -> None:
         (("--hosts", "4", "--speed", "100MHz"), "--speed is '100MHz'; a speed: a number with f"),
         (("--hosts", "4", "--memory", "1Gb"), "--memory is '1Gb'; a size: a number with B"),
         (("--hosts", "4", "--bandwidth", "1GB"), "--bandwidth is '1GB'; a bandwidth: a number"),
-        (("--hosts", "4", "--latency", "1us"), "--latency is '1us', but --bandwidth is not given"),
+        (("--hosts", "4", "--latency", "1us"), "latency is 1e-06; above 0, it needs a bandwidth"),
         (("--hosts", "4", "--prefix", "a\x01"), "characters that XML can hold"),
     ],
 )

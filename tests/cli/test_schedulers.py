@@ -5,10 +5,9 @@ from typing import Annotated, Any, Literal
 import msgspec
 import pytest
 
+from qops_batsim import Scheduler, SchedulerOptions
 from qops_batsim.cli.schedulers import describe_options
-from qops_batsim.core.options import SchedulerOptions
-from qops_batsim.core.scheduler import Scheduler
-from qops_batsim.schedulers.registry import scheduler_names
+from qops_batsim.schedulers import scheduler_names
 
 Cli = Callable[..., Any]
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from qops_batsim.engine.simulation import Simulation
+from qops_batsim.engine import Simulation
 
 COMMANDS = {
     "run": ["run", "easy", "-w", "tiny_8", "--out", "{below}/x"],

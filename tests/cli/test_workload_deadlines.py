@@ -240,7 +240,7 @@ def test_what_easy_meets_by_construction_is_told(cli: Cli, tmp_path: Path) -> No
             "--at: '25:00' is not accepted; a time of day as 9:00 is",
         ),
         (("--by", "need", "--days", "monday"), "days is 'monday'; did you mean 'mon'?"),
-        (("--by", "need", "--slack", "0"), "--slack is 0; a duration above 0 is expected"),
+        (("--by", "need", "--slack", "0"), "slack is 0; a number above 0"),
         (("--by", "need", "--begins", "May"), "--begins: 'may' is not accepted; a date as 1996-"),
         (("--by", "need", "--time-zone", "UTC"), "--time-zone is 'UTC', but --begins, "),
         (("--by", "need", "--begins", "1996-06-26", "--time-zone", "x"), "--time-zone is 'x', whi"),

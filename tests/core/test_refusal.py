@@ -21,7 +21,6 @@ from qops_batsim.core.refusal import (
     free_text,
     missed_deadline,
     no_time,
-    number,
     sentence,
     sentences,
 )
@@ -139,18 +138,6 @@ def test_dates_can_be_told_otherwise() -> None:
     assert sentence(refusal, lambda date: f"minute {date / 60:g}") == (
         "its own deadline (minute 1) would be missed"
     )
-
-
-@pytest.mark.parametrize(
-    ("value", "text"),
-    [
-        (0.0, "0"), (18567.0, "18567"), (1234567.891, "1234567.891"), (0.1 + 0.2, "0.3"),
-        (1e-6, "0.000001"), (62645.41015625, "62645.41015625"),
-        (3e12, "3000000000000"), (1e30, "1e+30"), (math.inf, "inf"),
-    ],
-)  # fmt: skip
-def test_numbers_have_all_digits(value: float, text: str) -> None:
-    assert number(value) == text
 
 
 def test_rows_of_the_log_have_codes() -> None:

@@ -17,7 +17,7 @@ UNKNOWN = Job("w0!99", 0.0, 1, "delay10")
 CALLS: list[tuple[Any, str]] = [
     (
         lambda it, job: it.manager.reject(job, None),
-        "reject of w0!1: reason is None .NoneType.; a text or a",
+        "reject of w0!1: reason is None; a text or a",
     ),
     (
         lambda it, job: it.manager.reject(job, 5),
@@ -82,7 +82,7 @@ def test_the_expected_end_of_no_job_is_one_error() -> None:
         (lambda it, job: it.adopt_starts({job: "now"}), "start of w0!1 is 'now' .str.; a number"),
         (
             lambda it, job: it.adopt_starts({job: None}),
-            "start of w0!1 is None .NoneType.; a num",
+            "start of w0!1 is None; a num",
         ),
         (lambda it, job: it.adopt_starts({}), "planned no start from which the job ends by inf s"),
         (lambda it, job: {job.id: 0.0}, "says why the job is refused is expected, or None after"),

@@ -7,13 +7,11 @@ from typing import Any
 
 import pytest
 
-from qops_batsim.engine.engine_options import EngineOptions
-from qops_batsim.errors import InputError
-from qops_batsim.platform.equal_hosts import make_cluster
+from qops_batsim import InputError, read_platform, simulate
+from qops_batsim.engine import EngineOptions
+from qops_batsim.platform import make_cluster, write_platform
 from qops_batsim.platform.network import Network
-from qops_batsim.platform.simgrid_read import read_platform
-from qops_batsim.platform.simgrid_write import format_platform, write_platform
-from qops_batsim.running.simulate import simulate
+from qops_batsim.platform.simgrid_write import format_platform
 from qops_batsim.shipped import find_input, shipped_directory, shipped_names
 from support.shipped_inputs import shipped_platforms, write_shipped_platforms
 
@@ -50,14 +48,14 @@ def test_without_network_is_read_back(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"hosts": 0}, "hosts is 0; a whole number from 1 to 1000000 is expected"),
+        ({"hosts": 0}, "hosts is 0; a whole number from 1 to 1000000"),
         ({"hosts": 10**9}, "hosts is 1000000000; a whole number from 1"),
         ({"hosts": 1, "cores": 0}, "cores is 0; a whole number from 1"),
-        ({"hosts": 1, "speed": 0.0}, "speed is 0.0; a number above 0"),
-        ({"hosts": 1, "bandwidth": -1.0}, "bandwidth is -1.0; a number above 0"),
+        ({"hosts": 1, "speed": 0.0}, "speed is 0; a number above 0"),
+        ({"hosts": 1, "bandwidth": -1.0}, "bandwidth is -1; a number above 0"),
         ({"hosts": 1, "memory": 0}, "memory is 0; a number above 0"),
-        ({"hosts": 1, "latency": 1.0}, "a latency above 0 needs a bandwidth"),
-        ({"hosts": 1, "latency": -1.0, "bandwidth": 1.0}, "latency is -1.0"),
+        ({"hosts": 1, "latency": 1.0}, "latency is 1; above 0, it needs a bandwidth"),
+        ({"hosts": 1, "latency": -1.0, "bandwidth": 1.0}, "latency is -1; "),
     ],
 )
 def test_refused(options: dict[str, Any], message: str) -> None:

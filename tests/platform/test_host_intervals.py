@@ -1,7 +1,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from qops_batsim.core.hostset import HostSet
+from qops_batsim.core import HostSet
 from qops_batsim.platform.host_intervals import HostIntervals
 
 SETS = st.lists(st.integers(0, 2**70 - 1).map(HostSet), max_size=8)

@@ -7,10 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from qops_batsim.errors import InputError
+from qops_batsim import InputError, read_platform
+from qops_batsim.platform import Host, Platform
 from qops_batsim.platform.network import LOOPBACK, Network, NetworkPath
-from qops_batsim.platform.platform_model import Host, Platform
-from qops_batsim.platform.simgrid_read import read_platform
 from support.platform_text import TREE, parse, parse_zone
 
 

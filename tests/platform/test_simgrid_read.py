@@ -10,9 +10,8 @@ from typing import Any
 
 import pytest
 
-from qops_batsim.errors import InputError
-from qops_batsim.platform.platform_model import Link
-from qops_batsim.platform.simgrid_read import parse_platform, read_platform
+from qops_batsim import InputError, read_platform
+from qops_batsim.platform import Link, parse_platform
 from support.platform_text import HEADER, TREE, parse, parse_zone
 
 

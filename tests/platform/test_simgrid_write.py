@@ -11,19 +11,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from qops_batsim.errors import InputError
+from qops_batsim import InputError, read_platform
+from qops_batsim.platform import Host, Link, Platform, Zone, parse_platform, write_platform
 from qops_batsim.platform.assembly import PendingHostLink, PendingRoute, PlatformParts
-from qops_batsim.platform.platform_model import (
-    SHARING_POLICIES,
-    Cluster,
-    Host,
-    Link,
-    Platform,
-    Route,
-    Zone,
-)
-from qops_batsim.platform.simgrid_read import parse_platform, read_platform
-from qops_batsim.platform.simgrid_write import format_platform, write_platform
+from qops_batsim.platform.platform_model import SHARING_POLICIES, Cluster, Route
+from qops_batsim.platform.simgrid_write import format_platform
 from support.platform_text import TREE, parse
 
 _TEXT = st.text(

@@ -13,15 +13,13 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from qops_batsim.core.scheduler import Scheduler
-from qops_batsim.engine.records import JobRecord
-from qops_batsim.engine.simulation import Simulation
-from qops_batsim.jobs import QOS_CLASSES, Job, QosRequest
-from qops_batsim.platform.platform_model import Host, Platform, Zone
-from qops_batsim.protocol.port import SchedulerModule, make_scheduler
-from qops_batsim.running.simulate import default_engine, simulate
-from qops_batsim.schedulers.aroma.aroma_scheduler import Aroma
-from qops_batsim.workload.workload_model import Workload
+from qops_batsim import Aroma, Job, QosRequest, Scheduler, simulate
+from qops_batsim.engine import JobRecord, Simulation
+from qops_batsim.jobs import QOS_CLASSES
+from qops_batsim.platform import Host, Platform, Zone
+from qops_batsim.protocol import SchedulerModule, make_scheduler
+from qops_batsim.running import default_engine
+from qops_batsim.workload import Workload
 
 SPEED = 100e6
 """Speed of the reference host (flop/s)."""

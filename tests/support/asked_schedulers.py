@@ -5,13 +5,11 @@ from __future__ import annotations
 import math
 from typing import Any, NamedTuple
 
-from qops_batsim.core.job import RUNNING, WAITING, Job
+from qops_batsim import DeadlineScheduler, Job, QosRequest
+from qops_batsim.core import RUNNING, WAITING, ResourceManager
 from qops_batsim.core.news import News
 from qops_batsim.core.qos_log import QosLog
 from qops_batsim.core.refusal import Refusal
-from qops_batsim.core.scheduler import ResourceManager
-from qops_batsim.jobs import QosRequest
-from qops_batsim.schedulers.deadline import DeadlineScheduler
 from support.admission_oracles import Case, seconds_with
 
 
@@ -20,7 +18,8 @@ class Recorder(ResourceManager):
 
     def __init__(self, machine_size: int) -> None:
         super().__init__(machine_size)
-        self.qos_log, self.news = QosLog(), News()
+        self.qos_log = QosLog()
+        self.news = News()
         self.reasons: dict[str, Any] = {}
         self.told: dict[str, str] = {}
         self.calls: list[float] = []
@@ -70,7 +69,8 @@ def told(scheduler: DeadlineScheduler, case: Case) -> Job:
     plan.new.clear()
     for number, (processors, end) in enumerate(case.running):
         job = Job(f"w0!r{number}", 0.0, processors, "p")
-        job.phase, job.number = RUNNING, len(jobs) + number
+        job.phase = RUNNING
+        job.number = len(jobs) + number
         plan.add_running(job, float(end), 0.0)
         free -= processors
     plan.tell(float(case.now), free)

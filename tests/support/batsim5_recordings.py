@@ -9,8 +9,8 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+from qops_batsim import QopsError
 from qops_batsim.cli.engine5 import arguments5, simulate5
-from qops_batsim.errors import QopsError
 from qops_batsim.protocol.v5.components import Component
 from qops_batsim.protocol.v5.engine_side import EngineSide
 from qops_batsim.protocol.v5.handshake import join_answer

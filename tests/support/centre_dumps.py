@@ -16,13 +16,13 @@ from typing import Any
 
 import numpy as np
 
-from qops_batsim.core.hostset import HostSet
-from qops_batsim.engine.engine_options import ExternalEvent
-from qops_batsim.experiments.deadline_runs import contestant_of, outcomes_of
-from qops_batsim.platform.equal_hosts import make_cluster
-from qops_batsim.protocol.port import make_scheduler
-from qops_batsim.workload.delay_jobs import run_times_until_killed
-from qops_batsim.workload.workload_model import Workload, delay_profile, read_jobs
+from qops_batsim.core import HostSet
+from qops_batsim.engine import ExternalEvent
+from qops_batsim.experiments import contestant_of, outcomes_of
+from qops_batsim.platform import make_cluster
+from qops_batsim.protocol import make_scheduler
+from qops_batsim.workload import Workload, delay_profile, run_times_until_killed
+from qops_batsim.workload.workload_model import read_jobs
 
 HEADER = "JobID|User|Account|Partition|QOS|Reservation|State|Submit|Start|End|ElapsedRaw"
 HEADER += "|AllocCPUS|AllocNodes|ReqTRES|AllocTRES|Timelimit"

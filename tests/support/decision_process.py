@@ -10,7 +10,7 @@ from typing import Any
 
 import zmq
 
-from qops_batsim.protocol.session import DecisionSession
+from qops_batsim.protocol import DecisionSession
 from support.recordings import Case
 
 LIMIT_MS = 120_000

@@ -53,8 +53,12 @@ class Runs:
     """A running job, and when it is expected to end."""
 
     def __init__(self, job: Request, now: float, limit: float) -> None:
-        self.job, self.start, self.limit, self.corrections = job, now, limit, 0
-        self.end, self.expected = now + job.run_time, now + job.estimate
+        self.job = job
+        self.start = now
+        self.limit = limit
+        self.corrections = 0
+        self.end = now + job.run_time
+        self.expected = now + job.estimate
 
     def correct(self, now: float) -> None:
         while self.expected <= now and self.expected < self.start + self.limit:

@@ -14,18 +14,11 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from qops_batsim.engine.engine_options import EngineOptions
-from qops_batsim.engine.outputs import format_jobs
-from qops_batsim.engine.simulation import Simulation
-from qops_batsim.measures.results.run_result import read_run
-from qops_batsim.measures.verify.verifier import verify
-from qops_batsim.platform import Platform, read_platform, write_platform
-from qops_batsim.platform.equal_hosts import make_cluster
-from qops_batsim.protocol.port import SchedulerModule
-from qops_batsim.running.simulate import simulate
-from qops_batsim.workload import read_workload
-from qops_batsim.workload.batsim_json import write_workload
-from qops_batsim.workload.workload_model import Workload
+from qops_batsim import read_platform, read_run, read_workload, simulate, verify
+from qops_batsim.engine import EngineOptions, Simulation, format_jobs
+from qops_batsim.platform import Platform, make_cluster, write_platform
+from qops_batsim.protocol import SchedulerModule
+from qops_batsim.workload import Workload, write_workload
 
 SECONDS_ALLOWED = 900
 """Against processes that hang."""

@@ -18,13 +18,10 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+from qops_batsim import read_platform, read_workload
 from qops_batsim.core import HostSet
-from qops_batsim.engine.engine_options import EngineOptions
-from qops_batsim.engine.outputs import write_outputs
-from qops_batsim.engine.simulation import Simulation
-from qops_batsim.platform import read_platform
+from qops_batsim.engine import EngineOptions, Simulation, write_outputs
 from qops_batsim.protocol.zeromq import listen
-from qops_batsim.workload import read_workload
 from support import random_simulations as simulations
 from support.needs import batsim4
 from support.recordings import Case, Replay
@@ -120,9 +117,12 @@ class Decider:
     def __init__(
         self, rng: random.Random, states: list[PowerStates], jobs: list[dict[str, Any]], most: int
     ) -> None:
-        self._rng, self._hosts, self._most = rng, states, most
+        self._rng = rng
+        self._hosts = states
+        self._most = most
         self._sizes = {f"w0!{job['id']}": job["res"] for job in jobs}
-        self._left, self._calls = len(jobs), 0
+        self._left = len(jobs)
+        self._calls = 0
         self._waiting: list[str] = []
         self._running: dict[str, list[int]] = {}
         self._killed: set[str] = set()

@@ -77,7 +77,8 @@ class FakeManager:
     """Jobs on nodes n1, n2, …; ``now`` moves with :meth:`advance`."""
 
     def __init__(self, nodes: int, now: float = 1_000_000.0, *, latency: float = 0.5) -> None:
-        self.now, self.latency = now, latency
+        self.now = now
+        self.latency = latency
         self.all: dict[str, FakeJob] = {}
         self.states = {f"n{number}": NodeState.THERE for number in range(1, nodes + 1)}
         self.effects: Counter[tuple[str, str, int]] = Counter()
@@ -168,19 +169,28 @@ class FakeManager:
                 continue
             hosts = tuple(free[: job.nodes]) if job.wanted is None else job.wanted
             if len(hosts) == job.nodes and set(hosts) <= set(free):
-                job.phase, job.start, job.hosts = JobPhase.RUNNING, self.now, hosts
+                job.phase = JobPhase.RUNNING
+                job.start = self.now
+                job.hosts = hosts
                 job.end = self.now + min(job.run_time, job.limit)
                 used |= set(hosts)
                 self.effects["started", job.id, job.restarts] += 1
 
     def _end(self, job: FakeJob, date: float, outcome: str) -> None:
         self.effects["ended", job.id, job.restarts] += 1
-        job.phase, job.end, job.outcome = JobPhase.ENDED, date, outcome
+        job.phase = JobPhase.ENDED
+        job.end = date
+        job.outcome = outcome
 
     def _requeue(self, job: FakeJob, *, held: bool) -> None:
         self.effects["requeued", job.id, job.restarts] += 1
-        job.phase, job.start, job.end, job.hosts = JobPhase.WAITING, None, None, ()
-        job.restarts, job.is_held, job.wanted = job.restarts + 1, held, None
+        job.phase = JobPhase.WAITING
+        job.start = None
+        job.end = None
+        job.hosts = ()
+        job.restarts = job.restarts + 1
+        job.is_held = held
+        job.wanted = None
         job.is_handed = held
         job.submitted = float(int(self.now))
 
@@ -209,21 +219,26 @@ class FakeManager:
         self._answer(f"hold {','.join(job_ids)}")
         for job_id in job_ids:
             if self.all[job_id].phase is JobPhase.WAITING:
-                self.all[job_id].is_held = self.all[job_id].is_handed = True
+                job = self.all[job_id]
+                job.is_held = True
+                job.is_handed = True
 
     def start(self, job_id: str, hosts: Sequence[str]) -> None:
         self._answer(f"start {job_id} {','.join(hosts)}")
         job = self.all[job_id]
         if job.phase is not JobPhase.WAITING:
             raise CommandFailed(f"job {job_id} does not wait")
-        job.is_held = job.is_handed = False
+        job.is_held = False
+        job.is_handed = False
         job.wanted = tuple(hosts)
         self._due.append((self.now + self.latency, job_id))
 
     def release(self, job_ids: Sequence[str]) -> None:
         self._answer(f"release {','.join(job_ids)}")
         for job_id in job_ids:
-            self.all[job_id].is_held = self.all[job_id].is_handed = False
+            job = self.all[job_id]
+            job.is_held = False
+            job.is_handed = False
 
     def refuse(self, job_id: str, why: str) -> None:
         self._answer(f"refuse {job_id}")
@@ -231,7 +246,9 @@ class FakeManager:
         job.told = why
         if job.phase is JobPhase.WAITING:
             self.effects["refused", job_id, job.restarts] += 1
-            job.phase, job.end, job.outcome = JobPhase.ENDED, self.now, COMPLETED_KILLED
+            job.phase = JobPhase.ENDED
+            job.end = self.now
+            job.outcome = COMPLETED_KILLED
 
     def requeue(self, job_id: str) -> None:
         self._answer(f"requeue {job_id}")

@@ -7,18 +7,13 @@ import random
 from pathlib import Path
 from typing import Any
 
-from qops_batsim.core.hostset import HostSet
-from qops_batsim.engine.engine_options import (
-    AVAILABLE,
-    UNAVAILABLE,
-    ExternalEvent,
-    events_in_order,
-    maintenance_events,
-)
-from qops_batsim.jobs import Job, QosRequest
-from qops_batsim.platform.equal_hosts import make_cluster
-from qops_batsim.running.run import Run, run
-from qops_batsim.workload.workload_model import Workload, delay_profile
+from qops_batsim import Job, QosRequest, run
+from qops_batsim.core import HostSet
+from qops_batsim.engine import UNAVAILABLE, ExternalEvent, events_in_order, maintenance_events
+from qops_batsim.engine.engine_options import AVAILABLE
+from qops_batsim.platform import make_cluster
+from qops_batsim.running import Run
+from qops_batsim.workload import Workload, delay_profile
 
 Events = tuple[ExternalEvent, ...]
 Case = tuple[int, Workload, Events]
@@ -84,7 +79,9 @@ def reservation_case(seed: int) -> Case:
         return float(round(rng.uniform(low, high), 0 if whole else 3))
 
     hosts, overruns = rng.randint(2, 7), rng.random() < 0.5
-    jobs, profiles, events = [], {}, []
+    jobs = []
+    profiles = {}
+    events = []
     cancels = rng.random() < 0.5
     for index in range(rng.randint(4, 12)):
         submission, estimate = date(0, 50), date(1, 30)

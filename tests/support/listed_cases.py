@@ -6,7 +6,8 @@ import tomllib
 from collections.abc import Sequence
 from pathlib import Path
 
-from qops_batsim.experiments.study import SHIPPED, Study, read_study
+from qops_batsim.experiments import Study, read_study
+from qops_batsim.experiments.study import SHIPPED
 
 
 def few_cases(directory: Path, *, cases: Sequence[int] = (0,), jobs: int = 30) -> Study:

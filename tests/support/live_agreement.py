@@ -11,8 +11,7 @@ import numpy as np
 from qops_batsim.jobs import COMPLETED_KILLED, Job
 from qops_batsim.live import JobRun, Journal, decided_fates
 from qops_batsim.live.journal_report import embedded_fates, seen_workload
-from qops_batsim.protocol.events import JobCompleted
-from qops_batsim.protocol.port import SchedulerModule, make_scheduler
+from qops_batsim.protocol import JobCompleted, SchedulerModule, make_scheduler
 
 
 class Agreement(NamedTuple):

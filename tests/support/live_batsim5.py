@@ -15,10 +15,10 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from qops_batsim.errors import QopsError
-from qops_batsim.measures.results.difference import compare_runs
-from qops_batsim.platform import read_platform
-from qops_batsim.running.run import BatsimCall, Run, run
+from qops_batsim import QopsError, read_platform, run
+from qops_batsim.measures import compare_runs
+from qops_batsim.running import Run
+from qops_batsim.running.run import BatsimCall
 from support import live_engines
 from support.live_engines import SECONDS, described, difference
 from support.needs import real_batsim5

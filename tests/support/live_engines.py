@@ -18,16 +18,15 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from qops_batsim.errors import QopsError
-from qops_batsim.measures.results.difference import RunDifference, compare_runs
-from qops_batsim.measures.results.run_result import read_run
-from qops_batsim.platform.equal_hosts import make_cluster
-from qops_batsim.platform.simgrid_write import write_platform
-from qops_batsim.protocol.port import make_scheduler
+from qops_batsim import QopsError, read_run, run
+from qops_batsim.measures import compare_runs
+from qops_batsim.measures.results.difference import RunDifference
+from qops_batsim.platform import make_cluster, write_platform
+from qops_batsim.protocol import make_scheduler
+from qops_batsim.running import Run, default_engine
 from qops_batsim.running.processes import ChildProcess
 from qops_batsim.running.releases import batsim_arguments
-from qops_batsim.running.run import BatsimCall, Run, run
-from qops_batsim.running.simulate import default_engine
+from qops_batsim.running.run import BatsimCall
 from support.needs import batsim4
 from support.random_platforms import zoned_case
 from support.random_simulations import SCHEDULERS, Case, random_case

@@ -58,6 +58,8 @@ class Site:
 def others_job(site: Site, hosts: tuple[str, ...], limit: float, run_time: float) -> FakeJob:
     """Return a job that somebody else has just started."""
     other = site.fake.submit(len(hosts), limit, run_time)
-    other.phase, other.start, other.hosts = JobPhase.RUNNING, site.fake.now, hosts
+    other.phase = JobPhase.RUNNING
+    other.start = site.fake.now
+    other.hosts = hosts
     other.end = site.fake.now + run_time
     return other

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from qops_batsim.protocol.decisions import Decision
-from qops_batsim.protocol.driver import ModuleDriver
-from qops_batsim.protocol.events import Event
-from qops_batsim.protocol.messages import (
+from qops_batsim.protocol import (
+    Decision,
+    Event,
     Message,
+    ModuleDriver,
     decode_decisions,
-    decode_events,
     encode_message,
 )
+from qops_batsim.protocol.messages import decode_events
 
 
 class OnlyTexts:

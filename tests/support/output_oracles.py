@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from qops_batsim.core.hostset import HostSet
-from qops_batsim.engine.records import SHORTEST_RUN_TIME, JobRecord
-from qops_batsim.engine.simulation import Simulation
+from qops_batsim.core import HostSet
+from qops_batsim.engine import JobRecord, Simulation
+from qops_batsim.engine.records import SHORTEST_RUN_TIME
 from qops_batsim.jobs import COMPLETED_SUCCESSFULLY, REJECTED
 from qops_batsim.version import __version__
 

@@ -85,7 +85,9 @@ class Planner:
         *,
         by_host: bool = False,
     ) -> None:
-        self.machine, self.tasks, self.changes = machine, tasks, changes
+        self.machine = machine
+        self.tasks = tasks
+        self.changes = changes
         self.by_host = by_host
         self.there = frozenset(range(machine))
         self.running: dict[int, Running] = {}
@@ -213,7 +215,8 @@ class Planner:
                 hosts = frozenset(change.hosts)
                 left = self.there - hosts if change.leave else self.there | hosts
                 lost += max(0, len(self.there) - len(left))
-                self.there, resized = left, True
+                self.there = left
+                resized = True
         new = [slot for slot, task in enumerate(self.tasks) if task.submission == now]
         for slot in list(new):
             if self.tasks[slot].processors > (len(self.there) if self.is_final else self.machine):
@@ -231,7 +234,8 @@ class Planner:
 
     def decide(self, now: int, new: list[int], ended: list[int], lost: int | None) -> list[int]:
         """Plan and start; ``lost`` hosts have left, None if none has left or returned."""
-        early, self.freed = self.freed or (self.by_host and bool(ended)), False
+        early = self.freed or (self.by_host and bool(ended))
+        self.freed = False
         for slot in ended:
             early = early or self.running[slot].expected_end > now
             del self.running[slot]
@@ -442,7 +446,9 @@ class SlackPlanner(Planner):
         """Adopt the cheapest schedule; return the start of the new job."""
         waiting = []
         for slot in self.waiting():
-            task, start, latest = self.tasks[slot], self.plan[slot], self.latest[slot]
+            task = self.tasks[slot]
+            start = self.plan[slot]
+            latest = self.latest[slot]
             slack = math.inf if math.inf in (latest, start) else latest - start
             waiting.append(
                 slack_oracles.Waiting(
@@ -532,7 +538,8 @@ class SlackPlanner(Planner):
         self.outcome.promises[slot] = promise
 
     def decided(self, now: int, started: list[int]) -> None:
-        without, self.without_start = self.without_start, []
+        without = self.without_start
+        self.without_start = []
         for slot in without:
             if slot in self.plan or slot in self.running:
                 self.promise(slot, now)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from qops_batsim.platform.platform_model import Platform
-from qops_batsim.platform.simgrid_read import parse_platform
+from qops_batsim.platform import Platform, parse_platform
 
 HEADER = """<?xml version='1.0'?>
 <!DOCTYPE platform SYSTEM "https://simgrid.org/simgrid.dtd">

@@ -6,23 +6,23 @@ import math
 import random
 from typing import Any, NamedTuple
 
-from qops_batsim.core.hostset import HostSet
-from qops_batsim.core.job import Job
-from qops_batsim.core.qos_log import format_qos
+from qops_batsim import Job, QosRequest, simulate
+from qops_batsim.core import HostSet, format_qos
+from qops_batsim.engine import EngineOptions, ExternalEvent
 from qops_batsim.engine.ended_jobs import HostChanges
-from qops_batsim.engine.engine_options import EngineOptions, ExternalEvent
-from qops_batsim.jobs import REJECTED, QosRequest
-from qops_batsim.platform.equal_hosts import make_cluster
-from qops_batsim.protocol.port import make_scheduler
-from qops_batsim.running.simulate import simulate
-from qops_batsim.workload.workload_model import Workload, delay_profile
+from qops_batsim.jobs import REJECTED
+from qops_batsim.platform import make_cluster
+from qops_batsim.protocol import make_scheduler
+from qops_batsim.workload import Workload, delay_profile
 
 HOSTS = 8
 
 
 def random_workload(rng: random.Random, *, deadlines: bool) -> Workload:
     """Return jobs that keep a machine busy, some with fixed starts."""
-    jobs, profiles, date = [], {}, 0.0
+    jobs = []
+    profiles = {}
+    date = 0.0
     grain = rng.choice([1.0, 0.001])
     for number in range(rng.choice([20, 60])):
         date += rng.choice([0.0, rng.randint(1, 20) * grain])

@@ -60,7 +60,8 @@ class Builder:
 
     def wires(self, count: int) -> list[str]:
         """Return the elements of so many new links, from which :meth:`crossed` chooses."""
-        self.links, lines = [], []
+        self.links = []
+        lines = []
         for _ in range(count):
             name, policy = self.name("k"), self.rng.choice(["SHARED", "FATPIPE", "SPLITDUPLEX"])
             self.links.append((name, policy == "SPLITDUPLEX"))
@@ -174,7 +175,8 @@ class Builder:
             for part in parts:
                 part.gateways = [self.rng.choice(part.gateways)]
         lines += self.wires(self.rng.choice([1, 2, 4]))
-        gaps, self.gaps = self.gaps, False
+        gaps = self.gaps
+        self.gaps = False
         for one, other in self.pairs(len(parts), routing):
             lines += self.there_and_back("zoneRoute", *map(self.gate, (parts[one], parts[other])))
         self.gaps = gaps

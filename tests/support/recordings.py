@@ -9,13 +9,10 @@ from typing import Any
 
 import msgspec
 
-from qops_batsim.engine.engine_options import EngineOptions, read_external_events
-from qops_batsim.engine.simulation import Simulation
-from qops_batsim.platform import Host, Platform, read_platform
-from qops_batsim.protocol.decisions import Decision
-from qops_batsim.protocol.events import Event
-from qops_batsim.protocol.messages import Message, decode_decisions, encode_message
-from qops_batsim.workload import read_workload
+from qops_batsim import read_platform, read_workload
+from qops_batsim.engine import EngineOptions, Simulation, read_external_events
+from qops_batsim.platform import Host, Platform
+from qops_batsim.protocol import Decision, Event, Message, decode_decisions, encode_message
 
 
 class Case(msgspec.Struct):

@@ -6,10 +6,9 @@ from __future__ import annotations
 import random
 from typing import Any
 
-from qops_batsim.core.job import RUNNING, WAITING, Job
-from qops_batsim.core.needs import EngineNeeds
-from qops_batsim.core.scheduler import ResourceManager, Scheduler
-from qops_batsim.jobs import QosRequest, rest_of, restarted_id
+from qops_batsim import EngineNeeds, Job, QosRequest, Scheduler
+from qops_batsim.core import RUNNING, WAITING, ResourceManager
+from qops_batsim.jobs import rest_of, restarted_id
 
 PROFILES: dict[str, dict[str, Any]] = {
     "sleep": {"type": "delay", "delay": 3.1234567},

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from qops_batsim.jobs import Job, QosRequest
-from qops_batsim.workload.workload_model import Workload, delay_profile
+from qops_batsim import Job, QosRequest
+from qops_batsim.workload import Workload, delay_profile
 
 Row = tuple[float, int, float, float | None]
 """Submission (s), processors, run time (s), deadline (s)."""

@@ -11,17 +11,16 @@ from pathlib import Path
 
 import msgspec
 
-from qops_batsim.jobs import Job
+from qops_batsim import Job
+from qops_batsim.platform import Host, Link, Platform, Zone, make_cluster, write_platform
 from qops_batsim.platform.assembly import PendingRoute, PlatformParts
-from qops_batsim.platform.equal_hosts import MASTER_HOST, make_cluster
-from qops_batsim.platform.platform_model import Cluster, Host, Link, Platform, Route, Zone
-from qops_batsim.platform.simgrid_write import write_platform
-from qops_batsim.platform.units import parse_bandwidth, parse_size, parse_speed, parse_time
+from qops_batsim.platform.equal_hosts import MASTER_HOST
+from qops_batsim.platform.platform_model import Cluster, Route
+from qops_batsim.platform.units import BANDWIDTH, SIZE, SPEED, TIME
 from qops_batsim.shipped import shipped_directory
-from qops_batsim.workload.batsim_json import write_workload
+from qops_batsim.workload import Workload, delay_profile, generate_workload, write_workload
 from qops_batsim.workload.service_classes import mixed_workload
-from qops_batsim.workload.synthetic import DeadlineRule, generate_workload
-from qops_batsim.workload.workload_model import Workload, delay_profile
+from qops_batsim.workload.synthetic import DeadlineRule
 
 
 def shipped_workloads() -> dict[str, Callable[[], Workload]]:
@@ -218,14 +217,14 @@ def _aroma_cluster(name: str, site: str, values: _ClusterValues) -> Cluster:
         prefix=name,
         suffix="",
         radical=radical,
-        speeds=(parse_speed(speed, where=name),),
+        speeds=(SPEED.parse(speed, where=name),),
         cores=cores,
-        bandwidth=parse_bandwidth(bandwidth, where=name),
-        latency=parse_time(latency, where=name),
-        backbone_bandwidth=parse_bandwidth(backbone_bandwidth, where=name),
-        backbone_latency=parse_time(backbone_latency, where=name),
+        bandwidth=BANDWIDTH.parse(bandwidth, where=name),
+        latency=TIME.parse(latency, where=name),
+        backbone_bandwidth=BANDWIDTH.parse(backbone_bandwidth, where=name),
+        backbone_latency=TIME.parse(backbone_latency, where=name),
         router=f"{name}_router",
-        properties={"role": "compute_node", "memory": str(parse_size(memory, where=name))},
+        properties={"role": "compute_node", "memory": str(round(SIZE.parse(memory, where=name)))},
         zone=site,
     )
 
@@ -236,7 +235,7 @@ def _add_zone(parts: PlatformParts, name: str, parent: str, properties: dict[str
 
 
 def _add_link(parts: PlatformParts, name: str, bandwidth: str, latency: str) -> None:
-    speed, delay = parse_bandwidth(bandwidth, where=name), parse_time(latency, where=name)
+    speed, delay = BANDWIDTH.parse(bandwidth, where=name), TIME.parse(latency, where=name)
     parts.add_link(Link(name=name, bandwidth=speed, latency=delay), name)
 
 

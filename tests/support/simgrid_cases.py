@@ -7,16 +7,12 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from qops_batsim.core.hostset import HostSet
-from qops_batsim.engine.engine_options import EngineOptions
-from qops_batsim.engine.simulation import Simulation
-from qops_batsim.jobs import Job
-from qops_batsim.platform.platform_model import Platform
-from qops_batsim.platform.simgrid_read import parse_platform
-from qops_batsim.protocol.decisions import Decision, ExecuteJob
-from qops_batsim.protocol.events import Event, JobSubmitted
-from qops_batsim.protocol.messages import Message, Stamped
-from qops_batsim.workload.workload_model import Workload
+from qops_batsim import Job
+from qops_batsim.core import HostSet
+from qops_batsim.engine import EngineOptions, Simulation
+from qops_batsim.platform import Platform, parse_platform
+from qops_batsim.protocol import Decision, Event, ExecuteJob, JobSubmitted, Message, Stamped
+from qops_batsim.workload import Workload
 from support import random_simulations as simulations
 from support.platform_text import HEADER
 

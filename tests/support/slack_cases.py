@@ -6,9 +6,10 @@ import math
 import random
 from dataclasses import asdict
 
-from qops_batsim.core.job import Job
+from qops_batsim import Job
 from qops_batsim.core.plan import Plan
-from qops_batsim.schedulers.slack import HEURISTICS, Search, SlackOptions
+from qops_batsim.schedulers import SlackOptions
+from qops_batsim.schedulers.slack import HEURISTICS, Search
 from support.slack_oracles import Case, New, Schedule, Waiting, Weights, seconds_of
 
 __all__ = ["HEURISTICS", "ask", "random_case"]
@@ -62,8 +63,11 @@ def ask(case: Case, heuristic: str, *, compresses: bool = False) -> Schedule | N
         plan.profile.reserve(case.now, end, width)
     for each in case.waiting:
         job = jobs[each.slot] = job_of(each.processors, each.estimate)
-        job.number, job.start, job.latest_start = each.slot, each.start, each.latest
-        job.priority, job.first_slack = each.priority, each.first_slack
+        job.number = each.slot
+        job.start = each.start
+        job.latest_start = each.latest
+        job.priority = each.priority
+        job.first_slack = each.first_slack
         plan.waiting.append(job)
         plan.profile.reserve(job.start, job.start + job.duration, job.processors)
     weights = {f"{name}_weight": float(value) for name, value in asdict(case.weights).items()}

@@ -79,8 +79,11 @@ class SlurmCluster:
         cpus: int = 1,
         partitions: Sequence[str] = MAIN,
     ) -> None:
-        self.base, self.nodes, self._further = base.resolve(), nodes, further
-        self._cpus, self._partitions = cpus, partitions
+        self.base = base.resolve()
+        self.nodes = nodes
+        self._further = further
+        self._cpus = cpus
+        self._partitions = partitions
         self.conf = self.base / "slurm.conf"
         self.env = {**os.environ, "SLURM_CONF": str(self.conf), "SLURM_TIME_FORMAT": "%s"}
         self.env["PATH"] = os.pathsep.join([self.env.get("PATH", ""), "/usr/sbin", "/sbin"])

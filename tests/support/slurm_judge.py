@@ -29,12 +29,11 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from qops_batsim import simulate
-from qops_batsim.jobs import REJECTED, Job
-from qops_batsim.platform.equal_hosts import make_cluster
-from qops_batsim.protocol.port import SchedulerModule, make_scheduler
-from qops_batsim.schedulers.slurm.slurm_scheduler import Slurm
-from qops_batsim.workload.workload_model import Workload, delay_profile
+from qops_batsim import Job, Slurm, simulate
+from qops_batsim.jobs import REJECTED
+from qops_batsim.platform import make_cluster
+from qops_batsim.protocol import SchedulerModule, make_scheduler
+from qops_batsim.workload import Workload, delay_profile
 
 NODES = 32
 
@@ -72,11 +71,9 @@ class Window(NamedTuple):
 _QOS = {"high": {"priority": 100.0}, "normal": {"priority": 10.0}}
 _FAST: dict[str, Any] = {"bf_interval": 1.0, "bf_resolution": 1.0}
 
-_KTH, _CTC, _SDSC = (
-    "KTH-SP2-1996-2.swf.gz",
-    "CTC-SP2-1996-rebuilt.swf.gz",
-    "SDSC-SP2-1998-rebuilt.swf.gz",
-)
+_KTH = "KTH-SP2-1996-2.swf.gz"
+_CTC = "CTC-SP2-1996-rebuilt.swf.gz"
+_SDSC = "SDSC-SP2-1998-rebuilt.swf.gz"
 
 WINDOWS = (
     Window("order-of-arrival", _KTH, 3000, _FAST),

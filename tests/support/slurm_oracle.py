@@ -78,7 +78,10 @@ def earliest(
     there = machine.free & trial
     if len(there) >= wanted:
         return now, machine.choose(there, wanted)
-    runs, window, until, at = machine.running, 30.0, 0.0, 0
+    runs = machine.running
+    window = 30.0
+    until = 0.0
+    at = 0
     while at < len(runs):
         last, following = None, math.inf
         while at < len(runs):

@@ -112,7 +112,9 @@ def replay(base: Path, log: Path, first: int, count: int) -> None:
     with place as home, SlurmCluster(Path(home), NODES, SETTINGS) as cluster:
         (base / "config.txt").write_text(cluster.run("scontrol", "show", "config"))
         began = time.time()
-        looked, looks, ids = began, 0, dict[str, int]()
+        looked = began
+        looks = 0
+        ids = dict[str, int]()
         ended = threading.Event()
 
         def date_of(seconds: float) -> float:

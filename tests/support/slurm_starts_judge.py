@@ -28,7 +28,7 @@ from qops_batsim.queue.backtest import (
     simulated_past,
 )
 from qops_batsim.slurm.config import read_slurm_config
-from qops_batsim.traces.reading import read_partitions
+from qops_batsim.traces import read_partitions
 from support.slurm_starts import FACTOR
 
 TIMES = ("max_age", "calc_period", "half_life", "bf_interval", "bf_resolution", "bf_window")

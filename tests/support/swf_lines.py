@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from qops_batsim.workload import SwfLog
 from qops_batsim.workload.log_records import FIELDS
-from qops_batsim.workload.swf import SwfLog, parse_swf
+from qops_batsim.workload.swf import parse_swf
 
 SANE = dict.fromkeys(FIELDS, -1) | {
     "job_number": 1,

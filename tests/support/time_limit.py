@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from qops_batsim.core.options import SchedulerOptions
-from qops_batsim.core.scheduler import ResourceManager
-from qops_batsim.jobs import Job
-from qops_batsim.schedulers.queue_scheduler import QueueScheduler
+from qops_batsim import Job, QueueScheduler, SchedulerOptions
+from qops_batsim.core import ResourceManager
 
 
 class TimeLimitOptions(SchedulerOptions, frozen=True, kw_only=True):

@@ -6,22 +6,11 @@ import random
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from qops_batsim.protocol.port import make_scheduler
-from qops_batsim.running.simulate import simulate
-from qops_batsim.users.reacting import Reacting, Wish
-from qops_batsim.users.user_fit import LoggedJob
-from qops_batsim.users.user_model import (
-    HOUR,
-    WEEK,
-    AskedJob,
-    Batch,
-    Reactions,
-    Sessions,
-    User,
-    Users,
-    WeekClock,
-)
-from qops_batsim.workload.need import NeedChoices, NeedMix
+from qops_batsim import simulate
+from qops_batsim.protocol import make_scheduler
+from qops_batsim.users import LoggedJob, Reacting, Reactions, Users, Wish
+from qops_batsim.users.user_model import HOUR, WEEK, AskedJob, Batch, Sessions, User, WeekClock
+from qops_batsim.workload import NeedChoices, NeedMix
 
 LATE = 1e7
 """Nobody is there so long (seconds)."""
@@ -99,7 +88,9 @@ def made_up(
     day = [0.1 if hour < 8 or hour >= 20 else 1.9 for hour in range(24)]
     week = tuple(rate * (0.2 if number > 4 else 1.0) for number in range(7) for rate in day)
     sessions = Sessions(week=week, stay=stay, patience=patience, think=think, spread=0.5)
-    clock, log, listed = WeekClock(sessions), [], []
+    clock = WeekClock(sessions)
+    log = []
+    listed = []
     for number in range(users):
         date, name = clock.after(0.0, chosen.expovariate(1 / 40_000.0)), f"u{number}"
         first = round(date)

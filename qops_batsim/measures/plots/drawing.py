@@ -198,14 +198,3 @@ def _clock(date: float, *, seconds: bool) -> str:
     days, rest = divmod(round(date), int(_DAY))
     clock = f"{rest // 3600:02}:{rest // 60 % 60:02}" + (f":{rest % 60:02}" if seconds else "")
     return f"{days:,} d\n{clock}"
-
-
-def duration_text(seconds: float) -> str:
-    """Return a duration as text in the largest unit of which it is a whole multiple, such as ``"6
-    hours"``.
-    """
-    for name, length in (("day", _DAY), ("hour", _HOUR), ("minute", _MINUTE)):
-        if seconds >= length and seconds % length == 0:
-            count = seconds / length
-            return f"{count:g} {name}" + ("" if count == 1 else "s")
-    return f"{seconds:g} s"

@@ -46,6 +46,7 @@ from qops_batsim.measures.results.run_result import (
     workloads_with_deadlines,
 )
 from qops_batsim.measures.results.series import window
+from qops_batsim.texts import moment_text
 from qops_batsim.workload.workload_model import Workload
 
 
@@ -296,28 +297,22 @@ def _part(result: RunResult, begin: float | None, end: float | None) -> tuple[fl
     begin = first if begin is None else begin
     end = last if end is None else end
     if not end > begin:
+        dates = [moment_text(date, result.calendar) for date in (begin, end, first, last)]
         raise InputError(
-            f"{result.source}: the part to show begins at {_date_text(result, begin)} and ends at "
-            f"{_date_text(result, end)}; an end after the begin is expected (the run lasts from "
-            f"{_date_text(result, first)} to {_date_text(result, last)})"
+            f"{result.source}: the part to show begins at {dates[0]} and ends at {dates[1]}; an "
+            f"end after the begin is expected (the run lasts from {dates[2]} to {dates[3]})"
         )
     return begin, end
-
-
-def _date_text(result: RunResult, seconds: float) -> str:
-    """Return a date (seconds) as text: a calendar date if the run has a calendar, else seconds."""
-    return f"{seconds:g} s" if result.calendar is None else result.calendar.text(seconds)
 
 
 def _visible(result: RunResult, begin: float, end: float) -> Booleans:
     start, finish = result.column("starting_time"), result.column("finish_time")
     shown: Booleans = result.executed & (start < end) & (finish > begin)
     if not shown.any():
-        first, last = window(result)
+        dates = [moment_text(date, result.calendar) for date in (begin, end, *window(result))]
         raise InputError(
-            f"{result.source}: no job runs from {_date_text(result, begin)} to "
-            f"{_date_text(result, end)} (the run lasts from {_date_text(result, first)} to "
-            f"{_date_text(result, last)})"
+            f"{result.source}: no job runs from {dates[0]} to {dates[1]} (the run lasts from "
+            f"{dates[2]} to {dates[3]})"
         )
     return shown
 

@@ -14,7 +14,6 @@ from qops_batsim.errors import InputError
 from qops_batsim.measures.plots.drawing import (
     COLORS,
     READABLE_DURATIONS,
-    duration_text,
     legend_above,
     output_format,
     picture,
@@ -23,6 +22,7 @@ from qops_batsim.measures.plots.drawing import (
 from qops_batsim.measures.results.result_tables import Floats
 from qops_batsim.measures.results.run_result import RunResult
 from qops_batsim.measures.results.series import StepSeries, busy_hosts, queue_length, window
+from qops_batsim.texts import round_duration_text
 
 _LINES = ("-", "--", ":", "-.")
 
@@ -49,7 +49,7 @@ def draw(results: Sequence[RunResult], path: str | Path) -> None:
 
     columns = max(1, min(4, _LEGEND_WIDTH // (max(len(r.name) for r in results) + 22)))
     legend_rows = math.ceil(len(results) / columns)
-    averaged = "" if interval is None else f", mean of {duration_text(interval)}"
+    averaged = "" if interval is None else f", mean of {round_duration_text(interval)}"
     with picture(path, 12.0, 6.6 + 0.36 * legend_rows) as figure:
         figure.set_layout_engine("constrained", h_pad=0.12, w_pad=0.12)
         top, bottom = figure.subplots(2, 1, sharex=True)

@@ -19,6 +19,7 @@ from qops_batsim.measures.results.result_tables import (
     Floats,
     tolerance,
 )
+from qops_batsim.texts import exact_text
 
 SIX_DIGITS = 1e-5
 """Relative error of the difference of two numbers that were written with six digits, as early
@@ -65,17 +66,15 @@ def refuse_impossible_dates(result: Result) -> None:
         if not rows.any():
             continue
         row = int(np.flatnonzero(rows)[0])
-        told = " and ".join(f"{name} is {_text(each[row])}" for name, each in columns.items())
+        told = " and ".join(
+            f"{name} is {exact_text(float(each[row]))}" for name, each in columns.items()
+        )
         count = int(rows.sum())
         others = f" (so in {count:,} rows)" if count > 1 else ""
         raise InputError(
             f"{result.source}: row {row + 1} (job {result.id(row)!r}): {told}; {expected} is "
             f"expected{others}; `qops-batsim verify` lists all that is wrong"
         )
-
-
-def _text(value: float) -> str:
-    return f"{value:.6f}".rstrip("0").rstrip(".")
 
 
 def _problems(result: Result) -> Iterator[Problem]:

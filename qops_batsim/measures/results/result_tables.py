@@ -169,7 +169,7 @@ def _jobs_of(table: Table) -> JobsFile:
             exempt[:] = False
         if column == "stretch":
             # Turnaround over a run time of 0 s: a job killed as it started.
-            limit, exempt = MAX_STRETCH, exempt | table.words[column]
+            limit, exempt = MAX_STRETCH, exempt | table.not_finite(column)
         _check_numbers(table, column, limit=limit, exempt=exempt)
     whole, success = table.numbers["requested_number_of_resources"], table.numbers["success"]
     bad = (whole < 0) | (whole != np.floor(whole))

@@ -16,7 +16,7 @@ from typing import Protocol
 from qops_batsim.errors import InputError, shown
 from qops_batsim.platform.network import Network, longest_round_trip
 from qops_batsim.platform.platform_model import Platform
-from qops_batsim.platform.units import parse_speed
+from qops_batsim.platform.units import SPEED
 from qops_batsim.schedulers.aroma.application import Host
 
 
@@ -144,7 +144,7 @@ def _speed(host: HostDescription) -> float:
     text = host.properties.get("speed")
     if text is None:
         return DEFAULT_SPEED
-    return parse_speed(text, where=f"host {shown(host.name)}: property speed")
+    return SPEED.parse(text, where=f"host {shown(host.name)}: property speed")
 
 
 def _positive(host: HostDescription, name: str, default: float) -> float:

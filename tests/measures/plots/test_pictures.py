@@ -8,7 +8,7 @@ from qops_batsim.dates import Calendar
 from qops_batsim.errors import InputError
 from qops_batsim.measures.plots import gantt
 from qops_batsim.measures.plots import over_time as plots
-from qops_batsim.measures.plots.drawing import duration_text, picture, set_time_axis
+from qops_batsim.measures.plots.drawing import picture, set_time_axis
 from qops_batsim.measures.plots.gantt import by_deadline, by_state, colors_of
 from qops_batsim.measures.results.run_result import read_run
 from qops_batsim.running.run import run
@@ -184,11 +184,3 @@ def test_many_jobs_are_drawn_as_an_image(shared, tmp_path, monkeypatch):
     texts = drawn_texts(monkeypatch, lambda: plots.draw([result], tmp_path / "c.png"))
     assert "Waiting jobs, mean of 2 days" in texts
     assert "batsched_kth_easy_bf (mean 68.4 %)" in texts
-
-
-@pytest.mark.parametrize(
-    ("seconds", "text"),
-    [(86400, "1 day"), (172800, "2 days"), (21600, "6 hours"), (90, "90 s"), (60, "1 minute")],
-)
-def test_durations_are_readable(seconds, text):
-    assert duration_text(seconds) == text
