@@ -11,8 +11,8 @@ from qops_batsim.cli.console import note, print_json, print_table, say
 from qops_batsim.cli.texts import number_text
 
 if TYPE_CHECKING:
-    from qops_batsim.measures.metrics.outcomes import DeadlineMetrics, Tally
-    from qops_batsim.measures.metrics.run_metrics import Metrics
+    from qops_batsim.measures.metrics.measures import Measures
+    from qops_batsim.measures.metrics.outcomes import DeadlineMetrics, JobsAndWork
     from qops_batsim.measures.results.run_result import RunResult
     from qops_batsim.workload.workload_model import Workload
 
@@ -46,14 +46,14 @@ def metrics(
     """
     import msgspec
 
-    from qops_batsim.measures.metrics.run_metrics import compute_metrics
+    from qops_batsim.measures.metrics.measures import run_measures
 
     results = read_runs(runs, hosts)
     warn_of_other_workloads(results)
     known = [_workloads(result, workload) for result in results]
     bound = bounded_slowdown_threshold
     computed = [
-        compute_metrics(result, workloads, bounded_slowdown_threshold=bound)
+        run_measures(result, workloads, bounded_slowdown_threshold=bound)
         for result, workloads in zip(results, known, strict=True)
     ]
     names = [result.name for result in results]
@@ -78,7 +78,7 @@ def _workloads(result: RunResult, given: list[Path] | None) -> dict[str, Workloa
     return found
 
 
-def print_metrics(values: Metrics) -> None:
+def print_metrics(values: Measures) -> None:
     """Print the metrics of a run, those of deadlines first."""
     if values.deadlines is not None:
         _print_deadlines(values.deadlines)
@@ -106,7 +106,7 @@ def print_metrics(values: Metrics) -> None:
         say(f"{label:<13} {text}", 14)
 
 
-def _promises_fact(values: Metrics) -> dict[str, str]:
+def _promises_fact(values: Measures) -> dict[str, str]:
     """Return how many promises were given and broken; nothing where there are none."""
     found = values.promises
     if found is None:
@@ -115,7 +115,7 @@ def _promises_fact(values: Metrics) -> dict[str, str]:
     return {"promises": f"{found.given:,} given, {found.broken:,} broken ({share} %)"}
 
 
-def _summaries(values: Metrics) -> dict[tuple[str, str], dict[str, str]]:
+def _summaries(values: Measures) -> dict[tuple[str, str], dict[str, str]]:
     """Return each measure's mean, median, … over executed jobs, as texts, by (name, unit)."""
     bounded = f"bounded slowdown ({values.bounded_slowdown_threshold:g} s)"
     found = {
@@ -131,7 +131,7 @@ def _summaries(values: Metrics) -> dict[tuple[str, str], dict[str, str]]:
     }
 
 
-def _ended(values: Metrics) -> dict[str, int]:
+def _ended(values: Measures) -> dict[str, int]:
     """Return how many jobs ended in each final state."""
     return {
         "successful": values.jobs_successful,
@@ -154,7 +154,7 @@ _DEADLINES = {
 }
 
 
-def _tallies(found: DeadlineMetrics) -> dict[str, Tally]:
+def _tallies(found: DeadlineMetrics) -> dict[str, JobsAndWork]:
     """Return counts of deadlines by label; without promises, none for kept and broken ones."""
     without = () if found.promised.jobs else ("kept", "broken")
     return {k: getattr(found, name) for k, name in _DEADLINES.items() if name not in without}
@@ -172,7 +172,7 @@ def _print_deadlines(found: DeadlineMetrics) -> None:
     print_table("", columns, rows)
 
 
-def _print_side_by_side(names: list[str], computed: list[Metrics]) -> None:
+def _print_side_by_side(names: list[str], computed: list[Measures]) -> None:
     restarts = any(values.runs_killed for values in computed)
     asked = any(values.deadlines is not None for values in computed)
     promises = any(values.promises is not None for values in computed)
@@ -183,7 +183,7 @@ def _print_side_by_side(names: list[str], computed: list[Metrics]) -> None:
     print_table("", ["", *names], rows)
 
 
-def _deadline_rows(values: Metrics) -> dict[str, str]:
+def _deadline_rows(values: Measures) -> dict[str, str]:
     """Return the rows about deadlines (met, missed, …) and about the utilization."""
     rows, found = {}, {} if values.deadlines is None else _tallies(values.deadlines)
     for unit in ("jobs", "proc-h"):
@@ -197,7 +197,7 @@ def _deadline_rows(values: Metrics) -> dict[str, str]:
     return rows | {"utilization (%)": number_text(values.utilization, 100)}
 
 
-def _rows(values: Metrics, *, restarts: bool, deadlines: bool, promises: bool) -> dict[str, str]:
+def _rows(values: Measures, *, restarts: bool, deadlines: bool, promises: bool) -> dict[str, str]:
     """Return a column of the table that compares runs: label to text."""
     counts = {"hosts": values.hosts, "jobs submitted": values.jobs_submitted}
     counts |= {

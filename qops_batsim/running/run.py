@@ -24,8 +24,9 @@ from qops_batsim.file_set import run_files
 from qops_batsim.files import decoded, read_bytes, read_stored
 from qops_batsim.garbage import without_garbage_collection
 from qops_batsim.limits import MAX_DESCRIPTION_BYTES
-from qops_batsim.measures.metrics.outcomes import PromiseCounts, deadlines_of_run
-from qops_batsim.measures.metrics.run_metrics import Metrics, compute_metrics
+from qops_batsim.measures.metrics.measured import MeasuredFiles
+from qops_batsim.measures.metrics.measures import Measures, promises, run_measures
+from qops_batsim.measures.metrics.outcomes import PromiseCounts
 from qops_batsim.measures.results.run_files import find_written
 from qops_batsim.measures.results.run_result import RunResult, read_files
 from qops_batsim.measures.verify.rule import Violation
@@ -170,14 +171,14 @@ class Run:
         return values
 
     @cached_property
-    def measured(self) -> Metrics:
+    def measured(self) -> Measures:
         """The metrics of docs/metrics.md as a typed object."""
-        return compute_metrics(self.result, self.inputs.workloads)
+        return run_measures(self.result, self.inputs.workloads)
 
     @property
     def promises(self) -> PromiseCounts | None:
         """Promises given and broken, without the other metrics; None if there are none."""
-        return deadlines_of_run(self.result, self.inputs.workloads).promises
+        return promises(MeasuredFiles(self.result, self.inputs.workloads))
 
     @cached_property
     def easy(self) -> EasyReference | None:

@@ -177,9 +177,8 @@ def charge_jobs(
     found = fates(outcomes, grace)
     target = np.where(np.isnan(outcomes.promised), outcomes.deadline, outcomes.promised)
     kept = np.where(found.kept, outcomes.promised, np.nan)
-    estimates = np.concatenate([each.columns.estimates for each in outcomes.workloads])
     used = np.where(outcomes.given_back, 0.0, outcomes.charged_time)
-    unused = outcomes.processors * np.maximum(estimates - used, 0.0)
+    unused = outcomes.processors * np.maximum(outcomes.estimates - used, 0.0)
     has_promise = found.promised | (outcomes.given_back & np.isfinite(outcomes.promised))
     columns = (
         outcomes.processors,

@@ -10,11 +10,12 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
 
+from qops_batsim.engine.ended_jobs import EndedJobs
 from qops_batsim.errors import InputError, shown
 from qops_batsim.jobs import (
     COMPLETED_FAILED,
@@ -124,6 +125,17 @@ class JobOutcomes:
         return (self.start if self.began is None else self.began) - self.submission
 
     @property
+    def estimates(self) -> Floats:
+        """Estimated run time of each job (seconds)."""
+        return np.concatenate([each.columns.estimates for each in self.workloads])
+
+    @property
+    def spans(self) -> Floats:
+        """Start, finish and processors of every run, killed ones included: shape (runs, 3)."""
+        last = np.column_stack([self.start, self.finish, self.processors])[~self.refused]
+        return np.concatenate([last, self.lost])
+
+    @property
     def lost_work(self) -> float:
         """Work of killed runs that no checkpoint saved (processor-seconds)."""
         begin, end, processors = self.lost.T
@@ -164,26 +176,6 @@ def is_late(actual: Any, promised: Any, grace: Any) -> Any:
     return actual > promised + np.maximum(grace, PLAN_TOLERANCE)
 
 
-class EndedColumns(Protocol):
-    """Protocol for the ended runs of a simulation's jobs: columns with one element a run."""
-
-    @property
-    def ids(self) -> list[str]:
-        """Identifier of each run's job within the workload."""
-
-    @property
-    def states(self) -> np.ndarray:
-        """Final state of each run, as a position in :data:`~qops_batsim.jobs.FINAL_STATES`."""
-
-    @property
-    def starts(self) -> np.ndarray:
-        """Start of each run (seconds), NaN for rejected jobs."""
-
-    @property
-    def finishes(self) -> np.ndarray:
-        """End of each run (seconds), NaN for rejected jobs."""
-
-
 class _Runs(NamedTuple):
     """Runs of jobs as columns; ``states`` are positions in ``FINAL_STATES``, ``seconds`` run times
     (NaN if rejected).
@@ -206,7 +198,7 @@ def _is_of_user(qos: QosRequest | None) -> bool:
 
 
 def outcomes_of_simulation(
-    ended: EndedColumns, workload: Workload, promised: Mapping[str, float] | None = None
+    ended: EndedJobs, workload: Workload, promised: Mapping[str, float] | None = None
 ) -> JobOutcomes:
     """Return what became of each job of a workload in a simulation; O(n log n).
 
@@ -394,7 +386,7 @@ def _deadlines(columns: JobColumns) -> tuple[Floats, Booleans]:
     return deadline, of_user
 
 
-class Tally(msgspec.Struct, frozen=True):
+class JobsAndWork(msgspec.Struct, frozen=True):
     """A number of jobs and the sum of their work (processor-seconds), which is None unless all jobs
     are of type ``delay``.
     """
@@ -411,13 +403,13 @@ class DeadlineMetrics(msgspec.Struct, frozen=True, kw_only=True):
     ``broken``; ``renewed`` are the jobs that were promised another deadline when hosts had left.
     """
 
-    asked: Tally
-    promised: Tally
-    kept: Tally
-    broken: Tally
-    met: Tally
-    missed: Tally
-    refused: Tally
+    asked: JobsAndWork
+    promised: JobsAndWork
+    kept: JobsAndWork
+    broken: JobsAndWork
+    met: JobsAndWork
+    missed: JobsAndWork
+    refused: JobsAndWork
     renewed: int
 
 
@@ -508,8 +500,8 @@ def deadline_metrics(
     """
     work, found = job_work(outcomes), fates(outcomes, grace)
 
-    def tally(which: Booleans) -> Tally:
-        return Tally(int(which.sum()), None if work is None else float(work[which].sum()))
+    def tally(which: Booleans) -> JobsAndWork:
+        return JobsAndWork(int(which.sum()), None if work is None else float(work[which].sum()))
 
     return DeadlineMetrics(
         asked=tally(outcomes.of_user),
@@ -523,27 +515,12 @@ def deadline_metrics(
     )
 
 
-class RunDeadlines(NamedTuple):
-    """What became of users' deadlines in a run, and of all promises; None where there are none."""
-
-    deadlines: DeadlineMetrics | None = None
-    promises: PromiseCounts | None = None
-
-
-def deadlines_of_run(result: RunResult, workloads: Mapping[str, Workload]) -> RunDeadlines:
-    """Count the deadlines that users set in a run, by what became of them (met, missed, refused …),
-    and the promises to any job. O(n log n).
+def promise_counts(outcomes: JobOutcomes, grace: float = 0.0) -> PromiseCounts | None:
+    """Count the promises to any job that were given, and those that were broken; None without any.
+    O(jobs).
     """
-    told = result.decisions
-    asked = any(map(has_user_deadlines, workloads.values()))
-    if not (asked or (workloads and told is not None and told.has_promises)):
-        return RunDeadlines()
-    outcomes, deadlines = outcomes_with_deadlines(result, workloads), None
-    if asked:
-        renewed = 0 if told is None else int((told.numbers("new_promises") > 0).sum())
-        deadlines = deadline_metrics(outcomes, grace=result.grace, renewed=renewed)
-    given, broken = (int(each.sum()) for each in promises(outcomes, result.grace))
-    return RunDeadlines(deadlines, PromiseCounts(given=given, broken=broken) if given else None)
+    given, broken = (int(each.sum()) for each in promises(outcomes, grace))
+    return PromiseCounts(given=given, broken=broken) if given else None
 
 
 def has_user_deadlines(workload: Workload) -> bool:

@@ -12,7 +12,7 @@ import pytest
 
 from qops_batsim.errors import InputError
 from qops_batsim.file_set import run_files
-from qops_batsim.measures.metrics.run_metrics import compute_metrics
+from qops_batsim.measures.metrics.measures import run_measures
 from qops_batsim.measures.results.difference import compare_runs
 from qops_batsim.measures.results.result_tables import read_totals
 from qops_batsim.measures.results.run_result import read_run
@@ -32,7 +32,7 @@ def test_a_directory_of_batsim_5_is_a_run(batsim5_sessions: Path, name: str) -> 
     assert not any("!" in each for each in result.table.texts["profile"])
     workloads = {"w0": read_workload(batsim5_sessions / name / "workload.json")}
     assert verify(result, workloads=workloads) == []
-    assert compute_metrics(result, workloads).utilization > 0
+    assert run_measures(result, workloads).utilization > 0
     assert compare_runs(result, read_run(directory / "jobs.csv")).equal
 
 
