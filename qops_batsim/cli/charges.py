@@ -77,7 +77,8 @@ def charges(
 
     chosen = prices_in(prices)
     named = [run] if against is None else [run, against]
-    run, against = run_name(run), None if against is None else run_name(against)
+    run = run_name(run)
+    against = None if against is None else run_name(against)
     reference = None if reference is None else run_name(reference)
     if fill and run != named[0]:
         raise InputError(
@@ -102,7 +103,8 @@ def _print(found: ChargeComparison) -> None:
     if prices.currency:
         rate = f"{prices.rate:g} {prices.unit} a core-hour"
     totals = [each.report.total for each in found.runs]
-    failed, kills = any(each.failed for each in totals), any(each.kills for each in totals)
+    failed = any(each.failed for each in totals)
+    kills = any(each.kills for each in totals)
     unused = prices.unused_promise > 0
     for each in found.runs:
         report = each.report

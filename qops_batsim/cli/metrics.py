@@ -163,7 +163,8 @@ def _tallies(found: DeadlineMetrics) -> dict[str, JobsAndWork]:
 def _print_deadlines(found: DeadlineMetrics) -> None:
     rows = []
     for label, tally in _tallies(found).items():
-        work, asked = tally.work, found.asked
+        work = tally.work
+        asked = found.asked
         share = None if work is None or not asked.work else 100 * work / asked.work
         hours = None if work is None else work / 3600
         jobs = number_text(100 * tally.jobs / asked.jobs)
@@ -185,7 +186,8 @@ def _print_side_by_side(names: list[str], computed: list[Measures]) -> None:
 
 def _deadline_rows(values: Measures) -> dict[str, str]:
     """Return the rows about deadlines (met, missed, …) and about the utilization."""
-    rows, found = {}, {} if values.deadlines is None else _tallies(values.deadlines)
+    rows = {}
+    found = {} if values.deadlines is None else _tallies(values.deadlines)
     for unit in ("jobs", "proc-h"):
         for label in _DEADLINES:
             tally = found.get(label)

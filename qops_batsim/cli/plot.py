@@ -125,7 +125,8 @@ def _deadlines(results: Sequence[RunResult], out: Path, workload: list[Path] | N
     from qops_batsim.measures.metrics.outcomes import outcomes_with_deadlines
     from qops_batsim.measures.plots.deadline_outcomes import draw_deadlines
 
-    found, title = [], ""
+    found = []
+    title = ""
     for result in results:
         workloads = _workloads(result, workload)
         outcomes = outcomes_with_deadlines(result, workloads) if workloads else None

@@ -185,7 +185,8 @@ def _run(
             if not quiet:
                 note(f"batsim: {line}")
 
-    batsim, progress = BatsimCall(**call), Terminal()
+    batsim = BatsimCall(**call)
+    progress = Terminal()
     try:
         if again is None:
             if scheduler is None:
@@ -275,7 +276,8 @@ def _tell_differences(done: Run, again: str | None) -> None:
 
 def _warn_of_broken_promises(done: Run) -> None:
     """Warn of broken promises: how many, and how many of them break a rule of ``verify``."""
-    promises, against = done.promises, len(done.broken_promises)
+    promises = done.promises
+    against = len(done.broken_promises)
     broken = against if promises is None else promises.broken
     if not broken:
         return
@@ -309,7 +311,8 @@ def _tell_story(done: Run) -> None:
     """Print a sentence: promises given and kept, and how many deadlines EASY would meet."""
     from qops_batsim.cli.texts import story_text
 
-    found, easy = done.measured, done.easy
+    found = done.measured
+    easy = done.easy
     if found.deadlines is not None:
         other = None if easy is None else (easy.deadlines, easy.utilization)
         own = found.deadlines, found.utilization
@@ -327,7 +330,8 @@ def _tell_wishes(done: Run) -> None:
         return
     wishes = scheduler.wishes
     counts = [sum(each.outcome == kind for each in wishes) for kind in (DONE, LEFT, ELSEWHERE)]
-    tries, lost = sum(each.tries for each in wishes), sum(each.lost for each in wishes)
+    tries = sum(each.tries for each in wishes)
+    lost = sum(each.lost for each in wishes)
     say()
     say(
         f"users wanted {len(wishes):,} jobs and asked {tries:,} times: {counts[0]:,} were done, "

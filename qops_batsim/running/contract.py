@@ -148,7 +148,8 @@ def cases() -> Iterator[ContractCase]:
 
 
 def _workload(processors: int, rows: Sequence[CaseRow]) -> Workload:
-    jobs, profiles = [], {}
+    jobs = []
+    profiles = {}
     for index, row in enumerate(rows):
         submission, needed, run_time, walltime = row[:4]
         name, profile = delay_profile(run_time)

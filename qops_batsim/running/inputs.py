@@ -197,7 +197,8 @@ def input_warnings(
 
 def _sender(workload: Workload) -> str | None:
     """Return the id of a job whose processors send messages; None if no job does."""
-    profiles, columns = workload.profiles, workload.columns
+    profiles = workload.profiles
+    columns = workload.columns
 
     def sends(name: str) -> bool:
         profile = profiles[name]

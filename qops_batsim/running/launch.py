@@ -111,7 +111,8 @@ def check_machine(
             f"{platform.source}: no master; for Batsim, a host named master_host or one with "
             "role master is expected"
         )
-    hosts, available = options.hosts, len(platform.compute_hosts)
+    hosts = options.hosts
+    available = len(platform.compute_hosts)
     if hosts is not None and not 1 <= hosts <= available:
         raise InputError(
             f"{platform.source}: {hosts} hosts were asked for; from 1 to {available} are accepted"

@@ -234,8 +234,10 @@ def write_as_batsim4(directory: Path, files: FileSet, outages: Sequence[Outage])
     as in the times of the totals: these are found from the jobs instead. ``outages`` are the times
     in which hosts were away, of which Batsim 5 knows nothing.
     """
-    path, totals = directory / "jobs.csv", read_totals(directory / "schedule.json")
-    told, hosts = read_jobs_table(path), int(totals["nb_computing_machines"])
+    path = directory / "jobs.csv"
+    totals = read_totals(directory / "schedule.json")
+    told = read_jobs_table(path)
+    hosts = int(totals["nb_computing_machines"])
     info = RunInfo(outages=list(outages))
     source = str(directory), path.name
     result = submitted_once(RunResult(*source, told, hosts, "schedule.json", totals, info=info))
@@ -251,7 +253,8 @@ def write_as_batsim4(directory: Path, files: FileSet, outages: Sequence[Outage])
         with files.open("_jobs.csv") as stream:
             frame.to_csv(stream, index=False, lineterminator="\n")
     of_host, begins, ends = computing_periods(result)
-    computing, last = float((ends - begins).sum()), np.zeros(hosts)
+    computing = float((ends - begins).sum())
+    last = np.zeros(hosts)
     np.maximum.at(last, of_host.astype(np.int64), ends)
     times = {"time_computing": computing, "time_idle": float(last.sum()) - computing}
     totals = (result.schedule or {}) | times

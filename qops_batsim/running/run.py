@@ -307,7 +307,8 @@ def run(
             raise InputError("users who react, and a workload, are given; one of both is expected")
         with without_garbage_collection():
             read = users if isinstance(users, Users) else read_users(Path(users))
-        module, workload = with_users(module, read), read.no_jobs()
+        module = with_users(module, read)
+        workload = read.no_jobs()
     module.keep_decisions()
     allowed = {"hosts": hosts, "compute_sharing": compute_sharing, "message_delays": message_delays}
     given = scheduler, *_to_run(module, workload, platform), events
@@ -396,7 +397,8 @@ class _RunInProgress:
 
     def note_users(self, file: str | PathLike[str] | None) -> None:
         """Add the users' file to the run's description, whose workload is an output of the run."""
-        further, objects = self.described["further"], self.described["further"]["python_objects"]
+        further = self.described["further"]
+        objects = self.described["further"]["python_objects"]
         objects[:] = [each for each in objects if each != "workload"]
         if file is None:
             objects.append("users")
@@ -424,7 +426,8 @@ class _RunInProgress:
         changed = [what for what, digest in sha256.items() if known.get(what, digest) != digest]
         if changed:
             raise InputError(f"the file of the {' and '.join(changed)} has changed")
-        events, file = self.options.external_events, self.given[3]
+        events = self.options.external_events
+        file = self.given[3]
         if events and isinstance(file, (str, PathLike)):
             try:
                 outages_of(events, self.options.hosts or len(self.machine.compute_hosts))
@@ -477,7 +480,8 @@ class _RunInProgress:
         with self.progress.phase("writing"):
             self._write_users()
             paths = write_run(simulation, self.prefix, files=self.files, **self.described)
-        hosts, jobs = len(simulation.hosts), len(simulation.ended_jobs.ids)
+        hosts = len(simulation.hosts)
+        jobs = len(simulation.ended_jobs.ids)
         return _Simulated(paths, "embedded", hosts, jobs, seconds, simulation)
 
     def _run_batsim(self, call: BatsimCall) -> _Simulated:

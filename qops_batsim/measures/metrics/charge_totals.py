@@ -205,7 +205,8 @@ def charge_jobs(
         category = table.categories.label(reference.run_time, processors)
         told = {"category": category, "processors": processors, "arrival": arrival}
         pay = partial(_pay, price, table, job_id, **told, queue_price=factor)
-        charge, penalty = None, None
+        charge = None
+        penalty = None
         if not math.isnan(run_time):
             charge = pay(run_time=run_time, deadline=promise)
         if not math.isnan(broken):

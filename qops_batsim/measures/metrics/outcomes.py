@@ -311,7 +311,8 @@ def _outcomes(
     submitted = np.concatenate([each.submission_times for each in columns.values()])
     deadlines, of_user = map(np.concatenate, zip(*map(_deadlines, columns.values()), strict=True))
     is_last = np.diff(jobs, append=len(ids)) > 0
-    last, before = order[is_last], order[~is_last]
+    last = order[is_last]
+    before = order[~is_last]
     by_itself = np.isin(runs.states, _ENDED_BY_ITSELF)
     killed = order[~by_itself[order] & ~np.isnan(runs.seconds[order])]
     victims = of_job[killed]
@@ -359,13 +360,17 @@ def with_parts(
     if not rests:
         return outcomes
     places = {job_id: place for place, job_id in enumerate(outcomes.ids)}
-    began, saved = outcomes.start.copy(), np.zeros(len(places)) + outcomes.saved
-    charged, wasted = outcomes.charged_time.copy(), outcomes.wasted.copy()
+    began = outcomes.start.copy()
+    saved = np.zeros(len(places)) + outcomes.saved
+    charged = outcomes.charged_time.copy()
+    wasted = outcomes.wasted.copy()
     for row in rests:
         origin = original_id(ids[row], places)
         if origin is None:
             continue
-        place, done, first = places[origin], 0.0, row
+        place = places[origin]
+        done = 0.0
+        first = row
         while first in before and is_continuation(profiles[first]):
             first = before[first]
             done += float(seconds[first])
@@ -379,10 +384,12 @@ def with_parts(
 
 def _deadlines(columns: JobColumns) -> tuple[Floats, Booleans]:
     """Return the jobs' deadlines (NaN without), and whether users set them."""
-    deadline, of_user = np.full(len(columns.ids), math.nan), np.zeros(len(columns.ids), np.bool_)
+    deadline = np.full(len(columns.ids), math.nan)
+    of_user = np.zeros(len(columns.ids), np.bool_)
     for place, qos in enumerate(columns.requests or ()):
         if qos is not None and qos.deadline is not None:
-            deadline[place], of_user[place] = qos.deadline, _is_of_user(qos)
+            deadline[place] = qos.deadline
+            of_user[place] = _is_of_user(qos)
     return deadline, of_user
 
 
@@ -450,7 +457,8 @@ def fates(outcomes: JobOutcomes, grace: float = 0.0) -> Fates:
     """Return, as masks over the jobs, what became of the deadlines that users set; lateness up to
     ``grace`` (seconds) does not count. O(jobs).
     """
-    of_user, refused = outcomes.of_user, outcomes.refused
+    of_user = outcomes.of_user
+    refused = outcomes.refused
     ended = ~refused & ~np.isnan(outcomes.charged_time)
     met = of_user & ended & ~outcomes.is_late(outcomes.finish, outcomes.deadline, grace)
     missed = of_user & ~refused & ~met
@@ -498,7 +506,8 @@ def deadline_metrics(
     Lateness up to ``grace`` (seconds) does not count; ``renewed`` is the number of jobs that were
     promised another deadline when hosts had left.
     """
-    work, found = job_work(outcomes), fates(outcomes, grace)
+    work = job_work(outcomes)
+    found = fates(outcomes, grace)
 
     def tally(which: Booleans) -> JobsAndWork:
         return JobsAndWork(int(which.sum()), None if work is None else float(work[which].sum()))

@@ -76,7 +76,8 @@ def draw_deadlines(
             axes.set_title(part, size=10)
         begin, end = _window([outcomes for _, outcomes in runs])
         unit = _unit([outcomes for _, outcomes in runs])
-        first, row = None, _ROW if any(each.refused.any() for each in found) else 0.0
+        first = None
+        row = _ROW if any(each.refused.any() for each in found) else 0.0
         for column, (name, outcomes) in enumerate(runs):
             first = axes = place(column, len(runs), 0.65, _POINTS - row, sharey=first)
             _spare(axes, outcomes, found[column], unit)
@@ -176,6 +177,7 @@ def _window(outcomes: Sequence[JobOutcomes]) -> tuple[float, float]:
     user's deadline, and some room.
     """
     dates = outcomes[0].submission[outcomes[0].of_user]
-    begin, end = float(dates.min()), float(dates.max())
+    begin = float(dates.min())
+    end = float(dates.max())
     room = 0.01 * (end - begin) or 1.0
     return begin - room, end + room

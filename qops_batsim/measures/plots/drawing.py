@@ -30,7 +30,9 @@ DOTS_PER_INCH = 150
 COLORS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000")
 """Okabe and Ito's colours, which colour-blind people tell apart."""
 
-MET, MISSED, REFUSED = "#0072b2", "#d55e00", "#777777"
+MET = "#0072b2"
+MISSED = "#d55e00"
+REFUSED = "#777777"
 """Colours of deadlines that were met, missed and refused, in all pictures."""
 
 MARKERS = ("o", "s", "^", "D", "v", "P", "X")
@@ -59,7 +61,9 @@ _STYLE = {
     "legend.fontsize": 9,
     "svg.hashsalt": "qops-batsim",
 }
-_MINUTE, _HOUR, _DAY = 60.0, 3600.0, 86400.0
+_MINUTE = 60.0
+_HOUR = 3600.0
+_DAY = 86400.0
 _TIME_UNITS = (
     # Used from this span on (seconds), name, length (seconds).
     (4 * _DAY, "days", _DAY),

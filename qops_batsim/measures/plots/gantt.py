@@ -120,13 +120,15 @@ def by_deadline(
     asked = outcomes.deadline - outcomes.submission
     with np.errstate(invalid="ignore", divide="ignore"):
         left = np.where(asked > 0, (outcomes.deadline - outcomes.finish) / asked, 0.0)[at]
-    last, met = result.last_runs, found.met[at]
+    last = result.last_runs
+    met = found.met[at]
     groups = []
     for least, text, color in _SLACK:
         groups.append(JobGroup(text, color, last & met & (left >= least)))
         met = met & ~(left >= least)
     later = found.kept & ~found.met
-    missed, others = (found.missed & ~later)[at], ~outcomes.of_user[at]
+    missed = (found.missed & ~later)[at]
+    others = ~outcomes.of_user[at]
     groups += [
         JobGroup("kept a later promise", "#2a9d8f", last & later[at]),
         JobGroup("missed", MISSED, last & missed),
@@ -155,7 +157,8 @@ _IDLE = "#f3f3f0"
 _OUTLINED = 6
 """Least width and height of a job with a line around it (dots)."""
 
-_NAMED, _LETTER = 20, 12
+_NAMED = 20
+_LETTER = 12
 """Least height of a job with a name, and width for each of its letters (dots)."""
 
 _FEW_HOSTS = 40
@@ -229,7 +232,8 @@ def gantt(
     result = load_run(run, hosts=hosts)
     groups, refused = _groups(result, color, workloads)
     begin, end = _part(result, begin, end)
-    shown, shared = _visible(result, begin, end), _share_hosts(result)
+    shown = _visible(result, begin, end)
+    shared = _share_hosts(result)
     with picture(out, _WIDTH, _HEIGHT) as figure:
         axes = figure.add_axes((_LEFT, _BOTTOM, _RIGHT - _LEFT, _TOP - _BOTTOM))
         _draw(result, colors_of(result, groups), axes, shown, begin, end)
@@ -310,7 +314,8 @@ def _date_text(result: RunResult, seconds: float) -> str:
 
 
 def _visible(result: RunResult, begin: float, end: float) -> Booleans:
-    start, finish = result.column("starting_time"), result.column("finish_time")
+    start = result.column("starting_time")
+    finish = result.column("finish_time")
     shown: Booleans = result.executed & (start < end) & (finish > begin)
     if not shown.any():
         first, last = window(result)
@@ -356,14 +361,18 @@ def _outline(result: RunResult, axes: Any, shown: Booleans, part: tuple[float, f
     """Outline the jobs whose rectangles are large enough, and write the job's id into those with
     room for it.
     """
-    (rows, low, high), (begin, end) = result.allocations, part
+    rows, low, high = result.allocations
+    begin, end = part
     start, finish = (
         np.clip(result.column(name)[rows], begin, end) for name in ("starting_time", "finish_time")
     )
     wide = (finish - start) / (end - begin) * _WIDTH * (_RIGHT - _LEFT) * DOTS_PER_INCH
     tall = (high + 1 - low) / result.hosts * _HEIGHT * (_TOP - _BOTTOM) * DOTS_PER_INCH
     large = shown[rows] & (wide >= _OUTLINED) & (tall >= _OUTLINED)
-    left, right, bottom, top = start[large], finish[large], low[large], high[large] + 1
+    left = start[large]
+    right = finish[large]
+    bottom = low[large]
+    top = high[large] + 1
     corners = np.array([(left, bottom), (left, top), (right, top), (right, bottom)])
     axes.add_collection(
         PolyCollection(
@@ -395,7 +404,8 @@ def occupation_image(
     Red, green and blue go from 0 to 1, shape (hosts, times, 3); idle time has the background's
     colour.
     """
-    (begin, end), (width, height) = part, size
+    begin, end = part
+    width, height = size
     stays = result.stays()
     stays = stays.where(shown[stays.rows] & (stays.hosts < result.hosts))
     rows, hosts, start, finish = stays.where(np.argsort(stays.hosts, kind="stable"))
@@ -429,7 +439,8 @@ def _accumulated(dates: Floats, paint: Floats, edges: Floats) -> Floats:
     on: Σ paint × (edge − date) over earlier dates.
     """
     order = np.argsort(dates, kind="stable")
-    dates, paint = dates[order], paint[order]
+    dates = dates[order]
+    paint = paint[order]
     zero = np.zeros((1, paint.shape[1]))
     total = np.concatenate([zero, np.cumsum(paint, axis=0)])
     moment = np.concatenate([zero, np.cumsum(paint * dates[:, None], axis=0)])

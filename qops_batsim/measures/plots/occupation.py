@@ -76,7 +76,8 @@ def draw(
         _draw_lanes(top, edges, edges[tasks.hosts] + lanes, tasks, classes)
         _draw_totals(bottom, tasks, np.array(classes))
         set_time_axis(bottom, begin, end, result.calendar)
-        ran, most = int(np.unique(tasks.rows).size), int(lanes.max()) + 1
+        ran = int(np.unique(tasks.rows).size)
+        most = int(lanes.max()) + 1
         top.set_title(
             f"{result.name}: {ran:,} jobs, up to {_count(most)} at once on a host", pad=26
         )
@@ -139,7 +140,8 @@ def lanes_of(hosts: Integers, start: Floats, finish: Floats) -> Integers:
     used: dict[int, int] = {}
     for task in np.lexsort((np.arange(len(hosts)), start)):
         host = int(hosts[task])
-        running, idle = busy.setdefault(host, []), free.setdefault(host, [])
+        running = busy.setdefault(host, [])
+        idle = free.setdefault(host, [])
         while running and running[0][0] <= start[task]:
             heapq.heappush(idle, heapq.heappop(running)[1])
         if idle:

@@ -42,7 +42,8 @@ def draw(results: Sequence[RunResult], path: str | Path) -> None:
     """
     output_format(path)
     windows = [_window(result) for result in results]
-    first, last = min(w[0] for w in windows), max(w[1] for w in windows)
+    first = min(w[0] for w in windows)
+    last = max(w[1] for w in windows)
     series = [(busy_hosts(result), queue_length(result)) for result in results]
     events = max(len(s.dates) for pair in series for s in pair)
     interval = None if events <= _MOST_EVENTS else _interval(last - first)

@@ -79,7 +79,8 @@ def _as_batsim_writes(texts: Texts) -> Allocations | None:
     letters = np.frombuffer(content, np.uint8)
     places = np.flatnonzero(letters < _ZERO)
     # What separates numbers or rows, and how many digits stand before it.
-    kinds, digits = letters[places], np.diff(places, prepend=-1) - 1
+    kinds = letters[places]
+    digits = np.diff(places, prepend=-1) - 1
     behind = np.append(_END, kinds[:-1])
     nothing = (digits == 0) & (behind == _END) & (kinds == _END)
     wrong = (digits > _DIGITS) | ((digits == 0) & ~nothing)
@@ -88,7 +89,8 @@ def _as_batsim_writes(texts: Texts) -> Allocations | None:
     numbers = np.zeros(len(places), np.int64)
     numbers[~nothing] = np.fromstring(content.replace(b"-", b" "), np.int64, sep=" ")
     begins = np.flatnonzero(~nothing & (behind != _HYPHEN))
-    first, last = numbers[begins], numbers[begins + (kinds[begins] == _HYPHEN)]
+    first = numbers[begins]
+    last = numbers[begins + (kinds[begins] == _HYPHEN)]
     rows = np.cumsum(behind == _END)[begins] - 1
     touching = (rows[1:] == rows[:-1]) & (first[1:] <= last[:-1] + 1)
     if touching.any() or (first > last).any() or last.max(initial=0) > MAX_HOST_ID:

@@ -182,7 +182,9 @@ class PairedJobs:
 
     def __init__(self, a: RunResult, b: RunResult) -> None:
         self._runs = (a, b)
-        left, right, names = _selected(a), _selected(b), ("_a", "_b")
+        left = _selected(a)
+        right = _selected(b)
+        names = ("_a", "_b")
         self._jobs = left.merge(right, how="outer", on="id", suffixes=names, indicator="origin")
         origin = self._jobs["origin"]
         self.both: Booleans = (origin == "both").to_numpy()

@@ -164,14 +164,17 @@ def _jobs_of(table: Table) -> JobsFile:
     for column in table.names:
         if column not in _NUMBER_COLUMNS:
             continue
-        limit, exempt = MAX_SPAN, rejected & table.empty[column]
+        limit = MAX_SPAN
+        exempt = rejected & table.empty[column]
         if column not in EXECUTION_COLUMNS:
             exempt[:] = False
         if column == "stretch":
             # Turnaround over a run time of 0 s: a job killed as it started.
-            limit, exempt = MAX_STRETCH, exempt | table.words[column]
+            limit = MAX_STRETCH
+            exempt = exempt | table.words[column]
         _check_numbers(table, column, limit=limit, exempt=exempt)
-    whole, success = table.numbers["requested_number_of_resources"], table.numbers["success"]
+    whole = table.numbers["requested_number_of_resources"]
+    success = table.numbers["success"]
     bad = (whole < 0) | (whole != np.floor(whole))
     table.refuse("requested_number_of_resources", bad, "a whole number from 0 up")
     table.refuse("success", ~np.isin(success, (0, 1)), "0 or 1")
@@ -298,10 +301,8 @@ def _decisions_of(table: Table) -> Decisions:
     table.refuse("decision", decisions < 0, f"{QOS_ACCEPTED}, {QOS_REJECTED} or nothing")
     for column, values in table.numbers.items():
         if column in ("new_promises", "kills"):
-            wrong, accepted = (
-                (values < 0) | (values != np.floor(values)),
-                "a whole number from 0 up",
-            )
+            wrong = (values < 0) | (values != np.floor(values))
+            accepted = "a whole number from 0 up"
         else:
             # What was promised may be later than what then came.
             wrong = ~(np.abs(values) <= MAX_AMOUNT) & ~table.empty[column]

@@ -92,7 +92,8 @@ class RunInfo(msgspec.Struct, frozen=True, kw_only=True):
         """
         if self.message_delays is False:
             return 0.0
-        grace, round_trip = (self.options or {}).get("grace", 0.0), self.round_trip
+        grace = (self.options or {}).get("grace", 0.0)
+        round_trip = self.round_trip
         if not all(is_number(each) and 0 <= each < math.inf for each in (grace, round_trip)):
             return 0.0
         return min(float(grace), least_grace(round_trip))
@@ -207,7 +208,8 @@ def find_written(prefix: str, description: bytes) -> RunFiles:
 
 
 def _existing(prefix: str, ending: str) -> Path | None:
-    plain, compressed = Path(f"{prefix}{ending}"), Path(f"{prefix}{ending}.gz")
+    plain = Path(f"{prefix}{ending}")
+    compressed = Path(f"{prefix}{ending}.gz")
     if plain.is_file() and compressed.is_file():
         raise InputError(f"{plain}: exists also as {compressed.name}; remove one of the two")
     return plain if plain.is_file() else compressed if compressed.is_file() else None

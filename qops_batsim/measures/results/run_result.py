@@ -180,7 +180,8 @@ class RunResult:
 
         A later run, ``15#1``, has the decisions of its job, ``15``.
         """
-        jobs, qos = self.jobs, self.qos
+        jobs = self.jobs
+        qos = self.qos
         if qos is None:
             return jobs
         known = set(qos["id"])
@@ -254,7 +255,8 @@ class RunResult:
             ) from None
         beyond = np.flatnonzero(found[2] >= self.hosts)
         if len(beyond) and not (self.is_verified or self.hosts_are_assumed):
-            row, highest = int(found[0][beyond[0]]), int(found[2].max())
+            row = int(found[0][beyond[0]])
+            highest = int(found[2].max())
             raise InputError(
                 f"{self.source}: row {row + 1} (job {self.id(row)!r}) ran on host "
                 f"{int(found[2][beyond[0]])}, but the number of hosts is {self.hosts} "
@@ -298,7 +300,8 @@ class RunResult:
         """
         rows, hosts = self.occupations if hosts is None else on_hosts(self.allocations, hosts)
         real = self.executed[rows]
-        rows, hosts = rows[real], hosts[real]
+        rows = rows[real]
+        hosts = hosts[real]
         start, finish = self.columns("starting_time", "finish_time")
         return Stays(rows, hosts, start[rows], finish[rows])
 
@@ -370,7 +373,8 @@ def read_files(
     machine_states = _read_if_any(read_machine_states, files.machine_states)
     info = files.info
     qos = _read_if_any(read_qos, files.qos)
-    jobs, source = read_jobs_table(files.jobs), str(files.jobs)
+    jobs = read_jobs_table(files.jobs)
+    source = str(files.jobs)
     files.check_unchanged()
     recorded = None if schedule is None else schedule["nb_computing_machines"]
     if hosts is not None:
@@ -403,8 +407,10 @@ def submitted_once(result: RunResult) -> RunResult:
     before = result.earlier_runs
     if not before:
         return result
-    numbers, rows = {name: each.copy() for name, each in result.table.numbers.items()}, [*before]
-    submitted, run_times = numbers["submission_time"], numbers["execution_time"]
+    numbers = {name: each.copy() for name, each in result.table.numbers.items()}
+    rows = [*before]
+    submitted = numbers["submission_time"]
+    run_times = numbers["execution_time"]
     for row in rows:
         submitted[row] = submitted[before[row]]
     for name, date in (("waiting_time", "starting_time"), ("turnaround_time", "finish_time")):

@@ -60,5 +60,6 @@ class PastRuns:
             return False
         # What is seen of a run is late at its start and at its end; means are rounded up.
         margin = self._delay + tolerance + PLAN_TOLERANCE
-        least, greatest = sum(nsmallest(2, seconds)) / 2, sum(nlargest(2, seconds)) / 2
+        least = sum(nsmallest(2, seconds)) / 2
+        greatest = sum(nlargest(2, seconds)) / 2
         return least - margin <= prediction <= greatest + margin

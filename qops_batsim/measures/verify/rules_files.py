@@ -40,7 +40,8 @@ More where the run's description tells of longer round trips, since messages wai
 def schedule_counts(subject: Subject) -> Iterator[Violation]:
     """The numbers of jobs in ``_schedule.csv`` agree with ``_jobs.csv``."""
     result = subject.result
-    jobs, ran = len(result.executed), int(result.executed.sum())
+    jobs = len(result.executed)
+    ran = int(result.executed.sum())
     success = int(result.ended_as(COMPLETED_SUCCESSFULLY).sum())
     expected = {
         "nb_jobs": jobs,
@@ -57,7 +58,8 @@ def schedule_counts(subject: Subject) -> Iterator[Violation]:
 def schedule_times(subject: Subject) -> Iterator[Violation]:
     """Makespan, and means and maxima of times, in ``_schedule.csv`` agree with ``_jobs.csv``."""
     result = subject.result
-    jobs, ran = len(result.executed), result.executed
+    jobs = len(result.executed)
+    ran = result.executed
     finish = result.column("finish_time")[ran]
     expected = {"makespan": float(finish.max(initial=0.0))}
     for name, column in AVERAGED.items():
@@ -76,9 +78,11 @@ def schedule_host_time(subject: Subject) -> Iterator[Violation]:
     result = subject.result
     if result.outages:
         _, begins, ends = computing_periods(result)
-        periods, computing = len(begins), math.fsum(ends - begins)
+        periods = len(begins)
+        computing = math.fsum(ends - begins)
     else:
-        periods, computing = int(result.occupancy.opened.sum()), result.occupancy.busy
+        periods = int(result.occupancy.opened.sum())
+        computing = result.occupancy.busy
     start, finish = result.columns("starting_time", "finish_time")
     # Each period adds its own rounding, and run times that Batsim made up.
     null = int(result.allocation_sizes[subject.executed & ~lasting(finish - start)].sum())
@@ -115,9 +119,11 @@ def machine_states(subject: Subject) -> Iterator[Violation]:
     file has six significant digits only, so real dates lie anywhere up to the
     midpoint between two dates of the file.
     """
-    result, states = subject.result, subject.result.hosts_over_time
+    result = subject.result
+    states = subject.result.hosts_over_time
     assert states is not None
-    rows, times = len(states.times), states.times
+    rows = len(states.times)
+    times = states.times
     ran = int(result.executed.sum())
     if rows < 2 * ran:
         said = f"{rows} rows, but {ran} jobs started and ended: at least {2 * ran} are expected"
@@ -170,7 +176,8 @@ def workload_jobs(subject: Subject) -> Iterator[Violation]:
 def workload_fields(subject: Subject) -> Iterator[Violation]:
     """Each job in ``_jobs.csv`` has the workload's submission time, processors and walltime."""
     for column, name in _ASKED.items():
-        expected, found = _column(subject, subject.asked(name)), subject.result.column(column)
+        expected = _column(subject, subject.asked(name))
+        found = subject.result.column(column)
         if column == "requested_time":
             expected[np.isinf(expected)] = -1.0  # without a walltime
         yield from violations(

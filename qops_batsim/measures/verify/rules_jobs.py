@@ -44,7 +44,8 @@ def unique_jobs(subject: Subject) -> Iterator[Violation]:
 @rule()
 def rejected_empty(subject: Subject) -> Iterator[Violation]:
     """A rejected job has no dates and no hosts."""
-    rejected, allocated = np.flatnonzero(~subject.executed), subject.result.text(_HOSTS)
+    rejected = np.flatnonzero(~subject.executed)
+    allocated = subject.result.text(_HOSTS)
     names: dict[int, list[str]] = {}
     for column in EXECUTION_COLUMNS:
         for row in rejected[~np.isnan(subject.result.column(column)[rejected])].tolist():
@@ -230,7 +231,8 @@ def hosts_present(subject: Subject) -> Iterator[Violation]:
         during = (start > outage.since + margin) & (start < outage.until - margin)
         for low, high in HostSet.parse(outage.hosts).intervals():
             for place in np.flatnonzero(during & (first <= high) & (last >= low)).tolist():
-                job, date = result.id(int(rows[place])), float(start[place])
+                job = result.id(int(rows[place]))
+                date = float(start[place])
                 host = max(low, int(first[place]))
                 back = "for ever" if outage.to is None else f"until {outage.to:.6f} s"
                 said = (
@@ -247,13 +249,16 @@ def cancelled_jobs(subject: Subject) -> Iterator[Violation]:
 
     What runs when it is cancelled goes on, and a job may start at the very date.
     """
-    result, job_numbers = subject.result, subject.job_numbers
-    cancellations, said = result.cancellations, result.cancelled
+    result = subject.result
+    job_numbers = subject.job_numbers
+    cancellations = result.cancellations
+    said = result.cancelled
     starts, submitted = result.columns("starting_time", "submission_time")
     margins = tolerance(starts) + subject.grace
     for row in np.flatnonzero(job_numbers.rows == job_numbers.owners).tolist():
         name = result.id(row)
-        date, start = cancellations.get(name), float(starts[row])
+        date = cancellations.get(name)
+        start = float(starts[row])
         if date is None:
             if name in said:
                 text = f"job {name!r} is said to have been cancelled, but nobody did that"
@@ -280,7 +285,8 @@ def _shared_hosts(subject: Subject) -> Integers:
     """Return the hosts on which a job starts before another one ends, even if only because dates
     are rounded.
     """
-    result, executed = subject.result, subject.executed
+    result = subject.result
+    executed = subject.executed
     start, finish = result.columns("starting_time", "finish_time")
     real = lasting(finish - start)
     if real[executed].all():
@@ -304,7 +310,8 @@ def _overlaps(
         if pair in seen:
             continue  # the same two jobs, on a further host
         seen.add(pair)
-        host, date = int(hosts[place + 1]), float(start[place + 1])
+        host = int(hosts[place + 1])
+        date = float(start[place + 1])
         first, second = map(subject.result.id, pair)
         said = (
             f"host {host} runs job {first!r} until {latest[place]:.6f} s, "

@@ -55,7 +55,9 @@ def rejected_never_runs(subject: Subject) -> Iterator[Violation]:
 
     Of a job that was run again, the last run counts: a job that was killed may be given up.
     """
-    qos, job_numbers, ran = subject.result.decisions, subject.job_numbers, subject.executed
+    qos = subject.result.decisions
+    job_numbers = subject.job_numbers
+    ran = subject.executed
     assert qos is not None
     said = np.zeros(len(job_numbers), np.int8)
     said[job_numbers.qos] = qos.decisions
@@ -106,7 +108,8 @@ def fixed_start(subject: Subject) -> Iterator[Violation]:
     """A job that asks for a fixed start does not start before that date; a late start is a matter
     of other rules.
     """
-    starts, due = subject.result.column("starting_time"), _fixed_starts(subject)
+    starts = subject.result.column("starting_time")
+    due = _fixed_starts(subject)
     early = subject.executed & (starts < due - tolerance(starts, np.nan_to_num(due)))
     said = "starts at {start:.6f} s, but is to start at {due:.6f} s"
     return violations(subject, early, said, at="starting_time", start=starts, due=due)
@@ -126,7 +129,8 @@ def predicted_run_time(subject: Subject) -> Iterator[Violation]:
 
     A prediction that breaks this rule excuses no late promise.
     """
-    told, owners = subject.told_predictions, subject.job_numbers.owners
+    told = subject.told_predictions
+    owners = subject.job_numbers.owners
     wrong = ~np.isnan(told) & np.isnan(subject.predictions)
     rows = subject.job_numbers.last_runs & wrong[owners]
     said = "was planned with {told:.6f} s, which its user's last runs do not give"
@@ -154,7 +158,8 @@ def maintenance(subject: Subject) -> Iterator[Violation]:
         reaches = known & (end > window.since + margin + tolerance(end))
         for low, high in HostSet.parse(window.hosts).intervals():
             for place in np.flatnonzero(reaches & (first <= high) & (last >= low)).tolist():
-                name, date = result.id(int(rows[place])), float(start[place])
+                name = result.id(int(rows[place]))
+                date = float(start[place])
                 host = max(low, int(first[place]))
                 said = (
                     f"job {name!r} starts on host {host} at {date:.6f} s and may run until "
@@ -194,12 +199,14 @@ def greatest_lateness(subject: Subject) -> Lateness | None:
     given = sum(int((subject.executed & np.isfinite(each.promised)).sum()) for each in both)
     if not given:
         return None
-    seconds, job = 0.0, None
+    seconds = 0.0
+    job = None
     for each in both:
         late = np.where(each.checked, each.real - each.promised, 0.0)
         row = int(np.argmax(late))
         if late[row] > max(seconds, float(tolerance(each.real[[row]])[0])):
-            seconds, job = float(late[row]), subject.result.id(row)
+            seconds = float(late[row])
+            job = subject.result.id(row)
     return Lateness(
         seconds=seconds,
         job=job,
@@ -226,7 +233,8 @@ class _Promises:
 
 
 def _deadlines(subject: Subject) -> _Promises:
-    job_numbers, qos = subject.job_numbers, subject.result.decisions
+    job_numbers = subject.job_numbers
+    qos = subject.result.decisions
     assert qos is not None
     given = _promised_by_number(subject, qos.numbers("admitted_deadline"))[job_numbers.owners]
     return _promises(subject, "finish_time", np.where(job_numbers.last_runs, given, np.nan))
@@ -252,7 +260,8 @@ def _promised_by_number(subject: Subject, dates: Floats) -> Floats:
 
 
 def _broken(subject: Subject, promises: _Promises, message: str) -> Iterator[Violation]:
-    promised, real = promises.promised, promises.real
+    promised = promises.promised
+    real = promises.real
     wrong = promises.checked & (real > promised + promises.margin)
     return violations(subject, wrong, message, at=promises.column, real=real, promised=promised)
 
@@ -285,7 +294,8 @@ def _outlived(subject: Subject) -> tuple[Floats, Booleans, float]:
     """Return the planned end of each row's run (seconds), which runs ended later, and the sum of
     the excesses that are slight enough to ignore.
     """
-    start, finish = subject.result.column("starting_time"), subject.ends
+    start = subject.result.column("starting_time")
+    finish = subject.ends
     estimates = _estimates(subject)
     crowds = np.ones(len(estimates))
     if subject.compute_sharing:
@@ -325,7 +335,8 @@ def _used_estimate(subject: Subject) -> Floats:
     """Return for each row how much of the job's estimate earlier runs had used (seconds) if the run
     continues them, else 0.
     """
-    result, job_numbers = subject.result, subject.job_numbers
+    result = subject.result
+    job_numbers = subject.job_numbers
     done = np.zeros(len(subject.executed))
     if result.earlier_runs:
         run_times = subject.ends - result.column("starting_time")
@@ -358,7 +369,8 @@ def restart_identity(subject: Subject) -> Iterator[Violation]:
     """All runs of a job that was killed and run again have the same requests, and each starts after
     the run before it was killed.
     """
-    result, job_numbers = subject.result, subject.job_numbers
+    result = subject.result
+    job_numbers = subject.job_numbers
     start, finish = result.columns("starting_time", "finish_time")
     for rows in job_numbers.runs(job_numbers.several):
         origin = job_numbers.name(int(job_numbers.owners[rows[0]]))
@@ -398,7 +410,8 @@ def restart_complete(subject: Subject) -> Iterator[Violation]:
     cut off from outside, as the run's description says, is owed nothing more.
     """
     cut_off = frozenset(() if subject.result.info is None else subject.result.info.cut_off)
-    result, job_numbers = subject.result, subject.job_numbers
+    result = subject.result
+    job_numbers = subject.job_numbers
     run_times = result.column("execution_time")
     promised, given_up = _promised_and_rejected(subject)
     killed = np.zeros(len(job_numbers), np.bool_)
@@ -408,7 +421,8 @@ def restart_complete(subject: Subject) -> Iterator[Violation]:
         job = int(job_numbers.owners[row])
         if len(rows) == 1 and not promised[job]:
             continue
-        name, origin = result.id(row), job_numbers.name(job)
+        name = result.id(row)
+        origin = job_numbers.name(job)
         if name in cut_off:
             continue
         state = result.text("final_state")[row]
@@ -486,7 +500,8 @@ def dedicated_alone(subject: Subject) -> Iterator[Violation]:
                     continue  # the same two jobs, on a further host
                 seen.add(frozenset(pair))
                 one, two = map(subject.result.id, pair)
-                date, host = float(stays.start[[place, other]].max()), int(stays.hosts[place])
+                date = float(stays.start[[place, other]].max())
+                host = int(stays.hosts[place])
                 said = (
                     f"job {one!r} is to be alone on its hosts, but shares host {host} with "
                     f"job {two!r} from {date:.6f} s on"
@@ -499,7 +514,8 @@ def _overlapping(stays: Stays, place: int) -> list[int]:
     ``place``.
     """
     _, _, start, finish = stays
-    begin, end = np.full_like(start, start[place]), np.full_like(finish, finish[place])
+    begin = np.full_like(start, start[place])
+    end = np.full_like(finish, finish[place])
     together: Booleans = (start < end - tolerance(start, end)) & (
         finish > begin + tolerance(finish, begin)
     )

@@ -81,7 +81,8 @@ class JobNumbers:
         return list(self._others)[number]
 
     def _of_rows(self, result: RunResult) -> Integers:
-        workloads, only = result.text("workload_name"), next(iter(self._ids), "")
+        workloads = result.text("workload_name")
+        only = next(iter(self._ids), "")
         same = isinstance(workloads, Texts) and workloads.are_all(only)
         found = self._in_bulk(result.text("job_id")) if same else self._not_found(len(workloads))
         return self._completed(found, result.ids if (found < 0).any() else ())
@@ -225,7 +226,8 @@ def most_at_once(result: RunResult) -> Integers:
         place = np.empty_like(order)
         place[order] = np.arange(len(order))
         for index, row in enumerate(rows.tolist()):
-            since, until = place[len(rows) + index], place[index]
+            since = place[len(rows) + index]
+            until = place[index]
             highest = int(present[since:until].max()) if until > since else 1
             most[row] = max(most[row], highest)
     return most
@@ -339,7 +341,8 @@ class Subject:
 
         NaN if nothing was recorded, or nothing shorter than the estimate.
         """
-        told, qos = np.full(len(self.job_numbers), np.nan), self.result.decisions
+        told = np.full(len(self.job_numbers), np.nan)
+        qos = self.result.decisions
         if qos is not None:
             told[self.job_numbers.qos] = qos.numbers("predicted_run_time")
         estimates = self.asked("estimates")
@@ -353,14 +356,16 @@ class Subject:
 
         Where no file has the options or the users, all recorded predictions are kept.
         """
-        told, info = self.told_predictions, self.result.info
+        told = self.told_predictions
+        info = self.result.info
         options = None if info is None else info.options
         if options is not None and options.get("run_times") != PREDICTED:
             return np.full(len(told), np.nan)
         numbers = np.flatnonzero(~np.isnan(told))
         if not self.workloads or not len(numbers):
             return told
-        past, borne_out = self._past_runs(), np.full(len(told), np.nan)
+        past = self._past_runs()
+        borne_out = np.full(len(told), np.nan)
         arrivals = self.asked("submission_times")
         margins = tolerance(np.nan_to_num(arrivals))
         for number in numbers.tolist():
@@ -378,7 +383,8 @@ class Subject:
 
     def _past_runs(self) -> dict[str | None, PastRuns]:
         """Return the ended runs of each user's jobs."""
-        info, numbers = self.result.info, self.job_numbers.owners
+        info = self.result.info
+        numbers = self.job_numbers.owners
         takes_time = info is None or info.message_delays is not False
         delay = least_grace(0.0 if info is None else info.round_trip) if takes_time else 0.0
         kills = takes_time and (info is None or (info.options or {}).get("kill_and_restart"))
