@@ -42,6 +42,13 @@ EXECUTION_COLUMNS = (
 )
 """Columns of seconds (``stretch``: a ratio) that are empty for a rejected job."""
 
+DURATIONS = {
+    "waiting_time": ("starting_time", "submission_time"),
+    "execution_time": ("finish_time", "starting_time"),
+    "turnaround_time": ("finish_time", "submission_time"),
+}
+"""Columns that are the difference of two others."""
+
 _TEXT_COLUMNS = ("job_id", "workload_name", "profile", "final_state", "allocated_resources")
 _NUMBER_COLUMNS = (
     "submission_time",

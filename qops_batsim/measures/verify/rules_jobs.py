@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from qops_batsim.core.hostset import HostSet
 from qops_batsim.jobs import COMPLETED_SUCCESSFULLY, COMPLETED_WALLTIME_REACHED
 from qops_batsim.measures.results.occupancy import occupancy
 from qops_batsim.measures.results.result_tables import (
     DATE_TOLERANCE,
+    DURATIONS,
     EXECUTION_COLUMNS,
     ROUNDING,
     Booleans,
@@ -26,8 +26,10 @@ from qops_batsim.measures.verify.rule import (
     NO_SHARING,
     OUTAGES,
     Violation,
+    of_job,
     rule,
     violations,
+    wrong_starts,
 )
 from qops_batsim.measures.verify.subject import Subject, stays_by_host
 from qops_batsim.workload.workload_model import Workload
@@ -93,7 +95,8 @@ def _in_order(subject: Subject, earlier: str, later: str, message: str) -> Itera
     return violations(subject, wrong, message, at="starting_time", early=early, late=late)
 
 
-def _difference(subject: Subject, column: str, later: str, earlier: str) -> Iterator[Violation]:
+def _difference(subject: Subject, column: str) -> Iterator[Violation]:
+    later, earlier = DURATIONS[column]
     found, end, begin = subject.result.columns(column, later, earlier)
     expected = end - begin
     wrong = subject.executed & differ(found, expected, end, begin)
@@ -104,19 +107,19 @@ def _difference(subject: Subject, column: str, later: str, earlier: str) -> Iter
 @rule()
 def waiting_time(subject: Subject) -> Iterator[Violation]:
     """Waiting time is start − submission."""
-    return _difference(subject, "waiting_time", "starting_time", "submission_time")
+    return _difference(subject, "waiting_time")
 
 
 @rule()
 def execution_time(subject: Subject) -> Iterator[Violation]:
     """Execution time is finish − start."""
-    return _difference(subject, "execution_time", "finish_time", "starting_time")
+    return _difference(subject, "execution_time")
 
 
 @rule()
 def turnaround_time(subject: Subject) -> Iterator[Violation]:
     """Turnaround time is finish − submission."""
-    return _difference(subject, "turnaround_time", "finish_time", "submission_time")
+    return _difference(subject, "turnaround_time")
 
 
 @rule()
@@ -223,23 +226,14 @@ def hosts_present(subject: Subject) -> Iterator[Violation]:
     leave may go on.
     """
     result = subject.result
-    rows, first, last = result.allocations
-    start = result.column("starting_time")[rows]
+    start = result.column("starting_time")[result.allocations.rows]
     # What was decided before the news of their leaving may start after it.
     margin = tolerance(start) + subject.grace
     for outage in result.outages:
         during = (start > outage.since + margin) & (start < outage.until - margin)
-        for low, high in HostSet.parse(outage.hosts).intervals():
-            for place in np.flatnonzero(during & (first <= high) & (last >= low)).tolist():
-                job = result.id(int(rows[place]))
-                date = float(start[place])
-                host = max(low, int(first[place]))
-                back = "for ever" if outage.to is None else f"until {outage.to:.6f} s"
-                said = (
-                    f"job {job!r} starts on host {host} at {date:.6f} s, "
-                    f"which is away from {outage.since:.6f} s on {back}"
-                )
-                yield Violation(jobs=(job,), host=host, time=date, message=said)
+        back = "for ever" if outage.to is None else f"until {outage.to:.6f} s"
+        text = f", which is away from {outage.since:.6f} s on {back}"
+        yield from wrong_starts(subject, outage.hosts, during, text)
 
 
 @rule(CANCELLATIONS)
@@ -261,11 +255,10 @@ def cancelled_jobs(subject: Subject) -> Iterator[Violation]:
         start = float(starts[row])
         if date is None:
             if name in said:
-                text = f"job {name!r} is said to have been cancelled, but nobody did that"
-                yield Violation(jobs=(name,), message=text)
+                yield of_job(name, " is said to have been cancelled, but nobody did that")
         elif submitted[row] <= date and start > date + margins[row]:
-            text = f"job {name!r} starts at {start:.6f} s, but was cancelled at {date:.6f} s"
-            yield Violation(jobs=(name,), time=start, message=text)
+            text = f" starts at {start:.6f} s, but was cancelled at {date:.6f} s"
+            yield of_job(name, text, time=start)
 
 
 HOSTS_AT_ONCE = 64

@@ -9,7 +9,6 @@ from itertools import pairwise
 import msgspec
 import numpy as np
 
-from qops_batsim.core.hostset import HostSet
 from qops_batsim.jobs import (
     COMPLETED_KILLED,
     COMPLETED_SUCCESSFULLY,
@@ -36,8 +35,10 @@ from qops_batsim.measures.verify.rule import (
     QOS_FILE,
     WORKLOAD,
     Violation,
+    of_job,
     rule,
     violations,
+    wrong_starts,
 )
 from qops_batsim.measures.verify.subject import PREDICTED, Subject, stays_by_host
 from qops_batsim.timing import PLAN_TOLERANCE, SAME_DATE, TOLD_DECIMALS
@@ -149,23 +150,16 @@ def maintenance(subject: Subject) -> Iterator[Violation]:
     """
     result = subject.result
     assert result.info is not None
-    rows, first, last = result.allocations
+    rows = result.allocations.rows
     start = result.column("starting_time")[rows]
     margin = tolerance(start) + subject.grace
     end = start + _estimates(subject)[rows]
     for window in result.info.maintenance:
         known = (start > window.announced + margin) & (start < window.until - margin)
         reaches = known & (end > window.since + margin + tolerance(end))
-        for low, high in HostSet.parse(window.hosts).intervals():
-            for place in np.flatnonzero(reaches & (first <= high) & (last >= low)).tolist():
-                name = result.id(int(rows[place]))
-                date = float(start[place])
-                host = max(low, int(first[place]))
-                said = (
-                    f"job {name!r} starts on host {host} at {date:.6f} s and may run until "
-                    f"{end[place]:.6f} s, but maintenance begins there at {window.since:.6f} s"
-                )
-                yield Violation(jobs=(name,), host=host, time=date, message=said)
+        text = " and may run until {end:.6f} s, "
+        text += f"but maintenance begins there at {window.since:.6f} s"
+        yield from wrong_starts(subject, window.hosts, reaches, text, end=end)
 
 
 class Lateness(msgspec.Struct, frozen=True, kw_only=True):
@@ -395,7 +389,7 @@ def restart_identity(subject: Subject) -> Iterator[Violation]:
                         f"ends at {finish[before]:.6f} s"
                     )
             if problem:
-                yield Violation(jobs=(name,), message=f"job {name!r} {problem}")
+                yield of_job(name, f" {problem}")
 
 
 @rule()
@@ -451,7 +445,7 @@ def restart_complete(subject: Subject) -> Iterator[Violation]:
         ):
             problem = f"runs {ran:.6f} s, but its profile {wanted:.6f} s"
         if problem:
-            yield Violation(jobs=(name,), message=f"job {name!r} {problem}")
+            yield of_job(name, f" {problem}")
 
 
 def _differing(subject: Subject, before: int, row: int) -> list[str]:
