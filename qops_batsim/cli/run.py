@@ -37,8 +37,6 @@ from qops_batsim.shipped import (
 if TYPE_CHECKING:
     from qops_batsim.running.run import Run
 
-ENGINES = ("embedded", "batsim")
-
 _about = manual(
     f"""
     scheduler: Name of the scheduler (`qops-batsim schedulers` lists them), or FILE.py:CLASS, which
@@ -134,12 +132,14 @@ def run(
     }
     call = {"path": batsim, "timeout": timeout} | ({"log_level": "quiet"} if quiet else {})
     with without_garbage_collection():
-        done = _run(scheduler, again, choices, call, code or (), out, quiet)
+        done = _finished(scheduler, again, choices, call, code or (), out, quiet)
         _report(done, as_json, quiet, picture, strict, again)
 
 
 def _engine(engine: str, delays: bool, again: str | None) -> tuple[str, str | None]:
     """Return ``embedded`` or ``batsim``, and the path of Batsim's executable if one is given."""
+    from qops_batsim.running.run import ENGINES
+
     path = engine if os.sep in engine else None
     if path is None and engine not in ENGINES:
         raise InputError(
@@ -155,7 +155,7 @@ def _engine(engine: str, delays: bool, again: str | None) -> tuple[str, str | No
     return engine, path
 
 
-def _run(
+def _finished(
     scheduler: str | None,
     again: str | None,
     choices: dict[str, Any],

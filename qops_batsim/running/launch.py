@@ -48,7 +48,7 @@ class BatsimRun(msgspec.Struct, frozen=True, kw_only=True):
     jobs_ended: int
 
 
-def run_batsim(
+def drive_batsim(
     batsim: Batsim,
     driver: ModuleDriver,
     *,

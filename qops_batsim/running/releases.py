@@ -123,7 +123,7 @@ def _check_level(log_level: str) -> None:
         raise InputError(f"unknown log level {log_level!r}{did_you_mean(log_level, LOG_LEVELS)}")
 
 
-class _Batsim4(Release):
+class _Release4(Release):
     """Batsim 3.1 to 4.2, whose files have the form of ours."""
 
     events_option = "--events"
@@ -148,7 +148,7 @@ class _Batsim4(Release):
         return _plain_file(workload, path, "a Batsim workload (JSON)")
 
 
-class _Batsim5(Release):
+class _Release5(Release):
     """Batsim 5, whose workloads, events and output differ."""
 
     # Its workload is ours, in which every profile is a job's.
@@ -205,7 +205,7 @@ def release_of(major: int) -> Release:
     return _RELEASES.get(major, _RELEASES[4])
 
 
-_RELEASES: dict[int, Release] = {4: _Batsim4(), 5: _Batsim5()}
+_RELEASES: dict[int, Release] = {4: _Release4(), 5: _Release5()}
 
 
 def _plain_file(path: str | Path, unpacked: Path, what: str) -> Path:

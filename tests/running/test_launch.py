@@ -19,7 +19,7 @@ from qops_batsim.running.installation import Batsim
 from qops_batsim.running.launch import (
     BatsimError,
     check_machine,
-    run_batsim,
+    drive_batsim,
     write_batsim_run,
 )
 from qops_batsim.running.releases import batsim_arguments
@@ -52,7 +52,7 @@ def launch(tmp_path, workload, monkeypatch):
         path = write_fake(tmp_path / "batsim", body)
         options = {"workload": workload, "platform": make_cluster(4), **options}
         with run_files(prefix or tmp_path / "out" / "run") as files:
-            done = run_batsim(
+            done = drive_batsim(
                 Batsim(path, "v4.2.1"),
                 ModuleDriver(module or make_scheduler("fcfs")),
                 files=files,
@@ -94,7 +94,7 @@ def test_a_recorded_session_gets_the_recorded_decisions(name, shared, tmp_path):
     recorded, answers = directory / "recorded" / name, tmp_path / "answers"
     driver = ModuleDriver(make_scheduler("fcfs"))
     with run_files(tmp_path / "run") as files:
-        run = run_batsim(
+        run = drive_batsim(
             Batsim(write_player(tmp_path / "batsim", recorded, answers), "v4.2.1"),
             driver,
             workload=directory / case["workloads"][0],

@@ -164,20 +164,18 @@ def _times_of_rows(result: RunResult) -> tuple[Floats, Floats, Floats, Floats]:
     processors = result.column("requested_number_of_resources")
     rests = [row for row in earlier.keys() - earlier.values() if is_continuation(profiles[row])]
 
-    wasted: dict[str, float] = {}
-    if rests and (qos := result.decisions) is not None:
-        seconds = qos.numbers("wasted_processor_seconds").tolist()
-        wasted = dict(zip(qos.ids, seconds, strict=True))
+    decisions = result.decisions if rests else None
+    wasted = {} if decisions is None else decisions.by_id("wasted_processor_seconds")
 
     for row in rests:
-        lost = wasted.get(original_id(result.ids[row], wasted) or "", math.nan)
-        was_killed = not math.isnan(lost)
+        lost = wasted.get(original_id(result.ids[row], wasted) or "")
+        was_killed = lost is not None
         runs = [row]
         while runs[-1] in earlier and (was_killed or is_continuation(profiles[runs[-1]])):
             runs.append(earlier[runs[-1]])
 
         lasted = run_time[runs].sum()
-        if was_killed:
+        if lost is not None:
             lasted -= lost / processors[row]
         else:
             waiting[row] = waiting[runs[-1]]

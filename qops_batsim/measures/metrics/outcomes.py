@@ -7,7 +7,7 @@ and the runs before it are lost work, but for what was saved (``qos.checkpoint``
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -218,8 +218,7 @@ def outcomes_of_simulation(
     """
     seconds = ended.finishes - ended.starts
     runs = _Runs(ended.ids, ended.states, ended.starts, ended.finishes, seconds)
-    given = (promised or {}).items()
-    return _outcomes(workload.source, {"": workload}, runs, given, only_known=False)
+    return _outcomes(workload.source, {"": workload}, runs, promised or {}, only_known=False)
 
 
 def outcomes_of_run(result: RunResult, workloads: Mapping[str, Workload]) -> JobOutcomes:
@@ -240,19 +239,19 @@ def outcomes_with_deadlines(result: RunResult, workloads: Mapping[str, Workload]
     promise.
     """
     columns = result.columns("starting_time", "finish_time", "execution_time")
-    promised: list[tuple[str, float]] = []
-    if result.decisions is not None:
-        deadlines = result.decisions.numbers("admitted_deadline").tolist()
-        pairs = zip(result.decisions.ids, deadlines, strict=True)
-        promised = [(job_id, date) for job_id, date in pairs if not math.isnan(date)]
+    decisions = result.decisions
+    promised = {} if decisions is None else decisions.by_id("admitted_deadline")
     runs = _Runs(result.ids, result.table.states, *columns)
     named = {f"{name}!": workload for name, workload in workloads.items()}
     found = _outcomes(result.source, named, runs, promised, only_known=True)
     if result.info is not None and result.info.compute_sharing:
         found = with_parts(found, runs.ids, runs.starts, runs.seconds, result.text("profile"))
-    found = _with_drift(_with_latest_starts(found, result.decisions), result)
-    if result.decisions is not None and "queue" in result.decisions.columns:
-        found = _with_queues(found, result.decisions)
+    if decisions is not None and (latest := decisions.by_id("latest_start")):
+        dates = [latest.get(job_id, math.nan) for job_id in found.ids]
+        found = replace(found, latest_start=np.array(dates))
+    found = _with_drift(found, result)
+    if decisions is not None and "queue" in decisions.columns:
+        found = _with_queues(found, decisions)
     if result.info is not None and (judged := result.info.judged) is not None:
         found.of_user[~np.isin(found.ids, list(judged))] = False
         given = [math.nan if (date := judged.get(each)) is None else date for each in found.ids]
@@ -273,7 +272,7 @@ def _outcomes(
     source: str,
     workloads: Mapping[str, Workload],
     runs: _Runs,
-    promised: Iterable[tuple[str, float]],
+    promised: Mapping[str, float],
     *,
     only_known: bool,
 ) -> JobOutcomes:
@@ -303,7 +302,7 @@ def _outcomes(
                     "the workload with which the run was made is expected"
                 )
     promises = np.full(len(ids), math.nan)
-    for job_id, deadline in promised:
+    for job_id, deadline in promised.items():
         origin = original_id(job_id, places)
         if origin is not None:
             promises[places[origin]] = deadline
@@ -535,15 +534,6 @@ def promise_counts(outcomes: JobOutcomes, grace: float = 0.0) -> PromiseCounts |
 def has_user_deadlines(workload: Workload) -> bool:
     """Return whether any job's user set a deadline; O(jobs)."""
     return any(map(_is_of_user, workload.columns.requests or ()))
-
-
-def _with_latest_starts(outcomes: JobOutcomes, decisions: Decisions | None) -> JobOutcomes:
-    """Return the outcomes with the latest starts that the scheduler promised, if any."""
-    if decisions is None or np.isnan(dates := decisions.numbers("latest_start")).all():
-        return outcomes
-    told = dict(zip(decisions.ids, dates.tolist(), strict=True))
-    latest = [told.get(job_id, math.nan) for job_id in outcomes.ids]
-    return replace(outcomes, latest_start=np.array(latest))
 
 
 def _with_drift(outcomes: JobOutcomes, result: RunResult) -> JobOutcomes:

@@ -36,6 +36,7 @@ from qops_batsim.measures.plots.drawing import (
     set_host_ticks,
     set_time_axis,
 )
+from qops_batsim.measures.plots.part import nothing_runs, part_to_show
 from qops_batsim.measures.results.result_tables import Booleans, Floats, original_id
 from qops_batsim.measures.results.run_result import (
     RUN,
@@ -45,7 +46,6 @@ from qops_batsim.measures.results.run_result import (
     load_run,
     workloads_with_deadlines,
 )
-from qops_batsim.measures.results.series import window
 from qops_batsim.workload.workload_model import Workload
 
 
@@ -231,7 +231,7 @@ def gantt(
         raise InputError(f"unknown colour {color!r}{did_you_mean(color, COLORS_BY)}")
     result = load_run(run, hosts=hosts)
     groups, refused = _groups(result, color, workloads)
-    begin, end = _part(result, begin, end)
+    begin, end = part_to_show(result, begin, end)
     shown = _visible(result, begin, end)
     shared = _share_hosts(result)
     with picture(out, _WIDTH, _HEIGHT) as figure:
@@ -293,37 +293,12 @@ def _set_head(axes: Any, title: str, legend: Sequence[Any]) -> None:
     legend_above(axes, columns, handles=legend, handlelength=1.2, columnspacing=1.6)
 
 
-def _part(result: RunResult, begin: float | None, end: float | None) -> tuple[float, float]:
-    if not result.executed.any():
-        raise InputError(f"{result.source}: no job of this run was executed; nothing to draw")
-    first, last = window(result)
-    begin = first if begin is None else begin
-    end = last if end is None else end
-    if not end > begin:
-        raise InputError(
-            f"{result.source}: the part to show begins at {_date_text(result, begin)} and ends at "
-            f"{_date_text(result, end)}; an end after the begin is expected (the run lasts from "
-            f"{_date_text(result, first)} to {_date_text(result, last)})"
-        )
-    return begin, end
-
-
-def _date_text(result: RunResult, seconds: float) -> str:
-    """Return a date (seconds) as text: a calendar date if the run has a calendar, else seconds."""
-    return f"{seconds:g} s" if result.calendar is None else result.calendar.text(seconds)
-
-
 def _visible(result: RunResult, begin: float, end: float) -> Booleans:
     start = result.column("starting_time")
     finish = result.column("finish_time")
     shown: Booleans = result.executed & (start < end) & (finish > begin)
     if not shown.any():
-        first, last = window(result)
-        raise InputError(
-            f"{result.source}: no job runs from {_date_text(result, begin)} to "
-            f"{_date_text(result, end)} (the run lasts from {_date_text(result, first)} to "
-            f"{_date_text(result, last)})"
-        )
+        raise nothing_runs(result, begin, end)
     return shown
 
 

@@ -26,10 +26,11 @@ from qops_batsim.measures.plots.drawing import (
     set_host_ticks,
     set_time_axis,
 )
+from qops_batsim.measures.plots.part import nothing_runs, part_to_show
 from qops_batsim.measures.results.allocations import Stays
 from qops_batsim.measures.results.result_tables import Floats, Integers, original_id
 from qops_batsim.measures.results.run_result import RunResult, jobs_by_id
-from qops_batsim.measures.results.series import step_series, window
+from qops_batsim.measures.results.series import step_series
 from qops_batsim.workload.workload_model import Workload
 
 MOST_TASKS = 50_000
@@ -61,9 +62,7 @@ def draw(
     ``end`` is shown (seconds from date 0; by default first submission and last completion).
     """
     output_format(path)
-    first, last = window(result)
-    begin = first if begin is None else begin
-    end = last if end is None else end
+    begin, end = part_to_show(result, begin, end)
     tasks = _tasks_between(result, begin, end)
     names = class_names(result, workloads or {})
     classes = [names[row] for row in tasks.rows]
@@ -96,11 +95,7 @@ def _tasks_between(result: RunResult, begin: float, end: float) -> Stays:
         (start < end) & (finish > begin) & (finish > start) & (hosts < result.hosts)
     )
     if not len(tasks.rows):
-        first, last = window(result)
-        raise InputError(
-            f"{result.source}: no job runs from {begin:g} to {end:g} s "
-            f"(the run lasts from {first:g} to {last:g} s)"
-        )
+        raise nothing_runs(result, begin, end)
     if len(tasks.rows) > MOST_TASKS:
         raise InputError(
             f"{result.source}: {len(tasks.rows)} tasks to draw; at most "

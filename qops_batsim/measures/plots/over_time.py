@@ -10,7 +10,6 @@ import numpy as np
 from matplotlib.ticker import MaxNLocator
 
 from qops_batsim.dates import Calendar
-from qops_batsim.errors import InputError
 from qops_batsim.measures.plots.drawing import (
     COLORS,
     READABLE_DURATIONS,
@@ -20,9 +19,10 @@ from qops_batsim.measures.plots.drawing import (
     picture,
     set_time_axis,
 )
+from qops_batsim.measures.plots.part import part_to_show
 from qops_batsim.measures.results.result_tables import Floats
 from qops_batsim.measures.results.run_result import RunResult
-from qops_batsim.measures.results.series import StepSeries, busy_hosts, queue_length, window
+from qops_batsim.measures.results.series import StepSeries, busy_hosts, queue_length
 
 _LINES = ("-", "--", ":", "-.")
 
@@ -41,7 +41,7 @@ def draw(results: Sequence[RunResult], path: str | Path) -> None:
     ones show every change.
     """
     output_format(path)
-    windows = [_window(result) for result in results]
+    windows = [part_to_show(result) for result in results]
     first = min(w[0] for w in windows)
     last = max(w[1] for w in windows)
     series = [(busy_hosts(result), queue_length(result)) for result in results]
@@ -95,15 +95,6 @@ def _calendar(results: Sequence[RunResult]) -> Calendar | None:
     """Return the calendar if all runs share one, else None."""
     first, *others = [result.calendar for result in results]
     return first if all(each == first for each in others) else None
-
-
-def _window(result: RunResult) -> tuple[float, float]:
-    if not result.executed.any():
-        raise InputError(f"{result.source}: no job of this run was executed; nothing to draw")
-    begin, end = window(result)
-    if not end > begin:
-        raise InputError(f"{result.source}: the run takes no time; nothing to draw")
-    return begin, end
 
 
 def _interval(span: float) -> float:

@@ -121,6 +121,11 @@ class Decisions(NamedTuple):
         found: Floats = self.columns.get(name, np.full(len(self.ids), np.nan))
         return found
 
+    def by_id(self, name: str) -> dict[str, float]:
+        """Return the numbers of a column by full job id; empty cells are left out."""
+        pairs = zip(self.ids, self.numbers(name).tolist(), strict=True)
+        return {job_id: value for job_id, value in pairs if not math.isnan(value)}
+
     @property
     def has_promises(self) -> bool:
         """Whether any job was promised a deadline or a latest start."""
