@@ -21,7 +21,7 @@ from qops_batsim.engine.engine_options import outages_of
 from qops_batsim.engine.simulation import Simulation
 from qops_batsim.errors import InputError, did_you_mean
 from qops_batsim.file_set import run_files
-from qops_batsim.files import decoded, read_bytes, read_stored
+from qops_batsim.files import read_bytes, read_stored
 from qops_batsim.garbage import without_garbage_collection
 from qops_batsim.limits import MAX_DESCRIPTION_BYTES
 from qops_batsim.measures.metrics.measured import MeasuredFiles
@@ -521,27 +521,6 @@ class _PreparedRun:
             stream.writelines(format_wishes(self.reacting.wishes))
 
 
-class _RunDescription(msgspec.Struct, frozen=True, kw_only=True):
-    """The part of ``PREFIX_run.json`` from which a run is repeated."""
-
-    scheduler: str
-    workload: str
-    platform: str | None = None
-    options: dict[str, Any] = {}
-    engine: str = "embedded"
-    compute_sharing: bool = False
-    hosts_limit: int | None = None
-    smaller_machine: bool = False
-    events: str | None = None
-    users: str | None = None
-    message_delays: bool = False
-    python_objects: list[str] = []
-    sha256: dict[str, str] = {}
-
-
-_descriptions = msgspec.json.Decoder(_RunDescription)
-
-
 @takes(
     description=PATH,
     out=PATH.optional,
@@ -592,8 +571,7 @@ def run_again(
     """
     what = "the description of a run"
     content = read_bytes(description, what=what, max_bytes=MAX_DESCRIPTION_BYTES)
-    before = decoded(content, _descriptions, description, what)
-    told = read_described(content, description)
+    before = read_described(content, description)
     refused = f"{description}: cannot be run again"
     if before.python_objects:
         raise InputError(
@@ -623,4 +601,4 @@ def run_again(
     except InputError as error:
         raise InputError(f"{refused}: {error}") from error
     now = read_described(done.described, done.prefix)
-    return replace(done, differences=differences(told, now, done.prefix))
+    return replace(done, differences=differences(before, now, done.prefix))

@@ -189,6 +189,6 @@ def test_a_registered_class_is_recorded_with_its_code(
 def test_how_long_the_real_batsim_took_is_no_difference(engine: str, files: tuple[str]) -> None:
     def told(digest: str) -> Described:
         written = {"_jobs.csv": "0" * 64, "_schedule.csv": digest * 64}
-        return Described(scheduler="easy", engine=engine, files=written)
+        return Described(scheduler="easy", workload="w", engine=engine, files=written)
 
     assert differences(told("1"), told("2"), "out/easy") == Differences(files=files)

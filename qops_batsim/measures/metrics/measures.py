@@ -87,7 +87,7 @@ Figure = float | None
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 
-def measure(unit: str, *groups: str) -> Callable[[_Function], _Function]:
+def measure(*groups: str, unit: str) -> Callable[[_Function], _Function]:
     """Return a decorator that enters a function of a measured run into the table."""
 
     def enter(function: _Function) -> _Function:
@@ -96,6 +96,21 @@ def measure(unit: str, *groups: str) -> Callable[[_Function], _Function]:
         return function
 
     return enter
+
+
+def of_files(unit: str) -> Callable[[_Function], _Function]:
+    """Return a decorator for a measure of a run's files."""
+    return measure(FILES, unit=unit)
+
+
+def of_study(unit: str) -> Callable[[_Function], _Function]:
+    """Return a decorator for a measure of jobs' outcomes."""
+    return measure(STUDY, unit=unit)
+
+
+def of_promises(unit: str) -> Callable[[_Function], _Function]:
+    """Return a decorator for a measure of promises."""
+    return measure(PROMISES, unit=unit)
 
 
 class SampleSummary(msgspec.Struct, frozen=True, kw_only=True):
@@ -118,99 +133,99 @@ def summarize(values: Floats) -> SampleSummary:
 # A run's files: jobs and their times
 
 
-@measure("hosts", FILES)
+@of_files("hosts")
 def hosts(run: MeasuredFiles) -> int:
     """Hosts of the machine."""
     return run.hosts
 
 
-@measure("jobs", FILES)
+@of_files("jobs")
 def jobs_submitted(run: MeasuredFiles) -> int:
     """All jobs, one that was run again once."""
     return int(run.result.last_runs.sum())
 
 
-@measure("jobs", FILES)
+@of_files("jobs")
 def jobs_successful(run: MeasuredFiles) -> int:
     """Jobs that ended successfully."""
     return run.ended(COMPLETED_SUCCESSFULLY)
 
 
-@measure("jobs", FILES)
+@of_files("jobs")
 def jobs_walltime_killed(run: MeasuredFiles) -> int:
     """Jobs that were killed at their walltime."""
     return run.ended(COMPLETED_WALLTIME_REACHED)
 
 
-@measure("jobs", FILES)
+@of_files("jobs")
 def jobs_killed(run: MeasuredFiles) -> int:
     """Jobs that the scheduler killed for good."""
     return run.ended(COMPLETED_KILLED)
 
 
-@measure("jobs", FILES)
+@of_files("jobs")
 def jobs_failed(run: MeasuredFiles) -> int:
     """Jobs whose profile returned another code than 0."""
     return run.ended(COMPLETED_FAILED)
 
 
-@measure("jobs", FILES)
+@of_files("jobs")
 def jobs_rejected(run: MeasuredFiles) -> int:
     """Jobs that were rejected, but not those whose users cancelled them."""
     return run.ended(REJECTED) - len(run.result.cancelled)
 
 
-@measure("runs", FILES)
+@of_files("runs")
 def runs_killed(run: MeasuredFiles) -> int:
     """Runs that the scheduler killed, of jobs that were run again or went on later."""
     return len(run.result.earlier_runs)
 
 
-@measure("s", FILES)
+@of_files("s")
 def waiting_time(run: MeasuredFiles) -> SampleSummary:
     """Start - submission."""
     return summarize(run.waits)
 
 
-@measure("s", FILES)
+@of_files("s")
 def turnaround_time(run: MeasuredFiles) -> SampleSummary:
     """Completion - submission."""
     return summarize(run.turnarounds)
 
 
-@measure("", FILES)
+@of_files("")
 def slowdown(run: MeasuredFiles) -> SampleSummary:
     """Turnaround time / run time, divided before rounding; without jobs with run time 0."""
     return summarize(run.stretches[np.isfinite(run.stretches)])
 
 
-@measure("", FILES)
+@of_files("")
 def bounded_slowdown(run: MeasuredFiles) -> SampleSummary:
     """max(1, turnaround time / max(run time, threshold))."""
     return summarize(run.bounded_slowdowns)
 
 
-@measure("s", FILES)
+@of_files("s")
 def bounded_slowdown_threshold(run: MeasuredFiles) -> float:
     """Run times below this count as this in the bounded slowdown."""
     return run.threshold
 
 
-@measure("s", FILES)
+@of_files("s")
 def makespan(run: MeasuredFiles) -> Figure:
     """Last completion, counted from date 0, as Batsim defines it."""
     ends = run.result.column("finish_time")[run.result.executed & run.result.last_runs]
     return float(ends.max()) if len(ends) else None
 
 
-@measure("s", FILES)
+@of_files("s")
 def window_begin(run: MeasuredFiles) -> Figure:
     """First submission, where the machine's measures begin."""
     begin, end = run.window
     return begin if end > begin else None
 
 
-@measure("s", FILES)
+@of_files("s")
 def window_end(run: MeasuredFiles) -> Figure:
     """Last completion, where the machine's measures end."""
     begin, end = run.window
@@ -220,49 +235,49 @@ def window_end(run: MeasuredFiles) -> Figure:
 # Admission of deadlines: Islam et al. (2003), section 5
 
 
-@measure("jobs", STUDY)
+@of_study("jobs")
 def jobs(run: MeasuredJobs) -> int:
     """All jobs."""
     return len(run.outcomes.ids)
 
 
-@measure("jobs", STUDY)
+@of_study("jobs")
 def deadline_jobs(run: MeasuredJobs) -> int:
     """Jobs whose user set the deadline."""
     return int(run.outcomes.of_user.sum())
 
 
-@measure("", STUDY)
+@of_study("")
 def offered_load(run: MeasuredJobs) -> Figure:
     """Σ q p of all jobs / (hosts × time from first to last submission)."""
     return load_of(run.work, run.outcomes.submission, run.hosts)
 
 
-@measure(SHARE, STUDY)
+@of_study(SHARE)
 def unadmitted_jobs(run: MeasuredJobs) -> float:
     """Refused jobs, of all jobs."""
     return run.whole * float(run.outcomes.refused.mean())
 
 
-@measure(SHARE, STUDY)
+@of_study(SHARE)
 def unadmitted_work(run: MeasuredJobs) -> Figure:
     """Work of refused jobs, of all work."""
     return run.share(run.work[run.outcomes.refused].sum(), run.work.sum())
 
 
-@measure(SHARE, STUDY)
+@of_study(SHARE)
 def unadmitted_deadline_jobs(run: MeasuredJobs) -> Figure:
     """Refused jobs, of the deadline jobs."""
     return run.share(run.fates.refused.sum(), run.outcomes.of_user.sum())
 
 
-@measure(SHARE, STUDY)
+@of_study(SHARE)
 def unadmitted_deadline_work(run: MeasuredJobs) -> Figure:
     """Work of refused deadline jobs, of the work of deadline jobs."""
     return run.share(run.work[run.fates.refused].sum(), run.work[run.outcomes.of_user].sum())
 
 
-@measure(SHARE, STUDY)
+@of_study(SHARE)
 def missed_deadlines(run: MeasuredJobs) -> Figure:
     """Deadlines that were missed, of the deadline jobs; refused jobs miss none."""
     return run.share(run.fates.missed.sum(), run.outcomes.of_user.sum())
@@ -271,13 +286,13 @@ def missed_deadlines(run: MeasuredJobs) -> Figure:
 # The machine, from the first submission to the last completion
 
 
-@measure(SHARE, FILES, STUDY)
+@measure(FILES, STUDY, unit=SHARE)
 def utilization(run: MeasuredRun) -> Figure:
     """Time that hosts run jobs, lost runs included, of all hosts' time."""
     return run.used(*run.window)
 
 
-@measure(SHARE, FILES)
+@of_files(SHARE)
 def loss_of_capacity(run: MeasuredFiles) -> Figure:
     """Share of the hosts' time in which they idle while jobs wait.
 
@@ -300,21 +315,21 @@ def loss_of_capacity(run: MeasuredFiles) -> Figure:
     return run.share((idle * waiting * np.diff(dates)).sum(), run.hosts * (end - begin))
 
 
-@measure("jobs", FILES)
+@of_files("jobs")
 def queue_length_mean(run: MeasuredFiles) -> Figure:
     """Mean number of waiting jobs, weighted by time."""
     begin, end = run.window
     return run.queue.integral(begin, end) / (end - begin) if end > begin else None
 
 
-@measure("jobs", FILES)
+@of_files("jobs")
 def queue_length_max(run: MeasuredFiles) -> int | None:
     """Largest number of waiting jobs."""
     begin, end = run.window
     return round(run.queue.maximum(begin, end)) if end > begin else None
 
 
-@measure("jobs", FILES)
+@of_files("jobs")
 def deadlines(run: MeasuredFiles) -> DeadlineMetrics | None:
     """What became of the deadlines that users set; None if they set none, or none is known of."""
     if not (run.asked and run.outcomes is not None):
@@ -324,19 +339,19 @@ def deadlines(run: MeasuredFiles) -> DeadlineMetrics | None:
     return deadline_metrics(run.outcomes, grace=run.result.grace, renewed=renewed)
 
 
-@measure("jobs", FILES)
+@of_files("jobs")
 def promises(run: MeasuredFiles) -> PromiseCounts | None:
     """Promises (of deadlines or latest starts, to any job) given and broken; None without any."""
     return None if run.outcomes is None else promise_counts(run.outcomes, run.result.grace)
 
 
-@measure("jobs", FILES)
+@of_files("jobs")
 def jobs_cancelled(run: MeasuredFiles) -> int | msgspec.UnsetType:
     """Waiting jobs that their users cancelled; left out where there are none."""
     return len(run.result.cancelled) or msgspec.UNSET
 
 
-@measure(SHARE, STUDY)
+@of_study(SHARE)
 def utilization_during_submissions(run: MeasuredJobs) -> Figure:
     """Utilization until the last submission: without the time in which the machine only drains."""
     return run.used(run.window[0], float(run.outcomes.submission.max()))
@@ -345,56 +360,56 @@ def utilization_during_submissions(run: MeasuredJobs) -> Figure:
 # Times of jobs' outcomes
 
 
-@measure("s", STUDY)
+@of_study("s")
 def response_time_of_others(run: MeasuredJobs) -> Figure:
     """Mean of completion - submission over the jobs without user deadline that ran."""
     return mean(run.turnarounds[run.others])
 
 
-@measure("", STUDY)
+@of_study("")
 def slowdown_of_others(run: MeasuredJobs) -> Figure:
     """Mean of response time / run time over the same jobs, without those with run time 0."""
     counted = run.others & (run.run_times > 0)
     return mean(run.turnarounds[counted] / run.run_times[counted])
 
 
-@measure("", STUDY)
+@of_study("")
 def bounded_slowdown_of_others(run: MeasuredJobs) -> Figure:
     """Mean bounded slowdown of the same jobs, with a threshold of 10 s."""
     return mean(run.bounded_slowdowns[run.others])
 
 
-@measure("", STUDY)
+@of_study("")
 def kills(run: MeasuredJobs) -> int:
     """Runs that the scheduler killed."""
     return int(run.outcomes.killed_runs.sum())
 
 
-@measure(PERCENT, STUDY)
+@of_study(PERCENT)
 def wasted_work(run: MeasuredJobs) -> Figure:
     """Work of killed runs that was not saved, of all work; a job may lose more than it has."""
     return run.share(run.outcomes.wasted.sum(), run.work.sum())
 
 
-@measure(SHARE, STUDY)
+@of_study(SHARE)
 def met_deadlines(run: MeasuredJobs) -> Figure:
     """Deadlines that were met, of the deadline jobs."""
     return run.share(run.fates.met.sum(), run.outcomes.of_user.sum())
 
 
-@measure("s", STUDY)
+@of_study("s")
 def wait(run: MeasuredJobs) -> Figure:
     """Mean of start - submission over all jobs that ran."""
     return mean(run.waits)
 
 
-@measure("", STUDY)
+@of_study("")
 def bounded_slowdown_of_all(run: MeasuredJobs) -> Figure:
     """Mean bounded slowdown of all jobs that ran, with a threshold of 10 s."""
     return mean(run.bounded_slowdowns)
 
 
-@measure(SHARE, STUDY)
+@of_study(SHARE)
 def broken_promises(run: MeasuredJobs) -> Figure:
     """Broken promises, of those given."""
     promised, broken = run.promises
@@ -408,43 +423,43 @@ def _percentile(values: Floats, part: int) -> Figure:
     return float(np.percentile(values, part)) if len(values) else None
 
 
-@measure("s", PROMISES)
+@of_promises("s")
 def lateness_median(run: MeasuredJobs) -> Figure:
     """Median lateness of the promises whose jobs were too late."""
     return _percentile(run.lateness[0], 50)
 
 
-@measure("s", PROMISES)
+@of_promises("s")
 def lateness_p95(run: MeasuredJobs) -> Figure:
     """95th percentile of the same."""
     return _percentile(run.lateness[0], 95)
 
 
-@measure(PERCENT, PROMISES)
+@of_promises(PERCENT)
 def relative_lateness_median(run: MeasuredJobs) -> Figure:
     """Median lateness in % of the time from submission to promise."""
     return _percentile(run.lateness[1], 50)
 
 
-@measure(PERCENT, PROMISES)
+@of_promises(PERCENT)
 def relative_lateness_p95(run: MeasuredJobs) -> Figure:
     """95th percentile of the same."""
     return _percentile(run.lateness[1], 95)
 
 
-@measure(SHARE, PROMISES)
+@of_promises(SHARE)
 def killed_at_walltime(run: MeasuredJobs) -> Figure:
     """Jobs that were killed at their walltime, of those that ran."""
     return run.share(float(np.sum(run.outcomes.at_walltime)), run.ran.sum())
 
 
-@measure(SHARE, PROMISES)
+@of_promises(SHARE)
 def cut_short(run: MeasuredJobs) -> Figure:
     """Jobs that were killed at their walltime before their work was done, of those that ran."""
     return run.share(run.outcomes.cut_short.sum(), run.ran.sum())
 
 
-@measure(SHARE, PROMISES)
+@of_promises(SHARE)
 def useful_utilization(run: MeasuredJobs) -> Figure:
     """Utilization by jobs whose work was done: neither lost runs nor killed jobs count."""
     outcomes = run.outcomes
@@ -454,19 +469,19 @@ def useful_utilization(run: MeasuredJobs) -> Figure:
     return used and used * float(seconds[outcomes.work_done].sum()) / everything
 
 
-@measure(SHARE, PROMISES)
+@of_promises(SHARE)
 def kept_charge(run: MeasuredJobs) -> Figure:
     """QoS charge of kept promises, of the charges of all deadlines asked for."""
     return None if run.charges is None else run.charge_share(run.charges, run.fates.kept)
 
 
-@measure(SHARE, PROMISES)
+@of_promises(SHARE)
 def broken_charge(run: MeasuredJobs) -> Figure:
     """QoS charge of broken promises, which a penalty is a multiple of, of the same."""
     return None if run.charges is None else run.charge_share(run.charges, run.fates.broken)
 
 
-@measure(SHARE, PROMISES)
+@of_promises(SHARE)
 def expected_risk(run: MeasuredJobs) -> Figure:
     """How often promises of a job's class (estimate × processors) were broken so far, in the mean
     over promises.
@@ -475,7 +490,7 @@ def expected_risk(run: MeasuredJobs) -> Figure:
     return run.whole * float(run.risks[promised].mean()) if promised.any() else None
 
 
-@measure(SHARE, PROMISES)
+@of_promises(SHARE)
 def premium(run: MeasuredJobs) -> Figure:
     """Risk × charge of all promises, what is fair to ask for a penalty of one charge."""
     if run.charges is None:
@@ -483,7 +498,7 @@ def premium(run: MeasuredJobs) -> Figure:
     return run.charge_share(run.risks * run.charges, run.fates.promised)
 
 
-@measure(PERCENT, PROMISES)
+@of_promises(PERCENT)
 def income(run: MeasuredJobs) -> Figure:
     """Kept charge less broken charge."""
     kept = kept_charge(run)
@@ -491,7 +506,7 @@ def income(run: MeasuredJobs) -> Figure:
     return None if kept is None or broken is None else kept - broken
 
 
-@measure(PERCENT, PROMISES)
+@of_promises(PERCENT)
 def income_with_premium(run: MeasuredJobs) -> Figure:
     """Income plus the premiums that pay for the penalties of broken promises."""
     earned = income(run)

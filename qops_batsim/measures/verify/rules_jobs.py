@@ -46,17 +46,14 @@ def unique_jobs(subject: Subject) -> Iterator[Violation]:
 @rule()
 def rejected_empty(subject: Subject) -> Iterator[Violation]:
     """A rejected job has no dates and no hosts."""
-    rejected = np.flatnonzero(~subject.executed)
-    allocated = subject.result.text(_HOSTS)
-    names: dict[int, list[str]] = {}
-    for column in EXECUTION_COLUMNS:
-        for row in rejected[~np.isnan(subject.result.column(column)[rejected])].tolist():
-            names.setdefault(row, []).append(column)
-    for row in rejected.tolist():
-        if allocated[row]:
-            names.setdefault(row, []).append(_HOSTS)
-    wrong = np.isin(np.arange(len(subject.executed)), list(names))
-    said = {row: ", ".join(columns) for row, columns in names.items()}
+    result = subject.result
+    filled = {name: ~np.isnan(result.column(name)) for name in EXECUTION_COLUMNS}
+    filled[_HOSTS] = np.array([hosts != "" for hosts in result.text(_HOSTS)], np.bool_)
+    wrong = ~subject.executed & np.logical_or.reduce(list(filled.values()))
+    said = {
+        row: ", ".join(name for name, has_value in filled.items() if has_value[row])
+        for row in np.flatnonzero(wrong).tolist()
+    }
     return violations(subject, wrong, "was rejected, yet has {names}", names=said)
 
 
