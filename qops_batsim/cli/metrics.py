@@ -57,6 +57,7 @@ def metrics(
         for result, workloads in zip(results, known, strict=True)
     ]
     names = [result.name for result in results]
+
     if as_json:
         pairs = zip(names, computed, strict=True)
         print_json([{"run": name, **msgspec.to_builtins(values)} for name, values in pairs])
@@ -94,6 +95,7 @@ def print_metrics(values: Measures) -> None:
     if values.runs_killed:
         runs = "run" if values.runs_killed == 1 else "runs"
         jobs.append(f"{values.runs_killed:,} {runs} killed whose job ran later")
+
     _say_fact("jobs", f"{values.jobs_submitted:,} submitted: {', '.join(jobs) or 'none ended'}")
     counts = values.promises
     if counts is not None:
@@ -128,6 +130,7 @@ def _summaries(values: Measures) -> dict[tuple[str, str], dict[str, str]]:
         found = getattr(values, measure.name)
         if not isinstance(found, SampleSummary):
             continue
+
         name = measure.name.replace("_", " ")
         if measure.name == "bounded_slowdown":
             name += f" ({values.bounded_slowdown_threshold:g} s)"
@@ -135,6 +138,7 @@ def _summaries(values: Measures) -> dict[tuple[str, str], dict[str, str]]:
         texts[name, unit] = {
             label: number_text(getattr(found, part)) for label, part in _PARTS.items()
         }
+
     return texts
 
 
@@ -230,11 +234,13 @@ def _rows(values: Measures, *, restarts: bool, deadlines: bool, promises: bool) 
     for how, count in _ended(values).items():
         if count or how != "cancelled":
             counts[f"jobs {how}"] = count
+
     if restarts:
         counts["runs killed, job run later"] = values.runs_killed
     if promises:
         counts["promises given"] = values.promises.given if values.promises else 0
         counts["promises broken"] = values.promises.broken if values.promises else 0
+
     rows |= {label: f"{count:,}" for label, count in counts.items()}
 
     for (name, unit), texts in _summaries(values).items():

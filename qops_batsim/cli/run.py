@@ -131,6 +131,7 @@ def run(
         "engine": engine,
     }
     call = {"path": batsim, "timeout": timeout} | ({"log_level": "quiet"} if quiet else {})
+
     with without_garbage_collection():
         done = _finished(scheduler, again, choices, call, code or (), out, quiet)
         _report(done, as_json, quiet, picture, strict, again)
@@ -146,12 +147,14 @@ def _engine(engine: str, delays: bool, again: str | None) -> tuple[str, str | No
             f"--engine is {engine}, which is neither an engine nor the path of a batsim"
             f"{did_you_mean(engine, ENGINES)}"
         )
+
     if path is not None:
         engine = ENGINES[0] if again else ENGINES[1]
     if engine == "batsim" and not delays:
         raise InputError(
             "--no-message-delays: the real Batsim always has message delays; leave the option out"
         )
+
     return engine, path
 
 
@@ -193,9 +196,11 @@ def _finished(
                 raise InputError(
                     "no scheduler is given; the name of one, FILE.py:CLASS, or --again is expected"
                 )
+
             if code:
                 raise InputError("--code has an effect with --again only; leave it out")
             return run(scheduler, out=out, batsim=batsim, progress=progress, **choices)
+
         unset = {"settings": {}, "smaller_machine": False, "message_delays": True}
         unset["engine"] = "embedded"
         given = [
@@ -203,12 +208,14 @@ def _finished(
             for name, value in choices.items()
             if value != unset.get(name)
         ]
+
         if scheduler or given:
             beside = (scheduler or ", ".join(given)).replace("settings", "set").replace("_", "-")
             raise InputError(
                 f"--again is given with {beside}, but the file that it names tells this already; "
                 f"leave {beside} out"
             )
+
         return run_again(again, out=out, batsim=batsim, progress=progress, code=code)
     except BatsimError as error:
         print_error(str(error))
@@ -230,17 +237,20 @@ def _report(
             note(f"{violation.rule}: {violation.message}")
         note(f"NOT verified: {len(done.violations)} violations in {done.prefix}")
         raise typer.Exit(1)
+
     _warn_of_broken_promises(done)
     _tell_differences(done, again)
     paths = [*done.paths, *_draw(done, picture, quiet or as_json)]
     if quiet:
         return
+
     if as_json:
         _print_json(done)
     else:
         print_metrics(done.measured)
         _tell_story(done)
         _tell_wishes(done)
+
     by = "" if done.engine == "embedded" else f"{done.engine} "
     shared = ", which several jobs may share" if done.compute_sharing else ""
     note(
@@ -258,11 +268,13 @@ def _tell_differences(done: Run, again: str | None) -> None:
     found = done.differences
     if found is None:
         return
+
     if not found.is_known:
         warn(
             f"{again}: holds no digests of its files, as one of an early version; whether they are "
             "the same again is not known"
         )
+
     for name in found.packages:
         warn(f"package {name}, which the scheduler uses, had another version in {again}")
     for name in found.modules:
@@ -328,6 +340,7 @@ def _tell_wishes(done: Run) -> None:
     scheduler = done.module.scheduler
     if not isinstance(scheduler, Reacting):
         return
+
     wishes = scheduler.wishes
     counts = [sum(each.outcome == kind for each in wishes) for kind in (DONE, LEFT, ELSEWHERE)]
     tries = sum(each.tries for each in wishes)
@@ -351,6 +364,7 @@ def _draw(done: Run, asked: bool | None, quiet: bool) -> list[Path]:
         if asked:
             warn("no picture: the workload has no deadline of a user")
         return []
+
     from qops_batsim.measures.metrics.outcomes import outcomes_with_deadlines
     from qops_batsim.measures.plots.deadline_outcomes import draw_deadlines
 

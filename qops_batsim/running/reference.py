@@ -59,6 +59,7 @@ def easy_reference(inputs: RunInputs, grace: float = 0.0) -> EasyReference:
     )
     outcomes = outcomes_of_simulation(simulation.ended_jobs, workload)
     used = utilization(MeasuredJobs(outcomes, len(simulation.hosts)))
+
     return EasyReference(
         outcomes=outcomes,
         deadlines=deadline_metrics(outcomes, grace=grace),

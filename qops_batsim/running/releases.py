@@ -242,6 +242,7 @@ def write_as_batsim4(directory: Path, files: FileSet, outages: Sequence[Outage])
     source = str(directory), path.name
     result = submitted_once(RunResult(*source, told, hosts, "schedule.json", totals, info=info))
     numbers = result.table.numbers
+
     if numbers is told.numbers:
         files.adopt("_jobs.csv", path)
     else:
@@ -252,16 +253,19 @@ def write_as_batsim4(directory: Path, files: FileSet, outages: Sequence[Outage])
             frame[name] = np.where(frame[name] == "", "", np.char.mod("%.6f", numbers[name]))
         with files.open("_jobs.csv") as stream:
             frame.to_csv(stream, index=False, lineterminator="\n")
+
     of_host, begins, ends = computing_periods(result)
     computing = float((ends - begins).sum())
     last = np.zeros(hosts)
     np.maximum.at(last, of_host.astype(np.int64), ends)
     times = {"time_computing": computing, "time_idle": float(last.sum()) - computing}
     totals = (result.schedule or {}) | times
+
     with files.open("_schedule.csv") as stream:
         names = sorted(totals)
         stream.write(f"{','.join(names)}\n".encode())
         stream.write(f"{','.join(_number(totals[name]) for name in names)}\n".encode())
+
     with files.open("_machine_states.csv") as stream:
         start, finish = (
             each[result.executed] for each in result.columns("starting_time", "finish_time")
@@ -269,6 +273,7 @@ def write_as_batsim4(directory: Path, files: FileSet, outages: Sequence[Outage])
         dates = np.sort(np.concatenate([start, finish]))
         busy = busy_hosts(result).at(dates).astype(np.int64)
         stream.write(format_machine_states(HostChanges(dates, busy, hosts - busy)).encode())
+
     for name in _OTHERS:
         if (directory / f"{name}.csv").is_file():
             files.adopt(f"_{name}.csv", directory / f"{name}.csv")

@@ -83,6 +83,7 @@ def _is_same(name: str, before: Described, now: Described, prefix: str) -> bool:
         return True
     if name != _DECISIONS:
         return False
+
     # Its first line names the run and its scheduler: by other names they may have decided the same.
     content = read_bytes(Path(f"{prefix}{name}"), what="a decision log")
     head, newline, rest = content.partition(b"\n")

@@ -299,6 +299,7 @@ def run(
     """
     if engine not in ENGINES:
         raise InputError(f"engine {engine!r} is unknown{did_you_mean(engine, ENGINES)}")
+
     module = make_scheduler(scheduler, settings)
 
     read = None
@@ -309,11 +310,13 @@ def run(
             read = users if isinstance(users, Users) else read_users(Path(users))
         module = SchedulerModule(Reacting(module.scheduler, read))
         workload = read.no_jobs()
+
     module.keep_decisions()
 
     if workload is None:
         workload, shipped = default_inputs(module)
         platform = platform or shipped
+
     prepared = _PreparedRun(
         module,
         {"scheduler": scheduler, "workload": workload, "platform": platform, "events": events},
@@ -365,6 +368,7 @@ class _PreparedRun:
             "platform": self.machine.sha256,
             "events": digest_of_events,
         }
+
         # Nothing is known of where an object comes from, be it that it was read once.
         self.sha256 = {
             what: digest
@@ -379,10 +383,12 @@ class _PreparedRun:
             "sha256": self.sha256,
         }
         record = None if "scheduler" in objects else code_of_given(chosen, inner.scheduler)
+
         if record is not None:
             self.further["code"] = record
             for module_name in record.not_covered:
                 progress.warning(not_covered_text(module_name))
+
         if self.jobs.calendar is not None:
             self.further["calendar"] = msgspec.to_builtins(self.jobs.calendar)
         if "events" in names:
@@ -463,11 +469,13 @@ class _PreparedRun:
                 allow_smaller_machine=self.smaller_machine,
                 on_progress=on_progress,
             )
+
         seconds = time.perf_counter() - began
 
         with self.progress.phase("writing"):
             self._write_users()
             paths = write_run(simulation, self.prefix, files=self.files, **self.described)
+
         hosts = len(simulation.hosts)
         jobs = len(simulation.ended_jobs.ids)
         return _Simulated(paths, "embedded", hosts, jobs, seconds, simulation)
@@ -573,11 +581,13 @@ def run_again(
     content = read_bytes(description, what=what, max_bytes=MAX_DESCRIPTION_BYTES)
     before = read_described(content, description)
     refused = f"{description}: cannot be run again"
+
     if before.python_objects:
         raise InputError(
             f"{refused}: {' and '.join(before.python_objects)} were Python objects of a "
             "program; only a run from registered names and files can be repeated"
         )
+
     try:
         digest = before.sha256.get("scheduler")
         scheduler = scheduler_of_data(before.scheduler, code, sha256=digest)
@@ -600,5 +610,6 @@ def run_again(
         )
     except InputError as error:
         raise InputError(f"{refused}: {error}") from error
+
     now = read_described(done.described, done.prefix)
     return replace(done, differences=differences(before, now, done.prefix))

@@ -191,6 +191,7 @@ def charge_jobs(
         np.ones(len(kept)) if outcomes.prices is None else outcomes.prices,
         np.where(has_promise & np.isfinite(unused), unused, 0.0),
     )
+
     alone = {
         outcomes.ids[row]: ReferenceJob(outcomes.run_time[row], math.nan, outcomes.processors[row])
         for row in np.flatnonzero(outcomes.refused).tolist()
@@ -199,6 +200,7 @@ def charge_jobs(
     charged = []
     queues = outcomes.queues or [""] * len(kept)
     rows = zip(outcomes.ids, queues, *(column.tolist() for column in columns), strict=True)
+
     for job_id, queue, processors, run_time, arrival, promise, broken, kills, *others in rows:
         wasted, factor, not_used = others
         reference = _reference(references, job_id, processors)
@@ -209,10 +211,12 @@ def charge_jobs(
         penalty = None
         if not math.isnan(run_time):
             charge = pay(run_time=run_time, deadline=promise)
+
         if not math.isnan(broken):
             # What is asked for before the arrival has no price.
             lasted = reference.run_time if math.isnan(run_time) else run_time
             penalty = pay(run_time=lasted, deadline=broken).qos if broken > arrival else 0.0
+
         charged.append(
             JobCharge(
                 id=job_id,
@@ -227,6 +231,7 @@ def charge_jobs(
                 unused=not_used,
             )
         )
+
     return charged
 
 
@@ -247,12 +252,14 @@ def _reference(references: References, job_id: str, processors: float) -> Refere
             f"job {shown(job_id)} is not in the reference run; a reference run of the same "
             "workload is expected"
         )
+
     if found.processors != processors:
         raise InputError(
             f"job {shown(job_id)} asks for {processors:.0f} processors, but for "
             f"{found.processors:g} in the reference run; a reference run of the same "
             "workload is expected"
         )
+
     return found
 
 
@@ -268,16 +275,19 @@ def charge_of(price: PriceFunction, served: ServedJob, job_id: str) -> Charge:
         raise InputError(
             f"the price function fails for job {shown(job_id)} ({type(error).__name__}: {error})"
         ) from error
+
     if not isinstance(charge, Charge):
         raise InputError(
             f"the price function returns a value of type {type(charge).__name__} for job "
             f"{shown(job_id)}; a qops_batsim.economics.Charge is expected"
         )
+
     if not (is_number(charge.resource) and is_number(charge.qos)):
         raise InputError(
             f"the price function charges job {shown(job_id)} {shown(charge.resource)} for "
             f"resources and {shown(charge.qos)} for QoS; two finite numbers are expected"
         )
+
     return charge
 
 
@@ -299,6 +309,7 @@ def charge_report(
     for each in charged:
         if each.queue:
             by_queue.setdefault((-each.queue_price, each.queue), []).append(each)
+
     return ChargeReport(
         categories=tuple(_sum_up(name, means[name], jobs) for name, jobs in groups.items()),
         total=everything,
@@ -320,6 +331,7 @@ def fill_qos_file(files: RunFiles, charged: Iterable[JobCharge]) -> Path:
             f"{files.prefix}_qos.csv: no such file; a run by qops-batsim, which writes this file, "
             "is expected"
         )
+
     text = read_text(path, what="a _qos.csv")
     reader = csv.DictReader(io.StringIO(text))
     columns = list(reader.fieldnames or [])
@@ -327,6 +339,7 @@ def fill_qos_file(files: RunFiles, charged: Iterable[JobCharge]) -> Path:
     missing = [name for name in needed if name not in columns]
     if missing:
         raise InputError(f"{path}: column {missing[0]} is missing; a _qos.csv needs it")
+
     written = io.StringIO()
     writer = csv.DictWriter(written, columns, lineterminator="\n")
     writer.writeheader()
@@ -337,7 +350,9 @@ def fill_qos_file(files: RunFiles, charged: Iterable[JobCharge]) -> Path:
             paid = job.charge
             row["resource_charge"] = "" if paid is None else f"{paid.resource:.6f}"
             row["qos_charge"] = "" if paid is None else f"{paid.qos:.6f}"
+
         writer.writerow(row)
+
     files.replace("_qos.csv", path, written.getvalue())
     return path
 

@@ -179,8 +179,10 @@ def _times_of_rows(result: RunResult) -> tuple[Floats, Floats, Floats, Floats]:
             lasted -= lost / processors[row]
         else:
             waiting[row] = waiting[runs[-1]]
+
         run_time[row] = lasted
         stretch[row] = turnaround[row] / lasted if lasted > 0 else np.nan
+
     return waiting, turnaround, run_time, stretch
 
 
@@ -258,6 +260,7 @@ class MeasuredJobs(MeasuredRun):
             late = jobs.is_late(actual, promised, 0.0)
         else:
             return np.zeros(0), np.zeros(0)
+
         seconds = (actual - promised)[late]
         granted = (promised - jobs.submission)[late]
         return seconds, 100.0 * seconds[granted > 0] / granted[granted > 0]
@@ -269,11 +272,13 @@ class MeasuredJobs(MeasuredRun):
         """
         if not self.fates.promised.any():
             return None
+
         jobs = self.outcomes
         unserved = np.where(jobs.work_done, jobs.charged_time, np.nan)
         assert self.references is not None
         assert self.slowdowns is not None
         charged = charge_jobs(replace(jobs, charged_time=unserved), self.references, self.slowdowns)
+
         return np.array(
             [
                 each.penalty if each.penalty is not None else each.charge.qos if each.charge else 0
@@ -346,4 +351,5 @@ def expected_risks(
         jobs, failed = by_class.get(classes[row], np.zeros(2))
         risks[row] = (failed + overall) / (jobs + 1.0)
         heapq.heappush(waiting, (float(known_at[row]), row))
+
     return risks

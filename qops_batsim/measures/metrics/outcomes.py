@@ -249,6 +249,7 @@ def outcomes_with_deadlines(result: RunResult, workloads: Mapping[str, Workload]
     if decisions is not None and (latest := decisions.by_id("latest_start")):
         dates = [latest.get(job_id, math.nan) for job_id in found.ids]
         found = replace(found, latest_start=np.array(dates))
+
     found = _with_drift(found, result)
     if decisions is not None and "queue" in decisions.columns:
         found = _with_queues(found, decisions)
@@ -256,6 +257,7 @@ def outcomes_with_deadlines(result: RunResult, workloads: Mapping[str, Workload]
         found.of_user[~np.isin(found.ids, list(judged))] = False
         given = [math.nan if (date := judged.get(each)) is None else date for each in found.ids]
         found = replace(found, promised=np.array(given), drift=0.0)
+
     if result.cancelled:
         # Of these no deadline was met or refused.
         cancelled = np.isin(found.ids, list(result.cancelled))
@@ -265,6 +267,7 @@ def outcomes_with_deadlines(result: RunResult, workloads: Mapping[str, Workload]
         if found.latest_start is not None:
             found.latest_start[cancelled] = math.nan
         found.of_user[cancelled] = False
+
     return found
 
 
@@ -283,17 +286,20 @@ def _outcomes(
     ids = [prefix + job_id for prefix, each in columns.items() for job_id in each.ids]
     places = {job_id: place for place, job_id in enumerate(ids)}
     origins = [original_id(job_id, places) for job_id in runs.ids]
+
     if only_known and None in origins:
         raise InputError(
             f"{source}: job {shown(runs.ids[origins.index(None)])} is in none of the given "
             "workloads; all workloads of the run are expected"
         )
+
     of_job = np.array([-1 if each is None else places[each] for each in origins], np.int64)
     # The runs of each job, in the order of their starts.
     order = np.lexsort((runs.starts, of_job))
     order = order[of_job[order] >= 0]
     jobs = of_job[order]
     missing = np.bincount(jobs, minlength=len(ids)) == 0
+
     for prefix, workload in workloads.items():
         for job_id in columns[prefix].ids if missing.any() else ():
             if missing[places[prefix + job_id]]:
@@ -301,11 +307,13 @@ def _outcomes(
                     f"{source}: job {shown(job_id)} of {workload.source} is not in the run; "
                     "the workload with which the run was made is expected"
                 )
+
     promises = np.full(len(ids), math.nan)
     for job_id, deadline in promised.items():
         origin = original_id(job_id, places)
         if origin is not None:
             promises[places[origin]] = deadline
+
     processors = np.concatenate([each.processors for each in columns.values()]).astype(np.float64)
     submitted = np.concatenate([each.submission_times for each in columns.values()])
     deadlines, of_user = map(np.concatenate, zip(*map(_deadlines, columns.values()), strict=True))
@@ -321,6 +329,7 @@ def _outcomes(
     done = saved_times(runs.seconds[before], intervals[owners])
     saved = np.bincount(owners, done, len(ids)).astype(np.float64)
     lost = runs.starts[before], runs.finishes[before], processors[of_job[before]]
+
     return JobOutcomes(
         source=source,
         workloads=tuple(workloads.values()),
@@ -358,26 +367,31 @@ def with_parts(
     rests = [row for row in before.keys() - set(before.values()) if is_continuation(profiles[row])]
     if not rests:
         return outcomes
+
     places = {job_id: place for place, job_id in enumerate(outcomes.ids)}
     began = outcomes.start.copy()
     saved = np.zeros(len(places)) + outcomes.saved
     charged = outcomes.charged_time.copy()
     wasted = outcomes.wasted.copy()
+
     for row in rests:
         origin = original_id(ids[row], places)
         if origin is None:
             continue
+
         place = places[origin]
         done = 0.0
         first = row
         while first in before and is_continuation(profiles[first]):
             first = before[first]
             done += float(seconds[first])
+
         began[place] = starts[first]
         more = done - saved[place]
         saved[place] = done
         charged[place] += more
         wasted[place] -= more * outcomes.processors[place]
+
     return replace(outcomes, began=began, saved=saved, charged_time=charged, wasted=wasted)
 
 
@@ -462,6 +476,7 @@ def fates(outcomes: JobOutcomes, grace: float = 0.0) -> Fates:
     met = of_user & ended & ~outcomes.is_late(outcomes.finish, outcomes.deadline, grace)
     missed = of_user & ~refused & ~met
     promised, broken = (of_user & each for each in _deadline_promises(outcomes, grace))
+
     return Fates(
         refused=of_user & refused,
         met=met,

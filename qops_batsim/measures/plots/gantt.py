@@ -123,9 +123,11 @@ def by_deadline(
     last = result.last_runs
     met = found.met[at]
     groups = []
+
     for least, text, color in _SLACK:
         groups.append(JobGroup(text, color, last & met & (left >= least)))
         met = met & ~(left >= least)
+
     later = found.kept & ~found.met
     missed = (found.missed & ~later)[at]
     others = ~outcomes.of_user[at]
@@ -229,11 +231,13 @@ def gantt(
         output_format(out)
     if color not in COLORS_BY:
         raise InputError(f"unknown colour {color!r}{did_you_mean(color, COLORS_BY)}")
+
     result = load_run(run, hosts=hosts)
     groups, refused = _groups(result, color, workloads)
     begin, end = part_to_show(result, begin, end)
     shown = _visible(result, begin, end)
     shared = _share_hosts(result)
+
     with picture(out, _WIDTH, _HEIGHT) as figure:
         axes = figure.add_axes((_LEFT, _BOTTOM, _RIGHT - _LEFT, _TOP - _BOTTOM))
         _draw(result, colors_of(result, groups), axes, shown, begin, end)
@@ -242,6 +246,7 @@ def gantt(
         axes.set_ylabel("Host")
         mixed = "; colours mix where jobs share hosts" if shared else ""
         _set_head(axes, _title(result, int(shown.sum())) + mixed, _legend(groups, shown, refused))
+
     return figure
 
 
@@ -349,6 +354,7 @@ def _outline(result: RunResult, axes: Any, shown: Booleans, part: tuple[float, f
     bottom = low[large]
     top = high[large] + 1
     corners = np.array([(left, bottom), (left, top), (right, top), (right, bottom)])
+
     axes.add_collection(
         PolyCollection(
             list(corners.transpose(2, 0, 1)), facecolors="none", edgecolors="white", linewidths=0.5
@@ -356,6 +362,7 @@ def _outline(result: RunResult, axes: Any, shown: Booleans, part: tuple[float, f
         autolim=False,
     )
     several = len(set(result.text("workload_name"))) > 1
+
     for place in np.flatnonzero(large & (tall > _NAMED)).tolist():
         row = int(rows[place])
         name = result.id(row) if several else result.text("job_id")[row]
@@ -384,6 +391,7 @@ def occupation_image(
     stays = result.stays()
     stays = stays.where(shown[stays.rows] & (stays.hosts < result.hosts))
     rows, hosts, start, finish = stays.where(np.argsort(stays.hosts, kind="stable"))
+
     # Dates in cells from the left edge.
     scale = width / (end - begin)
     start = np.clip((start - begin) * scale, 0, width)
@@ -394,12 +402,14 @@ def occupation_image(
     hosts_in_cell = np.bincount(cell_of, minlength=height)
     sums = np.zeros((height, width, 4))
     edges = np.arange(width + 1, dtype=np.float64)
+
     for host in range(result.hosts):
         own = slice(limits[host], limits[host + 1])
         if own.start < own.stop:
             painted = _accumulated(start[own], paint[own], edges)
             painted -= _accumulated(finish[own], paint[own], edges)
             sums[cell_of[host]] += np.diff(painted, axis=0)
+
     covered = sums[..., 3:]
     color = sums[..., :3] / np.maximum(covered, 1e-12)
     # Where jobs share a host, the cell is covered more than once.

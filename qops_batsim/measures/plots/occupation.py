@@ -69,6 +69,7 @@ def draw(
     lanes = lanes_of(tasks.hosts, tasks.start, tasks.finish)
     edges = _edges(result.hosts, tasks.hosts, lanes)
     height = min(16.0, max(4.0, _LANE * edges[-1])) + 3.4
+
     with picture(path, _WIDTH, height) as figure:
         figure.set_layout_engine("constrained")
         top, bottom = figure.subplots(2, 1, sharex=True, height_ratios=[height - 2.6, 2.0])
@@ -80,6 +81,7 @@ def draw(
         top.set_title(
             f"{result.name}: {ran:,} jobs, up to {_count(most)} at once on a host", pad=26
         )
+
         handles = [
             Patch(facecolor=_COLOR_OF[name], label=f"{name}: {_count(classes.count(name))}")
             for name in _COLOR_OF
@@ -96,11 +98,13 @@ def _tasks_between(result: RunResult, begin: float, end: float) -> Stays:
     )
     if not len(tasks.rows):
         raise nothing_runs(result, begin, end)
+
     if len(tasks.rows) > MOST_TASKS:
         raise InputError(
             f"{result.source}: {len(tasks.rows)} tasks to draw; at most "
             f"{MOST_TASKS} are accepted: show a shorter part of the run"
         )
+
     return tasks
 
 
@@ -133,19 +137,23 @@ def lanes_of(hosts: Integers, start: Floats, finish: Floats) -> Integers:
     busy: dict[int, list[tuple[float, int]]] = {}
     free: dict[int, list[int]] = {}
     used: dict[int, int] = {}
+
     for task in np.lexsort((np.arange(len(hosts)), start)):
         host = int(hosts[task])
         running = busy.setdefault(host, [])
         idle = free.setdefault(host, [])
         while running and running[0][0] <= start[task]:
             heapq.heappush(idle, heapq.heappop(running)[1])
+
         if idle:
             lane = heapq.heappop(idle)
         else:
             lane = used.get(host, 0)
             used[host] = lane + 1
+
         lanes[task] = lane
         heapq.heappush(running, (float(finish[task]), lane))
+
     return lanes
 
 
@@ -177,9 +185,11 @@ def _draw_lanes(axes: Any, edges: Floats, low: Floats, tasks: Stays, classes: li
     axes.set_ylim(0, edges[-1])
     axes.set_ylabel("Host (a lane for each task that it runs at once)")
     axes.grid(False)
+
     if len(edges) - 1 <= _FEW_HOSTS:
         for edge in edges[1:-1]:
             axes.axhline(edge - _GAP / 2, color="#dddddd", linewidth=0.4, zorder=0)
+
     set_host_ticks(axes, (edges[:-1] + edges[1:] - _GAP) / 2)
 
 

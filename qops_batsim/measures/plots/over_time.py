@@ -62,6 +62,7 @@ def draw(results: Sequence[RunResult], path: str | Path) -> None:
                 # Later lines are thinner, so that equal curves stay visible.
                 "linewidth": 1.2 + 0.8 * min(len(results) - 1 - index, 3),
             }
+
             for axes, values, factor, unit in (
                 (top, busy, 100 / result.hosts, " %"),
                 (bottom, queue, 1.0, ""),
@@ -73,6 +74,7 @@ def draw(results: Sequence[RunResult], path: str | Path) -> None:
                 if len(results) == 1:
                     color = style["color"]
                     axes.stairs(heights * factor, edges, fill=True, color=color, alpha=0.2)
+
         top.set_ylabel(f"Busy hosts (%){averaged}")
         bottom.set_ylabel(f"Waiting jobs{averaged}")
         top.set_ylim(0, 103)

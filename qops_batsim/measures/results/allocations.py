@@ -76,6 +76,7 @@ def _as_batsim_writes(texts: Texts) -> Allocations | None:
     content = f"{texts.joined(chr(_END))}\n".encode() if len(texts) else b""
     if content.translate(None, _NUMBERS + b" -\n"):
         return None
+
     letters = np.frombuffer(content, np.uint8)
     places = np.flatnonzero(letters < _ZERO)
     # What separates numbers or rows, and how many digits stand before it.
@@ -86,6 +87,7 @@ def _as_batsim_writes(texts: Texts) -> Allocations | None:
     wrong = (digits > _DIGITS) | ((digits == 0) & ~nothing)
     if (wrong | ((behind == _HYPHEN) & (kinds == _HYPHEN))).any():
         return None
+
     numbers = np.zeros(len(places), np.int64)
     numbers[~nothing] = np.fromstring(content.replace(b"-", b" "), np.int64, sep=" ")
     begins = np.flatnonzero(~nothing & (behind != _HYPHEN))
@@ -126,7 +128,9 @@ def _of_each(texts: Sequence[str]) -> Allocations:
                 intervals = parsed[text] = list(HostSet.parse(text).intervals())
             except InputError as error:
                 raise AllocationError(row, error) from None
+
         bounds += intervals
         rows += [row] * len(intervals)
+
     pairs = np.array(bounds, dtype=np.int64).reshape(-1, 2)
     return Allocations(np.array(rows, dtype=np.int64), pairs[:, 0].copy(), pairs[:, 1].copy())

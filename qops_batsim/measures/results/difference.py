@@ -103,10 +103,12 @@ def compare_runs(
     """
     if not tolerance >= 0:
         raise InputError(f"tolerance is {tolerance:g}; a number of seconds from 0 up is expected")
+
     pair = PairedJobs(a, b)
     differs = pair.differences(tolerance, hosts=not ignore_hosts)
     different: Booleans = np.logical_or.reduce(list(differs.values()))
     unequal = different | ~pair.both
+
     return RunDifference(
         equal=not unequal.any(),
         tolerance=tolerance,

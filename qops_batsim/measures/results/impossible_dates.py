@@ -65,11 +65,13 @@ def _problems(result: RunResult) -> Iterator[Problem]:
         "a start at or after the submission",
         ("submission_time", "starting_time"),
     )
+
     yield (
         ran & (finish < start - tolerance(start, finish)),
         "an end at or after the start",
         ("starting_time", "finish_time"),
     )
+
     for name, (later, earlier) in DURATIONS.items():
         value, end, begin = result.columns(name, later, earlier)
         largest = np.maximum(np.abs(end), np.abs(begin))
@@ -80,6 +82,7 @@ def _problems(result: RunResult) -> Iterator[Problem]:
             (later, earlier, name),
         )
         yield ran & (value < -slack), "a duration from 0 s up", (name,)
+
     ratio, turnaround, run_time = result.columns("stretch", "turnaround_time", "execution_time")
     ratio = np.where(np.isfinite(ratio), ratio, np.nan)
     # Compared as a product: a division would blow up the rounding of short run times.

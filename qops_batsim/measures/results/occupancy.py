@@ -137,9 +137,11 @@ class _Hosts:
             elif start < until - tolerance:
                 for each in range(host, end):
                     self.shared[each] = 1
+
             if finish > until:
                 self.until[host] = finish
                 self.holder[host] = row
+
             host = end
 
     def segment_of(self, host: int) -> int:
@@ -149,6 +151,7 @@ class _Hosts:
         while bits == 0:
             word -= 1
             bits = self.starts[word]
+
         highest = 0
         step = 1 << _WORD - 1
         while step > 0:
@@ -156,6 +159,7 @@ class _Hosts:
                 bits >>= step
                 highest += step
             step >>= 1
+
         return (word << _WORD) + highest
 
     def split(self, segment: int, host: int) -> None:

@@ -173,18 +173,23 @@ def _jobs_of(table: Table) -> JobsFile:
         table.refuse(
             "job_id", np.array([not each for each in table.texts["job_id"]]), "an identifier"
         )
+
     for column in table.names:
         if column not in _NUMBER_COLUMNS:
             continue
+
         limit = MAX_SPAN
         exempt = rejected & table.empty[column]
         if column not in EXECUTION_COLUMNS:
             exempt[:] = False
+
         if column == "stretch":
             # Turnaround over a run time of 0 s: a job killed as it started.
             limit = MAX_STRETCH
             exempt = exempt | table.words[column]
+
         _check_numbers(table, column, limit=limit, exempt=exempt)
+
     whole = table.numbers["requested_number_of_resources"]
     success = table.numbers["success"]
     bad = (whole < 0) | (whole != np.floor(whole))
@@ -319,7 +324,9 @@ def _decisions_of(table: Table) -> Decisions:
             # What was promised may be later than what then came.
             wrong = ~(np.abs(values) <= MAX_AMOUNT) & ~table.empty[column]
             accepted = f"a number up to {MAX_AMOUNT:g}, or nothing,"
+
         table.refuse(column, wrong, accepted)
+
     cancelled = table.choices.get("reason_kind", np.full(table.size, -1, np.int8)) == 0
     columns: dict[str, Any] = {name: (table.numbers | table.texts)[name] for name in table.names}
     columns.setdefault("latest_start", np.full(table.size, np.nan))
@@ -328,6 +335,7 @@ def _decisions_of(table: Table) -> Decisions:
     if "" in workloads:
         nameless = np.array([not each for each in workloads])
         table.refuse("workload_name", nameless, "the name of a workload")
+
     ids = joined_texts(workloads, table.texts["job_id"], "!")
     return Decisions(ids, decisions, cancelled, columns)
 
@@ -417,16 +425,19 @@ def rows_before(job_ids: Sequence[str]) -> dict[int, int]:
     """
     if not any("#" in name for name in job_ids):
         return {}
+
     row_of = {name: row for row, name in enumerate(job_ids)}
     before: dict[int, int] = {}
     for row, name in enumerate(job_ids):
         origin = first_run_id(name)
         if origin is None:
             continue
+
         number = int(name.rpartition("#")[2])
         earlier = row_of.get(origin if number == 1 else f"{origin}#{number - 1}")
         if earlier is not None:
             before[row] = earlier
+
     return before
 
 

@@ -164,6 +164,7 @@ class RunResult:
         found = self.decisions
         if found is None:
             return None
+
         frame = pd.DataFrame(
             {
                 name: each if isinstance(each, np.ndarray) else pd.Series(list(each), dtype=str)
@@ -253,6 +254,7 @@ class RunResult:
                 f"{self.source}: row {error.row + 1} (job {self.id(error.row)!r}): "
                 f"allocated_resources: {error}"
             ) from None
+
         beyond = np.flatnonzero(found[2] >= self.hosts)
         if len(beyond) and not (self.is_verified or self.hosts_are_assumed):
             row = int(found[0][beyond[0]])
@@ -262,6 +264,7 @@ class RunResult:
                 f"{int(found[2][beyond[0]])}, but the number of hosts is {self.hosts} "
                 f"({self.hosts_source}); at least {highest + 1} is expected"
             )
+
         return found
 
     @cached_property
@@ -377,6 +380,7 @@ def read_files(
     source = str(files.jobs)
     files.check_unchanged()
     recorded = None if schedule is None else schedule["nb_computing_machines"]
+
     if hosts is not None:
         if hosts < 1:
             raise InputError(f"number of hosts is {hosts}; a whole number above 0 is expected")
@@ -388,6 +392,7 @@ def read_files(
     else:
         alone = RunResult(files.name, source, jobs, 1, _ASSUMED)
         known = (int(alone.allocations[2].max(initial=0)) + 1, _ASSUMED)
+
     result = RunResult(files.name, source, jobs, *known, schedule, machine_states, info, qos)
     result = replace(result, is_verified=is_verified)
     if of_batsim5 or files.jobs.name == BATSIM5_JOBS:
@@ -407,6 +412,7 @@ def submitted_once(result: RunResult) -> RunResult:
     before = result.earlier_runs
     if not before:
         return result
+
     numbers = {name: each.copy() for name, each in result.table.numbers.items()}
     rows = [*before]
     submitted = numbers["submission_time"]
@@ -418,10 +424,12 @@ def submitted_once(result: RunResult) -> RunResult:
     numbers["stretch"][rows] = (numbers["turnaround_time"] / run_times)[rows]
     made = replace(result, table=result.table._replace(numbers=numbers))
     totals = {**(result.schedule or {})}
+
     for name in AVERAGED if totals else ():
         values = made.column(AVERAGED[name])[made.executed]
         totals[f"mean_{name}"] = float(values.sum()) / totals["nb_jobs"]
         totals[f"max_{name}"] = float(values.max())
+
     return replace(made, schedule=totals or None)
 
 

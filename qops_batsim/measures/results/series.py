@@ -135,6 +135,7 @@ def computing_periods(result: RunResult) -> tuple[Floats, Floats, Floats]:
     hosts = busy[opens].astype(np.float64)
     begins = start[opens]
     ends = latest[closes]
+
     for outage in result.outages:
         away = np.isin(hosts, list(HostSet.parse(outage.hosts)))
         away &= (begins < outage.until) & (ends > outage.since)
@@ -148,6 +149,7 @@ def computing_periods(result: RunResult) -> tuple[Floats, Floats, Floats]:
         hosts = hosts[real]
         begins = begins[real]
         ends = ends[real]
+
     return hosts, begins, ends
 
 

@@ -36,6 +36,7 @@ def broken_rule(
         ),
         ("starts at", ran & wrong_length, "and does not run for its run time"),
     ]
+
     if strict:
         latest = np.full(len(start), np.nan)
         if outcomes.latest_start is not None:
@@ -66,6 +67,7 @@ def broken_rule(
             row = int(np.flatnonzero(broken)[0])
             date = outcomes.submission[row] if math.isnan(start[row]) else start[row]
             return f"job {shown(outcomes.ids[row])} {words} {date:.6f} s {rest}"
+
     return _crowd(outcomes, hosts)
 
 

@@ -52,12 +52,15 @@ class PastRuns:
         while first > 0 and found < self._needed:
             first -= 1
             found += self._runs[first].certain
+
         if first < last:
             together = self._ends[first] - 2 * (self._delay + tolerance)
             first = bisect_left(self._ends, together, hi=first)
+
         seconds = [each.seconds for each in self._runs[first:last]]
         if len(seconds) < 2:
             return False
+
         # What is seen of a run is late at its start and at its end; means are rounded up.
         margin = self._delay + tolerance + PLAN_TOLERANCE
         least = sum(nsmallest(2, seconds)) / 2

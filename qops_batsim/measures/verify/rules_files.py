@@ -62,6 +62,7 @@ def schedule_times(subject: Subject) -> Iterator[Violation]:
     ran = result.executed
     finish = result.column("finish_time")[ran]
     expected = {"makespan": float(finish.max(initial=0.0))}
+
     for name, column in AVERAGED.items():
         values = result.column(column)[ran]
         if not np.isfinite(values).all():
@@ -69,6 +70,7 @@ def schedule_times(subject: Subject) -> Iterator[Violation]:
         # Batsim divides by all jobs, rejected ones included.
         expected[f"mean_{name}"] = math.fsum(values) / jobs if jobs else math.nan
         expected[f"max_{name}"] = float(values.max(initial=0.0))
+
     return _compare(subject, expected)
 
 
@@ -83,16 +85,19 @@ def schedule_host_time(subject: Subject) -> Iterator[Violation]:
     else:
         periods = int(result.occupancy.opened.sum())
         computing = result.occupancy.busy
+
     start, finish = result.columns("starting_time", "finish_time")
     # Each period adds its own rounding, and run times that Batsim made up.
     null = int(result.allocation_sizes[subject.executed & ~lasting(finish - start)].sum())
     slack = DATE_TOLERANCE * periods + NULL_RUN_TIME * null
+
     # Late dates are coarse, and a run time that was made up is at least a step of them.
     ran = subject.executed
     slack += 2 * float(np.dot(np.spacing(finish[ran]), result.allocation_sizes[ran]))
     if result.info is not None and result.info.message_delays is not False:
         borders = 2 * sum(len(HostSet.parse(outage.hosts)) for outage in result.outages)
         slack += max(NEWS_OF_OUTAGE, ROUND_TRIPS * result.info.round_trip) * borders
+
     return _compare(subject, {"time_computing": computing}, slack)
 
 
@@ -128,14 +133,17 @@ def machine_states(subject: Subject) -> Iterator[Violation]:
     if rows < 2 * ran:
         said = f"{rows} rows, but {ran} jobs started and ended: at least {2 * ran} are expected"
         yield Violation(message=f"_machine_states.csv has {said}")
+
     back = np.flatnonzero(np.diff(times) < 0)
     if len(back):
         row = int(back[0]) + 1
         said = f"goes back from {times[row - 1]:g} s to {times[row]:g} s"
         yield Violation(time=float(times[row]), message=f"_machine_states.csv {said}")
         return
+
     if not rows:
         return
+
     # Dates closer than the rounding of the jobs' dates cannot be told apart.
     last = np.append(np.flatnonzero(np.diff(times) > 2 * DATE_TOLERANCE), rows - 1)
     found: Floats = states.computing[last]
@@ -143,10 +151,12 @@ def machine_states(subject: Subject) -> Iterator[Violation]:
     until = np.append((dates[1:] + dates[:-1]) / 2, np.inf)
     by_jobs = busy_hosts(result).at(until)
     wrong = found != by_jobs
+
     if wrong.any():
         # What changes about then may be on either side of the midpoint.
         least, most = busy_hosts_between(result, DATE_TOLERANCE, until[wrong])
         wrong[wrong] = (found[wrong] < least) | (found[wrong] > most)
+
     for i in np.flatnonzero(wrong).tolist():
         said = f"says {found[i]:g} hosts compute after {dates[i]:g} s, the jobs say {by_jobs[i]:g}"
         yield Violation(time=float(dates[i]), message=f"_machine_states.csv {said}")
@@ -208,6 +218,7 @@ def workload_run_time(subject: Subject) -> Iterator[Violation]:
     complete = result.ended_as(COMPLETED_SUCCESSFULLY, COMPLETED_FAILED)
     wrong = (run_time > delay + slack) & lasting(run_time)
     wrong |= complete & (run_time < delay - slack)
+
     return violations(
         subject,
         wrong & subject.executed,

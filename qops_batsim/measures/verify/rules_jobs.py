@@ -125,11 +125,13 @@ def stretch(subject: Subject) -> Iterator[Violation]:
     found, turnaround, run_time = subject.result.columns(
         "stretch", "turnaround_time", "execution_time"
     )
+
     # Compared as a product: a division would blow up the rounding of short run times.
     defined = np.isfinite(found)
     ratio = np.where(defined, found, 0.0)
     slack = DATE_TOLERANCE * (1 + np.abs(ratio)) + 2 * ROUNDING * np.abs(run_time)
     wrong = np.abs(turnaround - ratio * run_time) > slack
+
     return violations(
         subject,
         np.where(defined, wrong, run_time > DATE_TOLERANCE) & subject.executed,
@@ -246,6 +248,7 @@ def cancelled_jobs(subject: Subject) -> Iterator[Violation]:
     said = result.cancelled
     starts, submitted = result.columns("starting_time", "submission_time")
     margins = tolerance(starts) + subject.grace
+
     for row in np.flatnonzero(job_numbers.rows == job_numbers.owners).tolist():
         name = result.id(row)
         date = cancellations.get(name)
@@ -295,10 +298,12 @@ def _overlaps(
     before = running_latest(hosts, finish)[:-1]
     latest = finish[before]
     overlap = (hosts[1:] == hosts[:-1]) & (start[1:] < latest - tolerance(start[1:], latest))
+
     for place in np.flatnonzero(overlap).tolist():
         pair = (int(rows[before[place]]), int(rows[place + 1]))
         if pair in seen:
             continue  # the same two jobs, on a further host
+
         seen.add(pair)
         host = int(hosts[place + 1])
         date = float(start[place + 1])

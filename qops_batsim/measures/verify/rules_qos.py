@@ -67,6 +67,7 @@ def rejected_never_runs(subject: Subject) -> Iterator[Violation]:
     decisions[~job_numbers.last_runs] = 0
     against = np.where(ran, DECISIONS.index(QOS_REJECTED), DECISIONS.index(QOS_ACCEPTED))
     wrong = decisions == against
+
     return violations(
         subject,
         wrong,
@@ -188,11 +189,13 @@ def greatest_lateness(subject: Subject) -> Lateness | None:
     qos = subject.result.decisions
     if qos is None or np.isnan([*map(qos.numbers, ("admitted_deadline", "latest_start"))]).all():
         return None
+
     both = (_deadlines(subject), _latest_starts(subject))
     checked = sum(int(each.checked.sum()) for each in both)
     given = sum(int((subject.executed & np.isfinite(each.promised)).sum()) for each in both)
     if not given:
         return None
+
     seconds = 0.0
     job = None
     for each in both:
@@ -201,6 +204,7 @@ def greatest_lateness(subject: Subject) -> Lateness | None:
         if late[row] > max(seconds, float(tolerance(each.real[[row]])[0])):
             seconds = float(late[row])
             job = subject.result.id(row)
+
     return Lateness(
         seconds=seconds,
         job=job,
@@ -267,6 +271,7 @@ def _promises(subject: Subject, column: str, promised: Floats) -> _Promises:
     real = subject.ends if column == "finish_time" else subject.result.column(column)
     if np.isnan(promised).all():
         return _Promises(column, promised, real, np.zeros(len(real), np.bool_), 0 * promised)
+
     planned_end, outlived, moments = _outlived(subject)
     # Starts that are late by less than the grace do not move what was planned.
     exact_until = planned_end[outlived].min(initial=np.inf) - subject.grace
@@ -277,6 +282,7 @@ def _promises(subject: Subject, column: str, promised: Floats) -> _Promises:
     if column == "starting_time":
         # A start takes what others leave at that very date.
         known &= promised < exact_until - margin
+
     checked = subject.executed & known & ~excused
     late = np.flatnonzero(checked & (real > promised + margin))
     if subject.grace and not subject.compute_sharing:
@@ -292,12 +298,14 @@ def _outlived(subject: Subject) -> tuple[Floats, Booleans, float]:
     finish = subject.ends
     estimates = _estimates(subject)
     crowds = np.ones(len(estimates))
+
     if subject.compute_sharing:
         # On a host with n - 1 other jobs, a job may take n times as long. But that says nothing
         # of one that may do more than it was estimated to.
         crowds = np.maximum(subject.most_at_once, 1).astype(np.float64)
         crowds[subject.understated[subject.job_numbers.owners]] = 1.0
         estimates = estimates * crowds
+
     planned_end = start + estimates - _used_estimate(subject)
     if subject.rated_by_speed:
         # Jobs of which no file tells that they may do more are held to what their users said.
@@ -305,6 +313,7 @@ def _outlived(subject: Subject) -> tuple[Floats, Booleans, float]:
         planned_end = np.where(
             subject.understated[subject.job_numbers.owners], np.fmin(planned_end, said), planned_end
         )
+
     over = finish - planned_end
     # Of a sleep it is known to the last digit by how much its estimate is too short, and what is
     # killed at its estimate ends a moment later; else the files' rounding may look like one.
@@ -315,9 +324,11 @@ def _outlived(subject: Subject) -> tuple[Floats, Booleans, float]:
     known |= subject.result.ended_as(COMPLETED_KILLED)
     outlived = subject.executed & (over > np.where(known, SAME_DATE, tolerance(finish, planning=0)))
     bearable = np.maximum(tolerance(finish), subject.grace)
+
     if subject.compute_sharing:
         # Latencies make computations end moments after their estimate.
         bearable = np.maximum(bearable, SLIGHT_OVERRUN * estimates)
+
     # No plan knows of such moments: promises may be missed by as much, but are not void.
     slight = outlived & (over <= bearable)
     moments = float((over * crowds)[slight].sum())
@@ -379,6 +390,7 @@ def restart_identity(subject: Subject) -> Iterator[Violation]:
                 slack = float(tolerance(start[[row]], finish[[before]])[0])
                 if not lasting(finish[before] - start[before]):
                     slack += NULL_RUN_TIME
+
                 if different:
                     problem = f"differs from job {origin!r} in {', '.join(different)}"
                 elif (state := result.text("final_state")[before]) != COMPLETED_KILLED:
@@ -388,6 +400,7 @@ def restart_identity(subject: Subject) -> Iterator[Violation]:
                         f"starts at {start[row]:.6f} s, but the run before it of job {origin!r} "
                         f"ends at {finish[before]:.6f} s"
                     )
+
             if problem:
                 yield of_job(name, f" {problem}")
 
@@ -410,32 +423,39 @@ def restart_complete(subject: Subject) -> Iterator[Violation]:
     promised, given_up = _promised_and_rejected(subject)
     killed = np.zeros(len(job_numbers), np.bool_)
     killed[job_numbers.owners] = result.ended_as(COMPLETED_KILLED)
+
     for rows in job_numbers.runs(job_numbers.several | (promised & killed)):
         row = rows[-1]
         job = int(job_numbers.owners[row])
         if len(rows) == 1 and not promised[job]:
             continue
+
         name = result.id(row)
         origin = job_numbers.name(job)
         if name in cut_off:
             continue
+
         state = result.text("final_state")[row]
         together = rows if is_continuation(result.text("profile")[row]) else [row]
         ran = float(run_times[together].sum())
+
         # On shared hosts jobs are stopped without a loss.
         interval = np.inf if subject.compute_sharing else subject.checkpoints[job]
         if len(together) > 1 and np.isfinite(interval):
             before = run_times[together[:-1]]
             ran -= float((before - saved_times(before, interval)).sum())
+
         wanted = float(subject.delays[job])
         slack = len(together) * DATE_TOLERANCE + PLAN_TOLERANCE
         slack += 4 * float(np.spacing(abs(ran)))
+
         # Those that were killed as they started are written longer than they were.
         slack += NULL_RUN_TIME * np.count_nonzero(~lasting(run_times[together]))
         slack += (len(together) - 1) * 10.0**-TOLD_DECIMALS * np.nan_to_num(wanted)
         problem = ""
         if state == REJECTED and (given_up[job] or given_up[job_numbers.rows[row]]):
             continue
+
         if state == COMPLETED_KILLED or (len(rows) > 1 and state == REJECTED):
             problem = f"is the last run of job {origin!r}, but is {state}"
         elif (
@@ -444,6 +464,7 @@ def restart_complete(subject: Subject) -> Iterator[Violation]:
             and abs(ran - wanted) > slack  # which nothing is without a delay profile
         ):
             problem = f"runs {ran:.6f} s, but its profile {wanted:.6f} s"
+
         if problem:
             yield of_job(name, f" {problem}")
 
@@ -485,6 +506,7 @@ def dedicated_alone(subject: Subject) -> Iterator[Violation]:
     dedicated = _dedicated(subject)
     if not dedicated.any():
         return
+
     seen: set[frozenset[int]] = set()
     for stays in stays_by_host(subject.result).of_each_host():
         for place in np.flatnonzero(dedicated[stays.rows]).tolist():
@@ -492,6 +514,7 @@ def dedicated_alone(subject: Subject) -> Iterator[Violation]:
                 pair = (int(stays.rows[place]), int(stays.rows[other]))
                 if frozenset(pair) in seen:
                     continue  # the same two jobs, on a further host
+
                 seen.add(frozenset(pair))
                 one, two = map(subject.result.id, pair)
                 date = float(stays.start[[place, other]].max())

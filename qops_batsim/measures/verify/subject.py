@@ -225,11 +225,13 @@ def most_at_once(result: RunResult) -> Integers:
         present = np.cumsum(changes[order])
         place = np.empty_like(order)
         place[order] = np.arange(len(order))
+
         for index, row in enumerate(rows.tolist()):
             since = place[len(rows) + index]
             until = place[index]
             highest = int(present[since:until].max()) if until > since else 1
             most[row] = max(most[row], highest)
+
     return most
 
 
@@ -321,6 +323,7 @@ class Subject:
             told = [None if each is None else each.estimated_runtime for each in asked]
             estimates = np.array([math.nan if each is None else each for each in told], np.float64)
             found.append(np.array(flop, np.float64)[columns.profiles] / estimates)
+
         speeds = self.by_number(found)
         slowest = speeds[~np.isnan(speeds)].min(initial=math.inf)
         computes_more = (speeds > slowest * (1 + SAME_SPEED)) | np.isinf(speeds)
@@ -361,18 +364,22 @@ class Subject:
         options = None if info is None else info.options
         if options is not None and options.get("run_times") != PREDICTED:
             return np.full(len(told), np.nan)
+
         numbers = np.flatnonzero(~np.isnan(told))
         if not self.workloads or not len(numbers):
             return told
+
         past = self._past_runs()
         borne_out = np.full(len(told), np.nan)
         arrivals = self.asked("submission_times")
         margins = tolerance(np.nan_to_num(arrivals))
+
         for number in numbers.tolist():
             runs = past.get(self.users[number])
             dates = float(arrivals[number]), float(margins[number])
             if runs is not None and runs.can_predict(float(told[number]), *dates):
                 borne_out[number] = told[number]
+
         return borne_out
 
     @cached_property
@@ -391,12 +398,14 @@ class Subject:
         start, finish = self.result.columns("starting_time", "finish_time")
         certain = ~self.result.ended_as(COMPLETED_KILLED)
         runs: dict[str, list[EndedRun]] = {}
+
         for row in np.flatnonzero(self.executed).tolist():
             user = self.users[numbers[row]]
             if user is not None:
                 seconds = float(finish[row] - start[row])
                 run = EndedRun(float(finish[row]), seconds, bool(certain[row]))
                 runs.setdefault(user, []).append(run)
+
         needed = 2 + KILLED_TOO_LATE if kills else 2
         return {user: PastRuns(each, delay, needed) for user, each in runs.items()}
 
