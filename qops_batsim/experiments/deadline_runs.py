@@ -363,9 +363,7 @@ def _with_drift(
     outcomes: JobOutcomes, ended: EndedJobs, grace: float, round_trip: float
 ) -> JobOutcomes:
     """Return outcomes with each job's drift: lateness beyond the grace that messages explain."""
-    late = outcomes.is_late(outcomes.finish, outcomes.promised, grace)
-    if outcomes.latest_start is not None:
-        late |= outcomes.is_late(outcomes.start, outcomes.latest_start, grace)
+    late = outcomes.late(grace)
     if not (grace and late.any()):
         return outcomes
     dates = ended.submission_times, ended.starts, ended.finishes

@@ -254,12 +254,10 @@ class MeasuredJobs(MeasuredRun):
             actual = jobs.finish
             promised = jobs.promised
             late = self.fates.promised & jobs.work_done & jobs.is_late(actual, promised, 0.0)
-        elif jobs.latest_start is not None:
-            actual = jobs.start
-            promised = jobs.latest_start
-            late = jobs.is_late(actual, promised, 0.0)
         else:
-            return np.zeros(0), np.zeros(0)
+            actual = jobs.start
+            promised = np.broadcast_to(jobs.latest_start, actual.shape)
+            late = jobs.is_late(actual, promised, 0.0)
 
         seconds = (actual - promised)[late]
         granted = (promised - jobs.submission)[late]

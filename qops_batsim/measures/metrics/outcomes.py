@@ -61,7 +61,7 @@ class JobOutcomes:
     deadline is the user's own. ``wasted`` are the processor-seconds lost in runs that the scheduler
     killed; ``lost`` are the runs killed before the last one of the same job: start, finish and
     processors, shape (runs, 3). ``source`` is for messages. ``latest_start`` are the starts that
-    were promised, as by slack-based backfilling, NaN for none; None where that was not asked.
+    were promised, as by slack-based backfilling, NaN for none.
     ``predicted`` are run times that were planned with in place of estimates, likewise.
     ``queues`` and ``prices`` are those of a scheduler with priced queues, each price a multiple of
     the usual charge (1 for a job in no queue); other schedulers have neither.
@@ -89,8 +89,8 @@ class JobOutcomes:
     wasted: Floats
     lost: Floats
     saved: Floats | float = 0.0
-    latest_start: Floats | None = None
-    predicted: Floats | None = None
+    latest_start: Floats | float = math.nan
+    predicted: Floats | float = math.nan
     queues: Sequence[str] = ()
     prices: Floats | None = None
     drift: Floats | float = 0.0
@@ -98,12 +98,19 @@ class JobOutcomes:
     at_walltime: Booleans | bool = False
     began: Floats | None = None
 
-    def is_late(self, actual: Floats, promised: Floats, grace: float) -> Booleans:
+    def is_late(self, actual: Floats, promised: Floats | float, grace: float) -> Booleans:
         """Return which ``actual`` dates are later than the ``promised`` ones by more than the grace
         plus the job's ``drift`` (message delays), all in seconds.
         """
         late: Booleans = is_late(actual, promised, grace + self.drift)
         return late
+
+    def late(self, grace: float) -> Booleans:
+        """Return which jobs ended after their promised deadline, or started after their promised
+        latest start, by more than the grace (seconds) and the drift.
+        """
+        ends_late = self.is_late(self.finish, self.promised, grace)
+        return ends_late | self.is_late(self.start, self.latest_start, grace)
 
     def with_deadlines_of(self, workload: Workload) -> JobOutcomes:
         """Return the outcomes with the deadlines of a workload that differs only in deadlines."""
@@ -238,37 +245,41 @@ def outcomes_with_deadlines(result: RunResult, workloads: Mapping[str, Workload]
     """Return what became of each job of a run, from its files; without a ``_qos.csv``, no job has a
     promise.
     """
-    columns = result.columns("starting_time", "finish_time", "execution_time")
     decisions = result.decisions
-    promised = {} if decisions is None else decisions.by_id("admitted_deadline")
+    columns = result.columns("starting_time", "finish_time", "execution_time")
     runs = _Runs(result.ids, result.table.states, *columns)
+    promised = {} if decisions is None else decisions.by_id("admitted_deadline")
     named = {f"{name}!": workload for name, workload in workloads.items()}
-    found = _outcomes(result.source, named, runs, promised, only_known=True)
-    if result.info is not None and result.info.compute_sharing:
-        found = with_parts(found, runs.ids, runs.starts, runs.seconds, result.text("profile"))
-    if decisions is not None and (latest := decisions.by_id("latest_start")):
-        dates = [latest.get(job_id, math.nan) for job_id in found.ids]
-        found = replace(found, latest_start=np.array(dates))
+    outcomes = _outcomes(result.source, named, runs, promised, only_known=True)
 
-    found = _with_drift(found, result)
+    info = result.info
+    if info is not None and info.compute_sharing:
+        profiles = result.text("profile")
+        outcomes = with_parts(outcomes, runs.ids, runs.starts, runs.seconds, profiles)
+    if decisions is not None and (latest := decisions.by_id("latest_start")):
+        dates = [latest.get(job_id, math.nan) for job_id in outcomes.ids]
+        outcomes = replace(outcomes, latest_start=np.array(dates))
+    outcomes = _with_drift(outcomes, result)
     if decisions is not None and "queue" in decisions.columns:
-        found = _with_queues(found, decisions)
-    if result.info is not None and (judged := result.info.judged) is not None:
-        found.of_user[~np.isin(found.ids, list(judged))] = False
-        given = [math.nan if (date := judged.get(each)) is None else date for each in found.ids]
-        found = replace(found, promised=np.array(given), drift=0.0)
+        outcomes = _with_queues(outcomes, decisions)
+
+    if info is not None and (judged := info.judged) is not None:
+        # Of a live journal only the promises count with which it goes on.
+        outcomes.of_user[~np.isin(outcomes.ids, list(judged))] = False
+        promises = [judged.get(job_id) for job_id in outcomes.ids]
+        outcomes = replace(outcomes, promised=np.array(promises, np.float64), drift=0.0)
 
     if result.cancelled:
         # Of these no deadline was met or refused.
-        cancelled = np.isin(found.ids, list(result.cancelled))
-        given_back = cancelled & found.of_user
-        kept = np.where(cancelled & ~given_back, math.nan, found.promised)
-        found = replace(found, given_back=given_back, promised=kept)
-        if found.latest_start is not None:
-            found.latest_start[cancelled] = math.nan
-        found.of_user[cancelled] = False
-
-    return found
+        cancelled = np.isin(outcomes.ids, list(result.cancelled))
+        given_back = cancelled & outcomes.of_user
+        kept = np.where(cancelled & ~given_back, math.nan, outcomes.promised)
+        latest_start = np.where(cancelled, math.nan, outcomes.latest_start)
+        outcomes.of_user[cancelled] = False
+        outcomes = replace(
+            outcomes, given_back=given_back, promised=kept, latest_start=latest_start
+        )
+    return outcomes
 
 
 def _outcomes(
@@ -282,54 +293,56 @@ def _outcomes(
     """Combine the runs and the promise of each job to its outcome; ``workloads`` are given by the
     prefix of their job ids (``"w0!"``).
     """
-    columns = {prefix: each.columns for prefix, each in workloads.items()}
-    ids = [prefix + job_id for prefix, each in columns.items() for job_id in each.ids]
+    columns = [workload.columns for workload in workloads.values()]
+    ids = [
+        prefix + job_id for prefix, workload in workloads.items() for job_id in workload.columns.ids
+    ]
     places = {job_id: place for place, job_id in enumerate(ids)}
-    origins = [original_id(job_id, places) for job_id in runs.ids]
 
+    # The job that each run belongs to; -1 for those of other workloads.
+    origins = [original_id(job_id, places) for job_id in runs.ids]
     if only_known and None in origins:
         raise InputError(
             f"{source}: job {shown(runs.ids[origins.index(None)])} is in none of the given "
             "workloads; all workloads of the run are expected"
         )
+    of_job = np.array([-1 if job is None else places[job] for job in origins], np.int64)
 
-    of_job = np.array([-1 if each is None else places[each] for each in origins], np.int64)
     # The runs of each job, in the order of their starts.
     order = np.lexsort((runs.starts, of_job))
     order = order[of_job[order] >= 0]
     jobs = of_job[order]
     missing = np.bincount(jobs, minlength=len(ids)) == 0
-
-    for prefix, workload in workloads.items():
-        for job_id in columns[prefix].ids if missing.any() else ():
-            if missing[places[prefix + job_id]]:
-                raise InputError(
-                    f"{source}: job {shown(job_id)} of {workload.source} is not in the run; "
-                    "the workload with which the run was made is expected"
-                )
+    if missing.any():
+        of_place = [(each.source, job) for each in workloads.values() for job in each.columns.ids]
+        file, job_id = of_place[int(missing.argmax())]
+        raise InputError(
+            f"{source}: job {shown(job_id)} of {file} is not in the run; "
+            "the workload with which the run was made is expected"
+        )
+    is_last = np.diff(jobs, append=len(ids)) > 0
+    last = order[is_last]
+    before = order[~is_last]
 
     promises = np.full(len(ids), math.nan)
     for job_id, deadline in promised.items():
         origin = original_id(job_id, places)
         if origin is not None:
             promises[places[origin]] = deadline
+    deadlines, of_user = map(np.concatenate, zip(*map(_deadlines, columns), strict=True))
 
-    processors = np.concatenate([each.processors for each in columns.values()]).astype(np.float64)
-    submitted = np.concatenate([each.submission_times for each in columns.values()])
-    deadlines, of_user = map(np.concatenate, zip(*map(_deadlines, columns.values()), strict=True))
-    is_last = np.diff(jobs, append=len(ids)) > 0
-    last = order[is_last]
-    before = order[~is_last]
+    # Killed runs lose their work, but for what was saved of those that others followed.
+    processors = np.concatenate([each.processors for each in columns]).astype(np.float64)
     by_itself = np.isin(runs.states, _ENDED_BY_ITSELF)
     killed = order[~by_itself[order] & ~np.isnan(runs.seconds[order])]
     victims = of_job[killed]
-    work = processors[victims] * runs.seconds[killed]
-    intervals = np.concatenate([each.checkpoints for each in columns.values()])
+    killed_work = processors[victims] * runs.seconds[killed]
     owners = of_job[before]
+    intervals = np.concatenate([each.checkpoints for each in columns])
     done = saved_times(runs.seconds[before], intervals[owners])
     saved = np.bincount(owners, done, len(ids)).astype(np.float64)
-    lost = runs.starts[before], runs.finishes[before], processors[of_job[before]]
 
+    submitted = np.concatenate([each.submission_times for each in columns])
     return JobOutcomes(
         source=source,
         workloads=tuple(workloads.values()),
@@ -345,8 +358,8 @@ def _outcomes(
         refused=runs.states[last] == FINAL_STATES.index(REJECTED),
         at_walltime=runs.states[last] == FINAL_STATES.index(COMPLETED_WALLTIME_REACHED),
         killed_runs=np.bincount(victims, minlength=len(ids)),
-        wasted=np.bincount(victims, work, len(ids)) - saved * processors,
-        lost=np.column_stack(lost),
+        wasted=np.bincount(victims, killed_work, len(ids)) - saved * processors,
+        lost=np.column_stack([runs.starts[before], runs.finishes[before], processors[owners]]),
         saved=saved,
     )
 
@@ -497,12 +510,10 @@ def promises(outcomes: JobOutcomes, grace: float = 0.0) -> tuple[Booleans, Boole
     promise that its user gave back. It is that of the last promise to a job that counts.
     """
     promised, broken = _deadline_promises(outcomes, grace)
-    if outcomes.latest_start is not None:
-        told = np.isfinite(outcomes.latest_start)
-        late = outcomes.is_late(outcomes.start, outcomes.latest_start, grace)
-        promised = promised | told
-        broken = broken | late | (told & outcomes.refused)
-    return promised, broken
+    has_latest_start = np.isfinite(outcomes.latest_start)
+    late = outcomes.is_late(outcomes.start, outcomes.latest_start, grace)
+    broken = broken | late | (has_latest_start & outcomes.refused)
+    return promised | has_latest_start, broken
 
 
 def _deadline_promises(outcomes: JobOutcomes, grace: float) -> tuple[Booleans, Booleans]:
@@ -555,16 +566,11 @@ def _with_drift(outcomes: JobOutcomes, result: RunResult) -> JobOutcomes:
     """Return the outcomes with the ``drift`` (summed message delays, seconds) of each job that
     ended, or started, later than promised plus grace.
     """
-    is_late = outcomes.is_late(outcomes.finish, outcomes.promised, result.grace)
-    if outcomes.latest_start is not None:
-        is_late |= outcomes.is_late(outcomes.start, outcomes.latest_start, result.grace)
-    late = np.flatnonzero(is_late)
+    late = np.flatnonzero(outcomes.late(result.grace))
     if not (len(late) and result.grace) or (result.info and result.info.compute_sharing):
         return outcomes
-    return with_drift(
-        *(outcomes, late, result.ids, np.flatnonzero(result.last_runs)),
-        lambda rows: message_drift(result, rows),
-    )
+    runs = np.flatnonzero(result.last_runs)
+    return with_drift(outcomes, late, result.ids, runs, lambda rows: message_drift(result, rows))
 
 
 def with_drift(

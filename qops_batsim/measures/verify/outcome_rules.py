@@ -38,12 +38,9 @@ def broken_rule(
     ]
 
     if strict:
-        latest = np.full(len(start), np.nan)
-        if outcomes.latest_start is not None:
-            latest = outcomes.latest_start
         punctual = not _any_outlives_its_estimate(outcomes)
         late_end = ran & outcomes.is_late(finish, promised, grace)
-        late_start = outcomes.is_late(start, latest, grace)
+        late_start = outcomes.is_late(start, outcomes.latest_start, grace)
         checks += [
             (
                 "ends after its promised deadline, starting at",
@@ -75,9 +72,7 @@ def _any_outlives_its_estimate(outcomes: JobOutcomes) -> bool:
     """Return whether any job ran longer than its estimate (or predicted run time): that excuses all
     late jobs.
     """
-    estimates = outcomes.estimates
-    if outcomes.predicted is not None:
-        estimates = np.fmin(estimates, outcomes.predicted)
+    estimates = np.fmin(outcomes.estimates, outcomes.predicted)
     return bool((outcomes.run_time > estimates + PLAN_TOLERANCE).any())
 
 
