@@ -7,14 +7,12 @@ from pathlib import Path
 
 import pytest
 
+from qops_batsim import InputError, read_platform, read_workload
 from qops_batsim.engine.engine_options import EngineOptions, read_external_events
-from qops_batsim.errors import InputError
 from qops_batsim.file_set import run_files
-from qops_batsim.platform import read_platform
-from qops_batsim.platform.equal_hosts import make_cluster
-from qops_batsim.platform.platform_model import Host, Platform
+from qops_batsim.platform import Host, Platform, make_cluster
+from qops_batsim.protocol import make_scheduler
 from qops_batsim.protocol.driver import ModuleDriver
-from qops_batsim.protocol.port import make_scheduler
 from qops_batsim.running.installation import Batsim
 from qops_batsim.running.launch import (
     BatsimError,
@@ -23,7 +21,6 @@ from qops_batsim.running.launch import (
     write_batsim_run,
 )
 from qops_batsim.running.releases import batsim_arguments
-from qops_batsim.workload import read_workload
 from support.fake_batsim import running, write_fake, write_player
 from support.scripted_module import ScriptedModule
 

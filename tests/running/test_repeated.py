@@ -12,11 +12,8 @@ from typing import Any
 
 import pytest
 
-from qops_batsim.advice.explain import explain
-from qops_batsim.advice.quote import quote
-from qops_batsim.errors import InputError
+from qops_batsim import InputError, explain, quote, run, run_again
 from qops_batsim.running.repeated import Described, Differences, differences
-from qops_batsim.running.run import run, run_again
 from qops_batsim.schedulers import registry
 from support.own_code import scheduler_text, write_distribution, write_files
 

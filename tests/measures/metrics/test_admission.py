@@ -9,20 +9,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from qops_batsim.errors import InputError
-from qops_batsim.jobs import Job, QosRequest
-from qops_batsim.measures.metrics.measures import run_measures, study_measures
-from qops_batsim.measures.metrics.outcomes import (
-    JobOutcomes,
-    outcomes_of_run,
-    outcomes_of_simulation,
-)
-from qops_batsim.measures.results.run_result import read_run
+from qops_batsim import InputError, Job, QosRequest, read_run, simulate
+from qops_batsim.measures import JobOutcomes, outcomes_of_simulation, study_measures
+from qops_batsim.measures.metrics.measures import run_measures
+from qops_batsim.measures.metrics.outcomes import outcomes_of_run
 from qops_batsim.measures.verify.outcome_rules import broken_rule
-from qops_batsim.platform.equal_hosts import make_cluster
-from qops_batsim.protocol.port import make_scheduler
-from qops_batsim.running.simulate import simulate, write_run
-from qops_batsim.workload.workload_model import Workload
+from qops_batsim.platform import make_cluster
+from qops_batsim.protocol import make_scheduler
+from qops_batsim.running.simulate import write_run
+from qops_batsim.workload import Workload
 from support.ended_runs import EndedRun, ended_columns
 
 ROWS = (

@@ -9,18 +9,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from qops_batsim.jobs import Job, QosRequest
-from qops_batsim.measures.metrics.measures import metrics, run_measures, study_measures
+from qops_batsim import Job, QosRequest, metrics, read_run, run
+from qops_batsim.measures import outcomes_of_simulation, study_measures
+from qops_batsim.measures.metrics.measures import run_measures
 from qops_batsim.measures.metrics.outcomes import (
     JobsAndWork,
     deadline_metrics,
-    outcomes_of_simulation,
     outcomes_with_deadlines,
 )
-from qops_batsim.measures.results.run_result import read_run
-from qops_batsim.running.run import run
-from qops_batsim.workload.batsim_json import write_workload
-from qops_batsim.workload.workload_model import Workload
+from qops_batsim.workload import Workload, write_workload
 from support.ended_runs import EndedRun, ended_columns
 
 ROWS = (

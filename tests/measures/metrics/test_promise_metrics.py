@@ -7,13 +7,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from qops_batsim.economics.charges import ReferenceJob, category_slowdowns
-from qops_batsim.jobs import Job, QosRequest
+from qops_batsim import Job, QosRequest
+from qops_batsim.economics import ReferenceJob, category_slowdowns
+from qops_batsim.measures import JobOutcomes, study_measures
 from qops_batsim.measures.metrics.measured import expected_risks
-from qops_batsim.measures.metrics.measures import study_measures
-from qops_batsim.measures.metrics.outcomes import JobOutcomes
 from qops_batsim.measures.verify.outcome_rules import broken_rule
-from qops_batsim.workload.workload_model import Workload
+from qops_batsim.workload import Workload
 
 #        run time, walltime, estimate, deadline, start, finish: kept, late by 6, killed, refused
 ROWS = [

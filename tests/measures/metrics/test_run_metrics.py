@@ -10,10 +10,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from qops_batsim.errors import InputError
-from qops_batsim.measures.metrics.measures import metrics, run_measures
-from qops_batsim.measures.results.run_result import read_run
-from qops_batsim.measures.verify.verifier import verify
+from qops_batsim import InputError, metrics, read_run, verify
+from qops_batsim.measures.metrics.measures import run_measures
 
 
 def test_metrics_by_name_of_a_run_or_its_prefix(write_run, mixed_run):

@@ -14,24 +14,23 @@ from typing import Any
 import numpy as np
 import pytest
 
-from qops_batsim import compare, metrics, run
+from qops_batsim import Job, compare, metrics, read_workload, run
 from qops_batsim.advice.charge_report import charge_runs
 from qops_batsim.advice.explain import explain_from_files
 from qops_batsim.advice.trace_runs import _groups, add_up
 from qops_batsim.cli.texts import fate_text
-from qops_batsim.economics.charges import ReferenceJob, category_slowdowns
-from qops_batsim.experiments.deadline_runs import DeadlineRuns, outcomes_of
+from qops_batsim.economics import ReferenceJob, category_slowdowns
+from qops_batsim.experiments import DeadlineRuns, outcomes_of
 from qops_batsim.experiments.scores import Prices, score_of
 from qops_batsim.experiments.study import case_of
-from qops_batsim.jobs import COMPLETED_KILLED, Job
-from qops_batsim.measures.metrics.measures import Measures, study_measures
-from qops_batsim.measures.metrics.outcomes import JobOutcomes, fates, outcomes_with_deadlines
-from qops_batsim.platform.equal_hosts import make_cluster
-from qops_batsim.protocol.port import make_scheduler
+from qops_batsim.jobs import COMPLETED_KILLED
+from qops_batsim.measures import JobOutcomes, Measures, fates, study_measures
+from qops_batsim.measures.metrics.outcomes import outcomes_with_deadlines
+from qops_batsim.platform import make_cluster
+from qops_batsim.protocol import make_scheduler
 from qops_batsim.running.run import Run
-from qops_batsim.workload.batsim_json import read_workload, write_workload
+from qops_batsim.workload import Workload, write_workload
 from qops_batsim.workload.scale import scale_load
-from qops_batsim.workload.workload_model import Workload
 
 PROCESSORS = 8
 TOLERANCE = 1e-6

@@ -3,9 +3,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from qops_batsim import read_run
 from qops_batsim.measures import to_jobset
 from qops_batsim.measures.metrics.measures import run_measures
-from qops_batsim.measures.results.run_result import read_run
 from qops_batsim.measures.results.series import busy_hosts, step_series
 
 

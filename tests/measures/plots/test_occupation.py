@@ -5,11 +5,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from qops_batsim.errors import InputError
-from qops_batsim.jobs import Job, QosRequest
+from qops_batsim import InputError, Job, QosRequest, read_run
 from qops_batsim.measures.plots import occupation
-from qops_batsim.measures.results.run_result import read_run
-from qops_batsim.workload.workload_model import Workload
+from qops_batsim.workload import Workload
 
 # Host 0, lane 1 |    bbbb
 #         lane 0 |aaaaaaccccc

@@ -9,12 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from qops_batsim.measures.metrics.measures import study_measures
+from qops_batsim import read_run, verify
+from qops_batsim.measures import original_id, study_measures
 from qops_batsim.measures.metrics.outcomes import outcomes_of_run
-from qops_batsim.measures.results.result_tables import first_run_id, original_id
-from qops_batsim.measures.results.run_result import read_run
+from qops_batsim.measures.results.result_tables import first_run_id
 from qops_batsim.measures.verify.outcome_rules import broken_rule
-from qops_batsim.measures.verify.verifier import verify
 from qops_batsim.workload.batsim_json import parse_workload
 from support.qos_files import by_workload
 
