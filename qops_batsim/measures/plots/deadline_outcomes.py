@@ -83,7 +83,8 @@ def draw_deadlines(
         row = _ROW if any(each.refused.any() for each in found) else 0.0
 
         for column, (name, outcomes) in enumerate(runs):
-            first = axes = place(column, len(runs), 0.65, _POINTS - row, sharey=first)
+            axes = place(column, len(runs), 0.65, _POINTS - row, sharey=first)
+            first = first or axes
             _spare(axes, outcomes, found[column], unit)
             set_time_axis(axes, begin, end, calendar)
             axes.set_xlabel(f"Submission. {axes.get_xlabel()}")

@@ -122,12 +122,12 @@ def _of_each(texts: Sequence[str]) -> Allocations:
     rows: list[int] = []
     bounds: list[tuple[int, int]] = []
     for row, text in enumerate(texts):
-        intervals = parsed.get(text)
-        if intervals is None:
+        if text not in parsed:
             try:
-                intervals = parsed[text] = list(HostSet.parse(text).intervals())
+                parsed[text] = list(HostSet.parse(text).intervals())
             except InputError as error:
                 raise AllocationError(row, error) from None
+        intervals = parsed[text]
 
         bounds += intervals
         rows += [row] * len(intervals)

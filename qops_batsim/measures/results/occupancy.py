@@ -97,7 +97,8 @@ class _Hosts:
         self.since = np.zeros(self.count)
         self.until = np.full(self.count, -np.inf)
         self.holder = np.full(self.count, -1)
-        self.busy = self.lost = 0.0
+        self.busy = 0.0
+        self.lost = 0.0
 
     def follow(
         self,
