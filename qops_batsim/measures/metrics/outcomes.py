@@ -92,7 +92,7 @@ class JobOutcomes:
     latest_start: Floats | float = math.nan
     predicted: Floats | float = math.nan
     queues: Sequence[str] = ()
-    prices: Floats | None = None
+    prices: Floats | float = 1.0
     drift: Floats | float = 0.0
     given_back: Booleans | bool = False
     at_walltime: Booleans | bool = False
@@ -532,21 +532,21 @@ def deadline_metrics(
     promised another deadline when hosts had left.
     """
     work = job_work(outcomes)
-    found = fates(outcomes, grace)
-
-    def tally(which: Booleans) -> JobsAndWork:
-        return JobsAndWork(int(which.sum()), None if work is None else float(work[which].sum()))
-
-    return DeadlineMetrics(
-        asked=tally(outcomes.of_user),
-        promised=tally(found.promised),
-        kept=tally(found.kept),
-        broken=tally(found.broken),
-        met=tally(found.met),
-        missed=tally(found.missed),
-        refused=tally(found.refused),
-        renewed=renewed,
-    )
+    fate = fates(outcomes, grace)
+    groups = {
+        "asked": outcomes.of_user,
+        "promised": fate.promised,
+        "kept": fate.kept,
+        "broken": fate.broken,
+        "met": fate.met,
+        "missed": fate.missed,
+        "refused": fate.refused,
+    }
+    counts = {
+        name: JobsAndWork(int(jobs.sum()), None if work is None else float(work[jobs].sum()))
+        for name, jobs in groups.items()
+    }
+    return DeadlineMetrics(**counts, renewed=renewed)
 
 
 def promise_counts(outcomes: JobOutcomes, grace: float = 0.0) -> PromiseCounts | None:
@@ -602,9 +602,9 @@ def _with_queues(outcomes: JobOutcomes, decisions: Decisions) -> JobOutcomes:
     price filled in.
     """
     columns = decisions.ids, decisions.columns["queue"], decisions.numbers("price").tolist()
-    told = {job_id: (queue, price) for job_id, queue, price in zip(*columns, strict=True) if queue}
-    found = [told.get(job_id, ("", 1.0)) for job_id in outcomes.ids]
-    queues, prices = zip(*found, strict=True)
+    entered = {job: (queue, price) for job, queue, price in zip(*columns, strict=True) if queue}
+    pairs = [entered.get(job_id, ("", 1.0)) for job_id in outcomes.ids]
+    queues, prices = zip(*pairs, strict=True)
     return replace(outcomes, queues=queues, prices=np.array(prices))
 
 
