@@ -31,7 +31,6 @@ from qops_batsim.measures.plots.drawing import (
     DOTS_PER_INCH,
     MISSED,
     legend_above,
-    output_format,
     picture,
     set_host_ticks,
     set_time_axis,
@@ -227,8 +226,6 @@ def gantt(
     >>> Path("tiny.png").stat().st_size > 10_000
     True
     """
-    if out is not None:
-        output_format(out)
     if color not in COLORS_BY:
         raise InputError(f"unknown colour {color!r}{did_you_mean(color, COLORS_BY)}")
 

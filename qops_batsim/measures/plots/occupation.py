@@ -21,7 +21,6 @@ from qops_batsim.jobs import QOS_CLASSES
 from qops_batsim.measures.plots.drawing import (
     COLORS,
     legend_above,
-    output_format,
     picture,
     set_host_ticks,
     set_time_axis,
@@ -61,7 +60,6 @@ def draw(
     classes (``qos.class``); without them all tasks have one colour. The part from ``begin`` to
     ``end`` is shown (seconds from date 0; by default first submission and last completion).
     """
-    output_format(path)
     begin, end = part_to_show(result, begin, end)
     tasks = _tasks_between(result, begin, end)
     names = class_names(result, workloads or {})

@@ -15,7 +15,6 @@ from qops_batsim.measures.plots.drawing import (
     READABLE_DURATIONS,
     duration_text,
     legend_above,
-    output_format,
     picture,
     set_time_axis,
 )
@@ -40,7 +39,6 @@ def draw(results: Sequence[RunResult], path: str | Path) -> None:
     Long runs show means over equal intervals, whose length the axis tells; short
     ones show every change.
     """
-    output_format(path)
     windows = [part_to_show(result) for result in results]
     first = min(w[0] for w in windows)
     last = max(w[1] for w in windows)
