@@ -7,7 +7,7 @@ jobs are numbers without meaning. Only ``verify`` reads such files, to list all 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -17,21 +17,43 @@ from qops_batsim.measures.results.result_tables import (
     DURATIONS,
     ROUNDING,
     Booleans,
+    Floats,
     tolerance,
 )
-
-if TYPE_CHECKING:
-    from qops_batsim.measures.results.run_result import RunResult
 
 SIX_DIGITS = 1e-5
 """Relative error of the difference of two numbers that were written with six digits, as early
 versions of Batsim do, for each of them."""
 
+
+class DatedRun(Protocol):
+    """Protocol for what is asked of a run: :class:`~.run_result.RunResult` is one.
+
+    That module reads runs with the help of this one.
+    """
+
+    @property
+    def source(self) -> str: ...
+    @property
+    def hosts(self) -> int: ...
+    @property
+    def hosts_source(self) -> str: ...
+    @property
+    def hosts_are_assumed(self) -> bool: ...
+    @property
+    def info(self) -> Any: ...
+    @property
+    def executed(self) -> Booleans: ...
+    def id(self, row: int) -> str: ...
+    def column(self, name: str) -> Floats: ...
+    def columns(self, *names: str) -> tuple[Floats, ...]: ...
+
+
 Problem = tuple[Booleans, str, tuple[str, ...]]
 """Which rows are wrong, what is expected in words, and the columns that tell."""
 
 
-def refuse_impossible_dates(result: RunResult) -> None:
+def refuse_impossible_dates(result: DatedRun) -> None:
     """Raise an InputError that names file, row, job, columns and values if dates of a job cannot
     be: it starts before 0 or its submission, ends before its start, its durations are not those
     between its dates, or it ran although it asks for more processors than there are. O(jobs).
@@ -54,7 +76,7 @@ def _text(value: float) -> str:
     return f"{value:.6f}".rstrip("0").rstrip(".")
 
 
-def _problems(result: RunResult) -> Iterator[Problem]:
+def _problems(result: DatedRun) -> Iterator[Problem]:
     submitted, start, finish = result.columns("submission_time", "starting_time", "finish_time")
     ran = result.executed
     # A job that was rejected may have no dates.
@@ -96,7 +118,7 @@ def _problems(result: RunResult) -> Iterator[Problem]:
     yield from _too_wide(result, ran)
 
 
-def _too_wide(result: RunResult, ran: Booleans) -> Iterator[Problem]:
+def _too_wide(result: DatedRun, ran: Booleans) -> Iterator[Problem]:
     if result.hosts_are_assumed or result.info is not None:
         return  # On our own runs fewer hosts may do what is divided among them.
     wanted = result.column("requested_number_of_resources")

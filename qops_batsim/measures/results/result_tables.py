@@ -118,8 +118,8 @@ class Decisions(NamedTuple):
 
     def numbers(self, name: str) -> Floats:
         """Return a column of numbers of the ``_qos.csv``; all NaN if the file lacks it."""
-        found: Floats = self.columns.get(name, np.full(len(self.ids), np.nan))
-        return found
+        values: Floats = self.columns.get(name, np.full(len(self.ids), np.nan))
+        return values
 
     def by_id(self, name: str) -> dict[str, float]:
         """Return the numbers of a column by full job id; empty cells are left out."""
@@ -247,14 +247,14 @@ def read_totals(path: Path) -> dict[str, float]:
     """
     what = "a schedule.json of Batsim 5"
     content = read_bytes(path, what=what, max_bytes=MAX_DESCRIPTION_BYTES)
-    told = decoded(_UNDEFINED.sub(rb"\1null", content), _totals, path, what)
+    totals = decoded(_UNDEFINED.sub(rb"\1null", content), _totals, path, what)
     for name in TOTALS:
-        if not is_number(told.get(name)):
-            found = shown(told[name]) if name in told else "missing"
-            raise InputError(f"{path}: {name} is {found}; a number is expected")
+        if not is_number(totals.get(name)):
+            value = shown(totals[name]) if name in totals else "missing"
+            raise InputError(f"{path}: {name} is {value}; a number is expected")
     return {
-        name: float(each) if is_number(each) else math.nan
-        for name, each in told.items()
+        name: float(total) if is_number(total) else math.nan
+        for name, total in totals.items()
         if name not in _WRONG
     }
 

@@ -16,10 +16,8 @@ from qops_batsim.timing import PLAN_TOLERANCE
 
 
 class EndedRun(NamedTuple):
-    """A run of a job: its end and length (seconds). It is not ``certain`` that the scheduler has
-    learned from the run if the scheduler killed it.
-
-    Not ``certain`` is whether the scheduler learned from it: it does not from those it has killed.
+    """A run of a job: its end and length (seconds), and whether it is ``certain`` that the
+    scheduler has learned from it: it does not from runs that it has killed.
     """
 
     end: float

@@ -62,7 +62,7 @@ MAINTENANCE = Need(
 )
 PREDICTIONS = Need(
     "",
-    lambda subject: not (subject.rated_by_speed or np.isnan(subject.told_predictions).all()),
+    lambda subject: not (subject.rated_by_speed or np.isnan(subject.recorded_predictions).all()),
 )
 NO_OUTAGES = Need("no host that was away", lambda subject: not subject.result.outages, usual=True)
 NO_SHARING = Need("a run without compute sharing", lambda subject: not subject.compute_sharing)

@@ -131,15 +131,17 @@ def predicted_run_time(subject: Subject) -> Iterator[Violation]:
 
     A prediction that breaks this rule excuses no late promise.
     """
-    told = subject.told_predictions
+    recorded = subject.recorded_predictions
     owners = subject.job_numbers.owners
-    wrong = ~np.isnan(told) & np.isnan(subject.predictions)
+    wrong = ~np.isnan(recorded) & np.isnan(subject.predictions)
     rows = subject.job_numbers.last_runs & wrong[owners]
-    said = "was planned with {told:.6f} s, which its user's last runs do not give"
+    said = "was planned with {recorded:.6f} s, which its user's last runs do not give"
     info = subject.result.info
     if info and info.options is not None and info.options.get("run_times") != PREDICTED:
-        said = "was planned with {told:.6f} s, but the run's options are not run_times=predicted"
-    return violations(subject, rows, said, told=told[owners])
+        said = (
+            "was planned with {recorded:.6f} s, but the run's options are not run_times=predicted"
+        )
+    return violations(subject, rows, said, recorded=recorded[owners])
 
 
 @rule(MAINTENANCE)
@@ -309,7 +311,7 @@ def _outlived(subject: Subject) -> tuple[Floats, Booleans, float]:
     planned_end = start + estimates - _used_estimate(subject)
     if subject.rated_by_speed:
         # Jobs of which no file tells that they may do more are held to what their users said.
-        said = start + subject.told_predictions[subject.job_numbers.rows]
+        said = start + subject.recorded_predictions[subject.job_numbers.rows]
         planned_end = np.where(
             subject.understated[subject.job_numbers.owners], np.fmin(planned_end, said), planned_end
         )
@@ -360,8 +362,8 @@ def _estimates(subject: Subject) -> Floats:
     walltimes = subject.result.column("requested_time")
     estimates: Floats = np.where(walltimes > 0, walltimes, np.inf)
     owners = subject.job_numbers.owners
-    told = subject.asked("estimates")[owners]
-    estimates = np.where(owners < subject.job_numbers.known, told, estimates)
+    asked = subject.asked("estimates")[owners]
+    estimates = np.where(owners < subject.job_numbers.known, asked, estimates)
     # On shared hosts estimates are seconds on one of some speed, and predictions those on others.
     if subject.rated_by_speed:
         return estimates
