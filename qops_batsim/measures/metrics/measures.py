@@ -536,6 +536,7 @@ else:
         frozen=True,
         kw_only=True,
         module=__name__,
+        namespace={"__doc__": "Values of measures by name; UNSET are those of other groups."},
         repr_omit_defaults=True,
     )
 
