@@ -34,7 +34,7 @@ from qops_batsim.experiments.listed_cases import StudyLog, Window
 from qops_batsim.experiments.study import InputIdentities, Study
 from qops_batsim.experiments.study_report import summaries
 from qops_batsim.experiments.study_runs import CellOutcome, Description, StudyRuns
-from qops_batsim.measures.metrics.admission import AdmissionMetrics
+from qops_batsim.measures.metrics.measures import STUDY, Measures, measure_names
 
 BASE = "msb"
 SPREAD = 1.0
@@ -99,11 +99,11 @@ def made_up(
     return StudyRuns(about, found)
 
 
-def metrics_of(refused: float) -> AdmissionMetrics:
+def metrics_of(refused: float) -> Measures:
     """Return metrics of a run that refused this share of its jobs (%)."""
-    rest = dict.fromkeys(AdmissionMetrics.__struct_fields__)
+    rest = dict.fromkeys(measure_names(STUDY))
     whole = {**rest, "jobs": JOBS, "deadline_jobs": JOBS, "kills": 0, "unadmitted_jobs": refused}
-    return msgspec.convert(whole, AdmissionMetrics)
+    return msgspec.convert(whole, Measures)
 
 
 def verdicts_of(runs: StudyRuns) -> Verdicts:

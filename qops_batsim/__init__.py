@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from qops_batsim.experiments.compare import compare as compare
     from qops_batsim.jobs import Job as Job
     from qops_batsim.jobs import QosRequest as QosRequest
-    from qops_batsim.measures.metrics.run_metrics import metrics as metrics
+    from qops_batsim.measures.metrics.measures import metrics as metrics
     from qops_batsim.measures.plots.gantt import gantt as gantt
     from qops_batsim.measures.results.run_result import read_run as read_run
     from qops_batsim.measures.verify.verifier import verify as verify
@@ -74,7 +74,7 @@ else:
             "advice.advise": "advise",
             "advice.explain": "explain",
             "advice.quote": "quote",
-            "measures.metrics.run_metrics": "metrics",
+            "measures.metrics.measures": "metrics",
             "measures.plots.gantt": "gantt",
             "measures.results.run_result": "read_run",
             "measures.verify.verifier": "verify",

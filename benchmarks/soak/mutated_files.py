@@ -26,7 +26,7 @@ from commands import GROUPS, call, judge, read
 from mutations import mutated
 
 from qops_batsim.engine.engine_options import read_external_events
-from qops_batsim.measures.metrics.run_metrics import compute_metrics
+from qops_batsim.measures.metrics.measures import run_measures
 from qops_batsim.measures.results.run_result import read_run
 from qops_batsim.measures.verify.verifier import verify
 from qops_batsim.platform.simgrid_read import read_platform
@@ -255,7 +255,7 @@ def _read(name: str, run: str) -> None:
         read_history(run)
     elif name.startswith(run):
         result = read_run(run)
-        compute_metrics(result)
+        run_measures(result)
         verify(result)
     elif name.endswith(".json"):
         read_workload(Path(name))

@@ -309,7 +309,8 @@ def promised_work(run: AdviceRun) -> float | None:
 
 def utilization(run: AdviceRun) -> float | None:
     """Return the utilization (%) of the machine from the first to the last submission."""
-    return run.metrics.utilization_during_submissions
+    used: float | None = run.metrics.utilization_during_submissions
+    return used
 
 
 def _percent(part: float, whole: float) -> float | None:

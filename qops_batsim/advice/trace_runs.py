@@ -17,13 +17,13 @@ from qops_batsim.economics.prices import Prices
 from qops_batsim.errors import InputError
 from qops_batsim.experiments.changed_options import ChangedOptions
 from qops_batsim.experiments.deadline_runs import outcomes_of
-from qops_batsim.measures.metrics.admission import AdmissionMetrics, admission_metrics
 from qops_batsim.measures.metrics.charge_totals import (
     CategoryCharges,
     charge_jobs,
     charge_report,
     reference_of_workload,
 )
+from qops_batsim.measures.metrics.measures import Measures, study_measures
 from qops_batsim.measures.metrics.outcomes import JobOutcomes, fates
 from qops_batsim.parameters import EXACT, USERS
 from qops_batsim.platform.equal_hosts import make_cluster
@@ -207,7 +207,7 @@ class AdviceRun(msgspec.Struct, frozen=True, kw_only=True):
     processor-seconds.
     """
 
-    metrics: AdmissionMetrics
+    metrics: Measures
     work: float
     """Of all jobs, refused ones included."""
     groups: dict[str, GroupCount]
@@ -271,7 +271,7 @@ class TraceRuns:
         categories = [each.category for each in charged]
         easy = case.scheduler == "easy"
         return AdviceRun(
-            metrics=admission_metrics(outcomes, len(simulation.hosts)),
+            metrics=study_measures(outcomes, len(simulation.hosts)),
             work=float((outcomes.processors * outcomes.run_time).sum()),
             groups=_groups(outcomes, categories, module),
             refusals=tuple(_refusals(outcomes, workload, module)) if case.promises else (),

@@ -77,13 +77,16 @@ def charges(
 
     chosen = prices_in(prices)
     named = [run] if against is None else [run, against]
-    run, against = run_name(run), None if against is None else run_name(against)
+    run = run_name(run)
+    against = None if against is None else run_name(against)
     reference = None if reference is None else run_name(reference)
+
     if fill and run != named[0]:
         raise InputError(
             f"--fill writes to PREFIX_qos.csv, but {named[0]} is a live journal, which has no such "
             "file; the PREFIX of a run is expected"
         )
+
     found = charge_runs(run, against, prices=chosen, workloads=workload, reference=reference)
     runs = [replace(each, run=name) for each, name in zip(found.runs, named, strict=True)]
     found = replace(found, runs=runs)
@@ -91,6 +94,7 @@ def charges(
         print_json(found.as_data())
     else:
         _print(found)
+
     if fill:
         note(f"wrote {fill_qos_file(find_run(run), found.runs[0].jobs)}")
 
@@ -102,8 +106,10 @@ def _print(found: ChargeComparison) -> None:
     if prices.currency:
         rate = f"{prices.rate:g} {prices.unit} a core-hour"
     totals = [each.report.total for each in found.runs]
-    failed, kills = any(each.failed for each in totals), any(each.kills for each in totals)
+    failed = any(each.failed for each in totals)
+    kills = any(each.kills for each in totals)
     unused = prices.unused_promise > 0
+
     for each in found.runs:
         report = each.report
         rows = [_cells(row, failed, kills, unused) for row in (*report.categories, report.total)]
@@ -112,12 +118,14 @@ def _print(found: ChargeComparison) -> None:
             title = f"Charges of {each.run} by queue"
             rows = [_cells(row, failed, kills, unused, kind="queue") for row in report.queues]
             print_table(title, [*rows[0]], [[*row.values()] for row in rows])
+
     extra = f" + {prices.unused_promise:g} of it for unused promises" if unused else ""
     for each in found.runs:
         say(
             f"profit of {each.run}: {each.report.profit:,.2f} ({rate}{extra} + {per_qos:g} * "
             + (f"(QoS charge - {prices.penalty:g} * penalty))" if failed else "QoS charge)")
         )
+
     if found.break_even is not None:
         say(_crossing_text(found.break_even, [each.run for each in found.runs]))
 

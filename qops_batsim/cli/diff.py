@@ -56,6 +56,7 @@ def diff(
         ignore_hosts=ignore_hosts,
         first=first,
     )
+
     if as_json:
         import msgspec
 
@@ -67,6 +68,7 @@ def diff(
         say(f"B: {b}")
         print_table("", ["", "jobs", "largest (s)", "mean (s)"], _summary(compared))
         say(_verdict(compared))
+
     if not compared.equal:
         raise typer.Exit(1)
 

@@ -11,8 +11,8 @@ from qops_batsim.cli.console import note, print_json, print_table, say
 from qops_batsim.texts import number_text
 
 if TYPE_CHECKING:
-    from qops_batsim.measures.metrics.outcomes import DeadlineMetrics, Tally
-    from qops_batsim.measures.metrics.run_metrics import Metrics
+    from qops_batsim.measures.metrics.measures import Measures
+    from qops_batsim.measures.metrics.outcomes import DeadlineMetrics, JobsAndWork
     from qops_batsim.measures.results.run_result import RunResult
     from qops_batsim.workload.workload_model import Workload
 
@@ -46,17 +46,18 @@ def metrics(
     """
     import msgspec
 
-    from qops_batsim.measures.metrics.run_metrics import compute_metrics
+    from qops_batsim.measures.metrics.measures import run_measures
 
     results = read_runs(runs, hosts)
     warn_of_other_workloads(results)
     known = [_workloads(result, workload) for result in results]
     bound = bounded_slowdown_threshold
     computed = [
-        compute_metrics(result, workloads, bounded_slowdown_threshold=bound)
+        run_measures(result, workloads, bounded_slowdown_threshold=bound)
         for result, workloads in zip(results, known, strict=True)
     ]
     names = [result.name for result in results]
+
     if as_json:
         pairs = zip(names, computed, strict=True)
         print_json([{"run": name, **msgspec.to_builtins(values)} for name, values in pairs])
@@ -78,60 +79,82 @@ def _workloads(result: RunResult, given: list[Path] | None) -> dict[str, Workloa
     return found
 
 
-def print_metrics(values: Metrics) -> None:
+def print_metrics(values: Measures) -> None:
     """Print the metrics of a run, those of deadlines first."""
     if values.deadlines is not None:
         _print_deadlines(values.deadlines)
         say()
-    summaries = _summaries(values)
-    rows = [[f"{name}{unit}", *each.values()] for (name, unit), each in summaries.items()]
-    print_table("", ["jobs that ran", *summaries["slowdown", ""]], rows)
+
+    rows = [
+        [f"{name}{unit}", *texts.values()] for (name, unit), texts in _summaries(values).items()
+    ]
+    print_table("", ["jobs that ran", *_PARTS], rows)
     say()
-    parts = [f"{count:,} {how}" for how, count in _ended(values).items() if count]
+
+    jobs = [f"{count:,} {how}" for how, count in _ended(values).items() if count]
     if values.runs_killed:
         runs = "run" if values.runs_killed == 1 else "runs"
-        parts.append(f"{values.runs_killed:,} {runs} killed whose job ran later")
-    facts = {
-        "jobs": f"{values.jobs_submitted:,} submitted: {', '.join(parts) or 'none ended'}",
-        **_promises_fact(values),
-        "machine": f"{values.hosts:,} hosts, utilization (%) "
-        f"{number_text(values.utilization, 100)}, loss of capacity (%) "
-        f"{number_text(values.loss_of_capacity, 100)}",
-        "queue length": f"mean (jobs) {number_text(values.queue_length_mean)}, "
-        f"maximum {number_text(values.queue_length_max, decimals=0)}",
-        "dates (s)": f"first submission {number_text(values.window_begin)}, "
-        f"makespan {number_text(values.makespan)}",
-    }
-    for label, text in facts.items():
-        say(f"{label:<13} {text}", 14)
+        jobs.append(f"{values.runs_killed:,} {runs} killed whose job ran later")
+
+    _say_fact("jobs", f"{values.jobs_submitted:,} submitted: {', '.join(jobs) or 'none ended'}")
+    counts = values.promises
+    if counts is not None:
+        share = number_text(100 * counts.broken / counts.given)
+        _say_fact("promises", f"{counts.given:,} given, {counts.broken:,} broken ({share} %)")
+
+    machine = _machine(values)
+    names = ("utilization (%)", "loss of capacity (%)")
+    told = ", ".join(f"{name} {machine[name]}" for name in names)
+    _say_fact("machine", f"{values.hosts:,} hosts, {told}")
+    longest = machine["queue length, maximum (jobs)"]
+    mean = machine["queue length, mean (jobs)"]
+    _say_fact("queue length", f"mean (jobs) {mean}, maximum {longest}")
+    begin = machine["first submission (s)"]
+    _say_fact("dates (s)", f"first submission {begin}, makespan {machine['makespan (s)']}")
 
 
-def _promises_fact(values: Metrics) -> dict[str, str]:
-    """Return how many promises were given and broken; nothing where there are none."""
-    found = values.promises
-    if found is None:
-        return {}
-    share = number_text(100 * found.broken / found.given)
-    return {"promises": f"{found.given:,} given, {found.broken:,} broken ({share} %)"}
+def _say_fact(label: str, text: str) -> None:
+    say(f"{label:<13} {text}", 14)
 
 
-def _summaries(values: Metrics) -> dict[tuple[str, str], dict[str, str]]:
-    """Return each measure's mean, median, … over executed jobs, as texts, by (name, unit)."""
-    bounded = f"bounded slowdown ({values.bounded_slowdown_threshold:g} s)"
-    found = {
-        ("waiting time", " (s)"): values.waiting_time,
-        ("turnaround time", " (s)"): values.turnaround_time,
-        ("slowdown", ""): values.slowdown,
-        (bounded, ""): values.bounded_slowdown,
-    }
-    told = {"mean": "mean", "median": "median", "95th percentile": "p95", "maximum": "max"}
+_PARTS = {"mean": "mean", "median": "median", "95th percentile": "p95", "maximum": "max"}
+"""What is told of a measure of jobs, with its name there."""
+
+
+def _summaries(values: Measures) -> dict[tuple[str, str], dict[str, str]]:
+    """Return mean, median … of each measure of jobs, as texts, by its name and unit."""
+    from qops_batsim.measures.metrics.measures import MEASURES, SampleSummary
+
+    texts = {}
+    for measure in MEASURES.values():
+        found = getattr(values, measure.name)
+        if not isinstance(found, SampleSummary):
+            continue
+
+        name = measure.name.replace("_", " ")
+        if measure.name == "bounded_slowdown":
+            name += f" ({values.bounded_slowdown_threshold:g} s)"
+        unit = f" ({measure.unit})" if measure.unit else ""
+        texts[name, unit] = {
+            label: number_text(getattr(found, part)) for label, part in _PARTS.items()
+        }
+
+    return texts
+
+
+def _machine(values: Measures) -> dict[str, str]:
+    """Return the measures of the machine, as texts by label."""
     return {
-        named: {label: number_text(getattr(each, name)) for label, name in told.items()}
-        for named, each in found.items()
+        "makespan (s)": number_text(values.makespan),
+        "first submission (s)": number_text(values.window_begin),
+        "utilization (%)": number_text(values.utilization, 100),
+        "loss of capacity (%)": number_text(values.loss_of_capacity, 100),
+        "queue length, mean (jobs)": number_text(values.queue_length_mean),
+        "queue length, maximum (jobs)": number_text(values.queue_length_max, decimals=0),
     }
 
 
-def _ended(values: Metrics) -> dict[str, int]:
+def _ended(values: Measures) -> dict[str, int]:
     """Return how many jobs ended in each final state."""
     return {
         "successful": values.jobs_successful,
@@ -154,16 +177,19 @@ _DEADLINES = {
 }
 
 
-def _tallies(found: DeadlineMetrics) -> dict[str, Tally]:
+def _tallies(deadlines: DeadlineMetrics) -> dict[str, JobsAndWork]:
     """Return counts of deadlines by label; without promises, none for kept and broken ones."""
-    without = () if found.promised.jobs else ("kept", "broken")
-    return {k: getattr(found, name) for k, name in _DEADLINES.items() if name not in without}
+    without = () if deadlines.promised.jobs else ("kept", "broken")
+    return {
+        label: getattr(deadlines, name) for label, name in _DEADLINES.items() if name not in without
+    }
 
 
-def _print_deadlines(found: DeadlineMetrics) -> None:
+def _print_deadlines(deadlines: DeadlineMetrics) -> None:
     rows = []
-    for label, tally in _tallies(found).items():
-        work, asked = tally.work, found.asked
+    asked = deadlines.asked
+    for label, tally in _tallies(deadlines).items():
+        work = tally.work
         share = None if work is None or not asked.work else 100 * work / asked.work
         hours = None if work is None else work / 3600
         jobs = number_text(100 * tally.jobs / asked.jobs)
@@ -172,7 +198,7 @@ def _print_deadlines(found: DeadlineMetrics) -> None:
     print_table("", columns, rows)
 
 
-def _print_side_by_side(names: list[str], computed: list[Metrics]) -> None:
+def _print_side_by_side(names: list[str], computed: list[Measures]) -> None:
     restarts = any(values.runs_killed for values in computed)
     asked = any(values.deadlines is not None for values in computed)
     promises = any(values.promises is not None for values in computed)
@@ -183,41 +209,40 @@ def _print_side_by_side(names: list[str], computed: list[Metrics]) -> None:
     print_table("", ["", *names], rows)
 
 
-def _deadline_rows(values: Metrics) -> dict[str, str]:
-    """Return the rows about deadlines (met, missed, …) and about the utilization."""
-    rows, found = {}, {} if values.deadlines is None else _tallies(values.deadlines)
-    for unit in ("jobs", "proc-h"):
-        for label in _DEADLINES:
-            tally = found.get(label)
-            if unit == "jobs":
-                text = "-" if tally is None else f"{tally.jobs:,}"
-            else:
-                text = "-" if tally is None else number_text(tally.work, 1 / 3600)
-            rows[f"deadlines: {label} ({unit})"] = text
-    return rows | {"utilization (%)": number_text(values.utilization, 100)}
-
-
-def _rows(values: Metrics, *, restarts: bool, deadlines: bool, promises: bool) -> dict[str, str]:
-    """Return a column of the table that compares runs: label to text."""
-    counts = {"hosts": values.hosts, "jobs submitted": values.jobs_submitted}
-    counts |= {
-        f"jobs {how}": count for how, count in _ended(values).items() if count or how != "cancelled"
+def _deadline_rows(deadlines: DeadlineMetrics | None) -> dict[str, str]:
+    """Return the rows about deadlines (met, missed, …), first by jobs, then by work."""
+    tallies = {} if deadlines is None else _tallies(deadlines)
+    jobs = {label: f"{tally.jobs:,}" for label, tally in tallies.items()}
+    work = {label: number_text(tally.work, 1 / 3600) for label, tally in tallies.items()}
+    return {
+        f"deadlines: {label} ({unit})": texts.get(label, "-")
+        for unit, texts in (("jobs", jobs), ("proc-h", work))
+        for label in _DEADLINES
     }
+
+
+def _rows(values: Measures, *, restarts: bool, deadlines: bool, promises: bool) -> dict[str, str]:
+    """Return a column of the table that compares runs: label to text."""
+    machine = _machine(values)
+    rows = {}
+    if deadlines:
+        # What promises cost the machine stands beside them.
+        rows = _deadline_rows(values.deadlines)
+        rows["utilization (%)"] = machine["utilization (%)"]
+
+    counts = {"hosts": values.hosts, "jobs submitted": values.jobs_submitted}
+    for how, count in _ended(values).items():
+        if count or how != "cancelled":
+            counts[f"jobs {how}"] = count
+
     if restarts:
         counts["runs killed, job run later"] = values.runs_killed
-    promised = values.promises
     if promises:
-        counts["promises given"] = 0 if promised is None else promised.given
-        counts["promises broken"] = 0 if promised is None else promised.broken
-    rows = _deadline_rows(values) if deadlines else {}
+        counts["promises given"] = values.promises.given if values.promises else 0
+        counts["promises broken"] = values.promises.broken if values.promises else 0
+
     rows |= {label: f"{count:,}" for label, count in counts.items()}
-    for (name, unit), each in _summaries(values).items():
-        rows |= {f"{name}, {label}{unit}": text for label, text in each.items()}
-    return rows | {
-        "makespan (s)": number_text(values.makespan),
-        "first submission (s)": number_text(values.window_begin),
-        "utilization (%)": number_text(values.utilization, 100),
-        "loss of capacity (%)": number_text(values.loss_of_capacity, 100),
-        "queue length, mean (jobs)": number_text(values.queue_length_mean),
-        "queue length, maximum (jobs)": number_text(values.queue_length_max, decimals=0),
-    }
+
+    for (name, unit), texts in _summaries(values).items():
+        rows |= {f"{name}, {label}{unit}": text for label, text in texts.items()}
+    return rows | machine

@@ -70,8 +70,10 @@ def plot(
     for option, value in given.items():
         if value is not None and option not in accepted:
             raise InputError(f"{option} has no effect on a picture of kind {kind}; leave it out")
+
     if len(runs) > 1 and not several:
         raise InputError(f"{len(runs)} runs are given, but `plot {kind}` draws one; name one run")
+
     output_format(out)
     results = read_runs(runs, hosts)
     if several:
@@ -84,6 +86,7 @@ def plot(
         )
         further = {"color": color} if kind == "gantt" else {}
         draw(results[0], out, workload, *bounds, **further)
+
     say(f"wrote {out}")
 
 
@@ -125,7 +128,8 @@ def _deadlines(results: Sequence[RunResult], out: Path, workload: list[Path] | N
     from qops_batsim.measures.metrics.outcomes import outcomes_with_deadlines
     from qops_batsim.measures.plots.deadline_outcomes import draw_deadlines
 
-    found, title = [], ""
+    found = []
+    title = ""
     for result in results:
         workloads = _workloads(result, workload)
         outcomes = outcomes_with_deadlines(result, workloads) if workloads else None
@@ -135,8 +139,10 @@ def _deadlines(results: Sequence[RunResult], out: Path, workload: list[Path] | N
                 f"{result.source}: no deadlines of users are known for this run{why}; a workload "
                 "whose users ask for deadlines is expected (--workload)"
             )
+
         title = title or next((Path(each.source).name for each in workloads.values()), result.name)
         found.append((result.name, outcomes))
+
     grace = max(each.grace for each in results)
     draw_deadlines(found, out, title=title, grace=grace, calendar=results[0].calendar)
 

@@ -37,8 +37,6 @@ from qops_batsim.shipped import (
 if TYPE_CHECKING:
     from qops_batsim.running.run import Run
 
-ENGINES = ("embedded", "batsim")
-
 _about = manual(
     f"""
     scheduler: Name of the scheduler (`qops-batsim schedulers` lists them), or FILE.py:CLASS, which
@@ -133,29 +131,34 @@ def run(
         "engine": engine,
     }
     call = {"path": batsim, "timeout": timeout} | ({"log_level": "quiet"} if quiet else {})
+
     with without_garbage_collection():
-        done = _run(scheduler, again, choices, call, code or (), out, quiet)
+        done = _finished(scheduler, again, choices, call, code or (), out, quiet)
         _report(done, as_json, quiet, picture, strict, again)
 
 
 def _engine(engine: str, delays: bool, again: str | None) -> tuple[str, str | None]:
     """Return ``embedded`` or ``batsim``, and the path of Batsim's executable if one is given."""
+    from qops_batsim.running.run import ENGINES
+
     path = engine if os.sep in engine else None
     if path is None and engine not in ENGINES:
         raise InputError(
             f"--engine is {engine}, which is neither an engine nor the path of a batsim"
             f"{did_you_mean(engine, ENGINES)}"
         )
+
     if path is not None:
         engine = ENGINES[0] if again else ENGINES[1]
     if engine == "batsim" and not delays:
         raise InputError(
             "--no-message-delays: the real Batsim always has message delays; leave the option out"
         )
+
     return engine, path
 
 
-def _run(
+def _finished(
     scheduler: str | None,
     again: str | None,
     choices: dict[str, Any],
@@ -185,16 +188,19 @@ def _run(
             if not quiet:
                 note(f"batsim: {line}")
 
-    batsim, progress = BatsimCall(**call), Terminal()
+    batsim = BatsimCall(**call)
+    progress = Terminal()
     try:
         if again is None:
             if scheduler is None:
                 raise InputError(
                     "no scheduler is given; the name of one, FILE.py:CLASS, or --again is expected"
                 )
+
             if code:
                 raise InputError("--code has an effect with --again only; leave it out")
             return run(scheduler, out=out, batsim=batsim, progress=progress, **choices)
+
         unset = {"settings": {}, "smaller_machine": False, "message_delays": True}
         unset["engine"] = "embedded"
         given = [
@@ -202,12 +208,14 @@ def _run(
             for name, value in choices.items()
             if value != unset.get(name)
         ]
+
         if scheduler or given:
             beside = (scheduler or ", ".join(given)).replace("settings", "set").replace("_", "-")
             raise InputError(
                 f"--again is given with {beside}, but the file that it names tells this already; "
                 f"leave {beside} out"
             )
+
         return run_again(again, out=out, batsim=batsim, progress=progress, code=code)
     except BatsimError as error:
         print_error(str(error))
@@ -229,17 +237,20 @@ def _report(
             note(f"{violation.rule}: {violation.message}")
         note(f"NOT verified: {len(done.violations)} violations in {done.prefix}")
         raise typer.Exit(1)
+
     _warn_of_broken_promises(done)
     _tell_differences(done, again)
     paths = [*done.paths, *_draw(done, picture, quiet or as_json)]
     if quiet:
         return
+
     if as_json:
         _print_json(done)
     else:
         print_metrics(done.measured)
         _tell_story(done)
         _tell_wishes(done)
+
     by = "" if done.engine == "embedded" else f"{done.engine} "
     shared = ", which several jobs may share" if done.compute_sharing else ""
     note(
@@ -257,11 +268,13 @@ def _tell_differences(done: Run, again: str | None) -> None:
     found = done.differences
     if found is None:
         return
+
     if not found.is_known:
         warn(
             f"{again}: holds no digests of its files, as one of an early version; whether they are "
             "the same again is not known"
         )
+
     for name in found.packages:
         warn(f"package {name}, which the scheduler uses, had another version in {again}")
     for name in found.modules:
@@ -275,7 +288,8 @@ def _tell_differences(done: Run, again: str | None) -> None:
 
 def _warn_of_broken_promises(done: Run) -> None:
     """Warn of broken promises: how many, and how many of them break a rule of ``verify``."""
-    promises, against = done.promises, len(done.broken_promises)
+    promises = done.promises
+    against = len(done.broken_promises)
     broken = against if promises is None else promises.broken
     if not broken:
         return
@@ -309,7 +323,8 @@ def _tell_story(done: Run) -> None:
     """Print a sentence: promises given and kept, and how many deadlines EASY would meet."""
     from qops_batsim.cli.texts import story_text
 
-    found, easy = done.measured, done.easy
+    found = done.measured
+    easy = done.easy
     if found.deadlines is not None:
         other = None if easy is None else (easy.deadlines, easy.utilization)
         own = found.deadlines, found.utilization
@@ -325,9 +340,11 @@ def _tell_wishes(done: Run) -> None:
     scheduler = done.module.scheduler
     if not isinstance(scheduler, Reacting):
         return
+
     wishes = scheduler.wishes
     counts = [sum(each.outcome == kind for each in wishes) for kind in (DONE, LEFT, ELSEWHERE)]
-    tries, lost = sum(each.tries for each in wishes), sum(each.lost for each in wishes)
+    tries = sum(each.tries for each in wishes)
+    lost = sum(each.lost for each in wishes)
     say()
     say(
         f"users wanted {len(wishes):,} jobs and asked {tries:,} times: {counts[0]:,} were done, "
@@ -347,6 +364,7 @@ def _draw(done: Run, asked: bool | None, quiet: bool) -> list[Path]:
         if asked:
             warn("no picture: the workload has no deadline of a user")
         return []
+
     from qops_batsim.measures.metrics.outcomes import outcomes_with_deadlines
     from qops_batsim.measures.plots.deadline_outcomes import draw_deadlines
 

@@ -56,6 +56,7 @@ def verify(
     with progress_bar(None, "reading"):
         (result,) = read_runs([run], hosts, is_verified=True)
         workloads, doubt = workloads_of_run(result, workload)
+
     if doubt is not None:
         warn(doubt if workloads else f"{doubt}: --workload FILE names what it was made of")
     verification = Verification(
@@ -65,10 +66,12 @@ def verify(
         any_allocation_size=any_allocation_size,
     )
     checked = verification.rules
+
     with progress_bar(len(checked), "verifying") as bar:
         found = verification.violations(
             None if bar is None else lambda rule: bar(checked.index(rule))
         )
+
     for needs, names in verification.rules_left_out().items():
         note(f"not checked for want of {needs}: {', '.join(names)}")
     late = verification.lateness()
@@ -78,6 +81,7 @@ def verify(
     if found:
         _print_violations(found, first, size)
         raise typer.Exit(1)
+
     names = [rule.name for rule in checked]
     say(f"verified: {size}, {len(names)} rules checked: {', '.join(names)}")
 

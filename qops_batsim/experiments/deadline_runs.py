@@ -24,13 +24,8 @@ from qops_batsim.errors import (
 )
 from qops_batsim.experiments.changed_options import ChangedOptions, changed_options
 from qops_batsim.experiments.deadline_workload import Measured, easy_ends, measure, scaled_workload
-from qops_batsim.measures.metrics.admission import (
-    AdmissionMetrics,
-    admission_metrics,
-    broken_rule,
-    promise_metrics,
-)
 from qops_batsim.measures.metrics.charge_totals import References, reference_of_workload
+from qops_batsim.measures.metrics.measures import Measures, study_measures
 from qops_batsim.measures.metrics.outcomes import (
     JobOutcomes,
     outcomes_of_simulation,
@@ -40,6 +35,7 @@ from qops_batsim.measures.metrics.outcomes import (
 from qops_batsim.measures.results.allocations import Allocations, Stays, on_all_hosts
 from qops_batsim.measures.results.message_drift import drift_behind
 from qops_batsim.measures.results.result_tables import Floats, Integers
+from qops_batsim.measures.verify.outcome_rules import broken_rule
 from qops_batsim.parameters import (
     ARTIFICIAL,
     COUNT,
@@ -222,16 +218,16 @@ class DeadlineRuns:
     _prices: tuple[References, SlowdownTable] | None = field(default=None, init=False)
     _blind: dict[DeadlineCase, tuple[JobOutcomes, int]] = field(default_factory=dict, init=False)
 
-    def __call__(self, case: DeadlineCase) -> AdmissionMetrics:
+    def __call__(self, case: DeadlineCase) -> Measures:
         """Run a case, check its schedule, and return its metrics."""
         found = self.outcomes(case)
         if not case.scenario.has_model:
-            return admission_metrics(*found)
+            return study_measures(*found)
         if self._prices is None:
             measured = self._measure(case.scenario)
             references = reference_of_workload(measured.prepared, measured.response_times)
             self._prices = references, category_slowdowns(references.values())
-        return promise_metrics(*found, *self._prices)
+        return study_measures(*found, *self._prices)
 
     def outcomes(self, case: DeadlineCase) -> tuple[JobOutcomes, int]:
         """Run a case, check its schedule; return the jobs' outcomes and the number of hosts."""
@@ -365,9 +361,7 @@ def _with_drift(
     outcomes: JobOutcomes, ended: EndedJobs, grace: float, round_trip: float
 ) -> JobOutcomes:
     """Return outcomes with each job's drift: lateness beyond the grace that messages explain."""
-    late = outcomes.is_late(outcomes.finish, outcomes.promised, grace)
-    if outcomes.latest_start is not None:
-        late |= outcomes.is_late(outcomes.start, outcomes.latest_start, grace)
+    late = outcomes.late(grace)
     if not (grace and late.any()):
         return outcomes
     dates = ended.submission_times, ended.starts, ended.finishes

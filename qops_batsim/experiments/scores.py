@@ -22,8 +22,8 @@ from qops_batsim.experiments.deadline_runs import (
     checked_outcomes,
 )
 from qops_batsim.experiments.listed_cases import outages_of_case
-from qops_batsim.measures.metrics.admission import PromiseMetrics, promise_metrics
 from qops_batsim.measures.metrics.charge_totals import References
+from qops_batsim.measures.metrics.measures import Measures, study_measures
 from qops_batsim.measures.metrics.outcomes import JobOutcomes, fates
 from qops_batsim.measures.results.result_tables import Booleans, Floats, mean
 from qops_batsim.optimum.best import Limits, best_possible
@@ -178,7 +178,7 @@ def score_of(outcomes: JobOutcomes, hosts: int, prices: Prices, gave_way: Boolea
     kept = found.kept & ~gave_way
     # What a promise brings that was not kept is a penalty.
     first = replace(outcomes, promised=np.where(gave_way, np.nan, outcomes.promised))
-    paid: PromiseMetrics = promise_metrics(first, hosts, prices.references, prices.table)
+    paid: Measures = study_measures(first, hosts, prices.references, prices.table)
     reached = kept & found.met & (outcomes.promised <= outcomes.deadline)
 
     def share(which: Booleans, objective: str) -> float:

@@ -49,6 +49,8 @@ from typing import NamedTuple, TypeVar
 import msgspec
 
 from qops_batsim.errors import InputError, require
+from qops_batsim.measures.metrics.measures import MEASURES
+from qops_batsim.measures.metrics.measures import SHARE as A_SHARE
 
 KeyT = TypeVar("KeyT", bound=Hashable)
 
@@ -144,35 +146,20 @@ GINI: Limits = (0.0, 1.0)
 
 SHARES = frozenset(
     {
+        *(name for name, row in MEASURES.items() if row.unit == A_SHARE),
         "accepted_share",
         "accepted_work",
-        "broken_charge",
-        "broken_promises",
         "charge",
-        "cut_short",
         "deadline_rejects_percent",
-        "expected_risk",
         "in_time",
         "jobs",
-        "kept_charge",
         "kept_jobs",
-        "killed_at_walltime",
-        "met_deadlines",
         "met_jobs",
-        "missed_deadlines",
         "not_kept",
-        "premium",
         "promised_jobs",
         "reached_charge",
         "reached_jobs",
         "reached_work",
-        "unadmitted_deadline_jobs",
-        "unadmitted_deadline_work",
-        "unadmitted_jobs",
-        "unadmitted_work",
-        "useful_utilization",
-        "utilization",
-        "utilization_during_submissions",
         "work",
         "worst_decile",
     }

@@ -51,7 +51,7 @@ from qops_batsim.experiments.listed_cases import (
 from qops_batsim.experiments.scores import Score
 from qops_batsim.files import read_text
 from qops_batsim.limits import MAX_LOAD, MIN_EXPANSION
-from qops_batsim.measures.metrics.admission import PROMISE_METRICS, AdmissionMetrics
+from qops_batsim.measures.metrics.measures import PROMISES, STUDY, measure_names
 from qops_batsim.optimum.problem import OBJECTIVES
 from qops_batsim.optimum.solver import require_solver
 from qops_batsim.parameters import (
@@ -197,7 +197,7 @@ class Study(msgspec.Struct, frozen=True, kw_only=True):
         """Names of the metrics that its runs have; some need models of estimates."""
         if self.cases:
             return Score.__struct_fields__
-        return AdmissionMetrics.__struct_fields__ + (PROMISE_METRICS if self.has_models else ())
+        return measure_names(STUDY) + (measure_names(PROMISES) if self.has_models else ())
 
     def windows_of(self, log: StudyLog) -> tuple[Window, ...]:
         """Return the windows of a log that the study simulates."""
@@ -284,7 +284,7 @@ class Study(msgspec.Struct, frozen=True, kw_only=True):
         for name in self.verdicts:
             require_one_of("verdicts", name, [each for each in names if each != self.base])
         for metric in self.metrics:
-            if metric in PROMISE_METRICS and not self.has_models:
+            if metric in measure_names(PROMISES) and not self.has_models:
                 raise InputError(f"metric is {metric!r}; it needs estimates or deadlines_by, too")
             require_one_of("metric", metric, self.known_metrics)
         if self.bound is not None:

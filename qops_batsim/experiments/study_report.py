@@ -32,41 +32,43 @@ from qops_batsim.experiments.statistics import (
 )
 from qops_batsim.experiments.study import Point, columns_of
 from qops_batsim.experiments.study_runs import CellOutcome, StudyRuns
-from qops_batsim.measures.metrics.admission import PROMISE_METRICS, AdmissionMetrics
+from qops_batsim.measures.metrics.measures import (
+    MEASURES,
+    PERCENT,
+    PROMISES,
+    SHARE,
+    STUDY,
+    measure_names,
+)
 from qops_batsim.parameters import EXACT, USERS
 from qops_batsim.tables import csv_text
 
 SEEDS, WINDOWS, LOGS = "seeds", "windows", "logs"
 
-METRICS = tuple(
-    name for name in AdmissionMetrics.__struct_fields__ if name not in ("jobs", "deadline_jobs")
-)
+METRICS = tuple(name for name in measure_names(STUDY) if name not in ("jobs", "deadline_jobs"))
 """Names of the metrics that are averaged over seeds."""
 
 ALWAYS = ("met_deadlines", "wait", "bounded_slowdown_of_all")
 """Names of the metrics that every table has."""
 
 _HEADINGS = {
-    "offered_load": "offered load",
-    "unadmitted_work": "unadmitted proc-s (%)",
-    "unadmitted_deadline_work": "unadmitted deadline proc-s (%)",
-    "met_deadlines": "deadlines met (%)",
-    "missed_deadlines": "deadlines missed (%)",
-    "utilization_during_submissions": "utilization while jobs are submitted (%)",
-    "response_time_of_others": "response time of others (s)",
-    "slowdown_of_others": "slowdown of others",
-    "bounded_slowdown_of_others": "bounded slowdown of others",
-    "wait": "wait (s)",
+    "unadmitted_work": "unadmitted proc-s",
+    "unadmitted_deadline_work": "unadmitted deadline proc-s",
+    "met_deadlines": "deadlines met",
+    "missed_deadlines": "deadlines missed",
+    "utilization_during_submissions": "utilization while jobs are submitted",
     "bounded_slowdown_of_all": "bounded slowdown",
-    "kills": "kills",
-    "lateness_median": "lateness, median (s)",
-    "lateness_p95": "lateness, 95th percentile (s)",
+    "lateness_median": "lateness, median",
+    "lateness_p95": "lateness, 95th percentile",
 }
 
 
 def heading_of(metric: str) -> str:
     """Return a metric's name with its unit, as a table heading."""
-    return _HEADINGS.get(metric) or f"{metric.replace('_', ' ')} (%)"
+    name = _HEADINGS.get(metric) or metric.replace("_", " ")
+    unit = MEASURES[metric].unit if metric in MEASURES else PERCENT
+    # Of a share, studies tell percent.
+    return f"{name} ({PERCENT if unit == SHARE else unit})" if unit else name
 
 
 class StudySummary(msgspec.Struct, frozen=True, kw_only=True):
@@ -138,7 +140,7 @@ def summaries(runs: StudyRuns) -> list[StudySummary]:
         if not each.repeated:
             groups.setdefault((each.cell.point, each.cell.contestant), []).append(each)
     base, found = runs.study.base, []
-    names = (*METRICS, *(PROMISE_METRICS if runs.study.has_models else ()))
+    names = (*METRICS, *(measure_names(PROMISES) if runs.study.has_models else ()))
     if runs.study.cases:
         names = runs.study.known_metrics
     for (point, name), group in groups.items():

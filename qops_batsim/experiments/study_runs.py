@@ -46,7 +46,7 @@ from qops_batsim.experiments.study import (
 )
 from qops_batsim.files import decoded, read_bytes, write_text
 from qops_batsim.limits import MAX_DESCRIPTION_BYTES
-from qops_batsim.measures.metrics.admission import AdmissionMetrics, PromiseMetrics
+from qops_batsim.measures.metrics.measures import Measures
 from qops_batsim.parameters import EXACT, LOAD, USERS
 from qops_batsim.platform.platform_model import Platform
 from qops_batsim.running.inputs import load_platform
@@ -60,7 +60,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 DESCRIPTION = "study.json"
-MADE_OF, SCORED = "deadline runs, metrics of 2", "scored runs, metrics of 2"
+MADE_OF, SCORED = "deadline runs, metrics of 3", "scored runs, metrics of 2"
 """What kept runs are made of; the number grows when a metric gets another meaning."""
 
 
@@ -85,14 +85,14 @@ class CellOutcome(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     cell: Cell
-    metrics: AdmissionMetrics | Unadmitted | Shares | None = None
+    metrics: Measures | Unadmitted | Shares | None = None
     error: str | None = None
     repeated: bool = False
 
     def value(self, metric: str) -> float | None:
         """Return a metric of the run, None if unknown."""
-        found: float | None = getattr(self.metrics, metric, None)
-        return found
+        found: float | msgspec.UnsetType | None = getattr(self.metrics, metric, None)
+        return None if found is msgspec.UNSET else found
 
 
 @dataclass(frozen=True, repr=False)
@@ -375,7 +375,7 @@ class _Stores:
         made_of: Any = SCORED if listed else MADE_OF
         if found.identities.platform:
             made_of = [made_of, found.identities.platform, found.study.message_delays]
-        kind, bound = (Score, ScoreBound) if listed else (PromiseMetrics, dict[str, Unadmitted])
+        kind, bound = (Score, ScoreBound) if listed else (Measures, dict[str, Unadmitted])
         self.kept: KeptRuns[Any] = KeptRuns(directory / "runs", kind, made_of)
         self.failures = KeptRuns(directory / "failed", Failure, made_of)
         self.bounds: KeptRuns[Any] = KeptRuns(directory / "bounds", bound, MADE_OF)

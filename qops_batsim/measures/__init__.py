@@ -7,22 +7,20 @@ from typing import TYPE_CHECKING
 from qops_batsim.lazy import lazy_names
 
 if TYPE_CHECKING:
-    from qops_batsim.measures.metrics.admission import AdmissionMetrics as AdmissionMetrics
-    from qops_batsim.measures.metrics.admission import PromiseMetrics as PromiseMetrics
-    from qops_batsim.measures.metrics.admission import admission_metrics as admission_metrics
-    from qops_batsim.measures.metrics.admission import broken_rule as broken_rule
     from qops_batsim.measures.metrics.charge_totals import charge_jobs as charge_jobs
     from qops_batsim.measures.metrics.charge_totals import charge_report as charge_report
+    from qops_batsim.measures.metrics.measured import (
+        BOUNDED_SLOWDOWN_THRESHOLD as BOUNDED_SLOWDOWN_THRESHOLD,
+    )
+    from qops_batsim.measures.metrics.measures import Measures as Measures
+    from qops_batsim.measures.metrics.measures import measure_names as measure_names
+    from qops_batsim.measures.metrics.measures import study_measures as study_measures
     from qops_batsim.measures.metrics.outcomes import JobOutcomes as JobOutcomes
     from qops_batsim.measures.metrics.outcomes import fates as fates
     from qops_batsim.measures.metrics.outcomes import outcomes_of_run as outcomes_of_run
     from qops_batsim.measures.metrics.outcomes import (
         outcomes_of_simulation as outcomes_of_simulation,
     )
-    from qops_batsim.measures.metrics.run_metrics import (
-        BOUNDED_SLOWDOWN_THRESHOLD as BOUNDED_SLOWDOWN_THRESHOLD,
-    )
-    from qops_batsim.measures.metrics.run_metrics import compute_metrics as compute_metrics
     from qops_batsim.measures.plots.drawing import COLORS as COLORS
     from qops_batsim.measures.plots.drawing import MARKERS as MARKERS
     from qops_batsim.measures.plots.drawing import picture as picture
@@ -37,10 +35,10 @@ else:
     __getattr__, __dir__, __all__ = lazy_names(
         __name__,
         {
-            "metrics.admission": "AdmissionMetrics PromiseMetrics admission_metrics broken_rule",
             "metrics.charge_totals": "charge_jobs charge_report",
             "metrics.outcomes": "JobOutcomes fates outcomes_of_run outcomes_of_simulation",
-            "metrics.run_metrics": "BOUNDED_SLOWDOWN_THRESHOLD compute_metrics",
+            "metrics.measured": "BOUNDED_SLOWDOWN_THRESHOLD",
+            "metrics.measures": "Measures measure_names study_measures",
             "plots.drawing": "COLORS MARKERS picture",
             "plots.gantt": "to_jobset",
             "results.difference": "compare_runs",

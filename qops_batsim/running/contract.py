@@ -148,7 +148,8 @@ def cases() -> Iterator[ContractCase]:
 
 
 def _workload(processors: int, rows: Sequence[CaseRow]) -> Workload:
-    jobs, profiles = [], {}
+    jobs = []
+    profiles = {}
     for index, row in enumerate(rows):
         submission, needed, run_time, walltime = row[:4]
         name, profile = delay_profile(run_time)
@@ -248,6 +249,7 @@ def check_scheduler(
         make()
     except InterfaceError as error:
         raise SchedulerContractError(str(error)) from None
+
     passed = 0
     for case in cases():
         with _named(case.name):
@@ -256,6 +258,7 @@ def check_scheduler(
             said = f"case {case.name!r}: promises broken: {len(broken)}; {broken[0].message}"
             warnings.warn(said, stacklevel=2)
         passed += 1
+
     return passed
 
 
@@ -289,10 +292,12 @@ def _check_case(
     with _time_limit():
         first, module = _run(make(), case, sharing)
         again, _ = _run(make(), case, sharing)
+
     if format_jobs(first.ended_jobs) != format_jobs(again.ended_jobs):
         raise SchedulerContractError(
             "two runs on the same input differ; equal decisions are expected"
         )
+
     decided = _decided(first, module)
     with _time_limit():
         _check_foresight(make, case, sharing, decided)
@@ -303,17 +308,20 @@ def _check_case(
                 f"job {record.job.id} asks for {record.job.processors} processors of {hosts} and "
                 "was not rejected"
             )
+
     with tempfile.TemporaryDirectory() as directory:
         prefix = Path(directory) / "check"
         told = {"outages": msgspec.to_builtins(first.outages), "message_delays": False}
         with run_files(prefix, lasting=False) as files:
             add_outputs(files, first)
             publish_run(files, module, "", told)
+
         violations = verify(
             read_files(find_run(prefix), hosts=hosts, is_verified=True),
             workloads={"w0": case.workload},
             compute_sharing=first.options.compute_sharing,
         )
+
     for each in violations:
         if strict or each.rule not in PROMISE_RULES:
             raise SchedulerContractError(each.message)
@@ -399,12 +407,14 @@ def _check_foresight(
     hidden = outcome(disguised.workload, disguised.told)
     if hidden == decided:
         return
+
     # A scheduler without messages is told no contents, so that it may decide otherwise with them.
     plain = outcome(case.workload, case.workload.profiles)
     if isinstance(plain, Exception):
         raise plain
     if hidden == plain:
         return
+
     renamed = outcome(disguised.workload, true)
     reads = (
         "manager.profile_of(job) or manager.system.profiles"

@@ -138,6 +138,7 @@ def names_of(
         "workload": isinstance(workload, Workload),
         "platform": isinstance(platform, Platform),
     }
+
     if events is not None:
         names["events"] = os.fspath(events) if isinstance(events, (str, PathLike)) else None
         objects["events"] = names["events"] is None
@@ -173,16 +174,19 @@ def input_warnings(
                 f"this platform: promises may be broken with less than {least:g} s, which it is by "
                 "default there"
             )
+
     if module.scheduler.needs_deadlines:
         yield from _deadline_warnings(module, workload)
     sender = _sender(workload)
     pair = None if sender is None else unlinked_hosts(platform)
+
     if pair is not None:
         yield (
             f"job {sender} and its like send data, but there is no link between hosts "
             f"{' and '.join(pair)} of {Path(platform.source).name}: that takes no time, whatever "
             "its amount (a <host_link> of each, or a <cluster>, has links)"
         )
+
     speeds = [host.speed for host in platform.compute_hosts]
     name = Path(workload.source).name
     measured = _measured_speed(workload.provenance)
@@ -197,7 +201,8 @@ def input_warnings(
 
 def _sender(workload: Workload) -> str | None:
     """Return the id of a job whose processors send messages; None if no job does."""
-    profiles, columns = workload.profiles, workload.columns
+    profiles = workload.profiles
+    columns = workload.columns
 
     def sends(name: str) -> bool:
         profile = profiles[name]
@@ -218,6 +223,7 @@ def _deadline_warnings(module: SchedulerModule, workload: Workload) -> Iterator[
             "(`qops-batsim workload deadlines` gives jobs deadlines)"
         )
         return
+
     if doubt := early_deadlines_warning(workload, "`workload deadlines --at-least estimate`"):
         yield doubt
     options = module.options

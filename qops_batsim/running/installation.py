@@ -63,12 +63,14 @@ def find_batsim(path: str | Path | None = None, *, timeout: float = VERSION_SECO
     if found is None:
         if path is not None:
             raise InputError(f"{path}: no executable program; the path of Batsim is expected")
+
         raise InputError(
             "no batsim on PATH; --engine batsim needs Batsim 3.1 to 4.2 or 5, there or at --batsim "
             "PATH. Its authors offer a Nix package (https://github.com/oar-team/nur-kapack), a "
             f"container image (docker.io/oarteam/batsim) and its source: {INSTALLATION_PAGE} and "
             "docs/batsim.md. The embedded engine, without --engine batsim, needs no Batsim"
         )
+
     found = str(Path(found).absolute())
     version = _version(found, timeout)
     batsim = Batsim(Path(found), version)
@@ -91,14 +93,17 @@ def _version(executable: str, timeout: float) -> str:
         raise InputError(
             f"{executable}: cannot be started ({reason}); Batsim is expected"
         ) from None
+
     if code is None:
         raise InputError(
             f"{executable}: no answer to --version within {timeout:g} s; Batsim is expected"
         )
+
     if code or not lines:
         raise InputError(
             f"{executable}: --version ends with exit code {code} and says "
             f"{shown(lines[-1]) if lines else 'nothing'}; Batsim is expected"
         )
+
     # Programs around Batsim (Nix, Docker) may have something to say before.
     return next((line for line in lines if _VERSION.match(line)), lines[0])

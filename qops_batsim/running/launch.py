@@ -48,7 +48,7 @@ class BatsimRun(msgspec.Struct, frozen=True, kw_only=True):
     jobs_ended: int
 
 
-def run_batsim(
+def drive_batsim(
     batsim: Batsim,
     driver: ModuleDriver,
     *,
@@ -96,7 +96,9 @@ def run_batsim(
             further = release.arguments(options, log_level, server.endpoint, directory)
             with _started([str(batsim.path), *inputs, *further], on_log_line) as child:
                 server.serve(child)
+
         release.adopt(files, directory, options)
+
     return BatsimRun(
         hosts=server.hosts, jobs_ended=server.jobs_completed + len(driver.log.rejected)
     )
@@ -111,11 +113,14 @@ def check_machine(
             f"{platform.source}: no master; for Batsim, a host named master_host or one with "
             "role master is expected"
         )
-    hosts, available = options.hosts, len(platform.compute_hosts)
+
+    hosts = options.hosts
+    available = len(platform.compute_hosts)
     if hosts is not None and not 1 <= hosts <= available:
         raise InputError(
             f"{platform.source}: {hosts} hosts were asked for; from 1 to {available} are accepted"
         )
+
     used = available if hosts is None else hosts
     if not allow_smaller_machine:
         refuse_smaller_machine(workload, platform, used)
@@ -158,6 +163,7 @@ class _BatsimListener:
             message = self._talk.read(text)
         except InputError as error:
             raise BatsimError(f"batsim sent a wrong {error}") from None
+
         told = [] if message is None else [item.body for item in message.events]
         if message is not None:
             self._when = f"after {message.now:.6f} s"
@@ -166,6 +172,7 @@ class _BatsimListener:
                 self.jobs_completed += 1
             elif type(event) is SimulationBegins:
                 self.hosts = event.nb_compute_resources
+
         self._socket.send(self._talk.reply(message))
         return bool(told) and type(told[-1]) is SimulationEnds
 

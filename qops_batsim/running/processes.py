@@ -87,6 +87,7 @@ class ChildProcess:
             start_new_session=True,
         )
         assert self._process.stdout is not None
+
         self._reader = threading.Thread(
             target=self._read, args=(self._process.stdout,), daemon=True, name="log of a child"
         )

@@ -10,8 +10,9 @@ import numpy as np
 from qops_batsim.economics.charges import ReferenceJob
 from qops_batsim.engine.engine_options import EngineOptions
 from qops_batsim.errors import InputError, shown
-from qops_batsim.measures.metrics.admission import utilization_to_the_end
 from qops_batsim.measures.metrics.charge_totals import reference_of_workload
+from qops_batsim.measures.metrics.measured import MeasuredJobs
+from qops_batsim.measures.metrics.measures import utilization
 from qops_batsim.measures.metrics.outcomes import (
     DeadlineMetrics,
     JobOutcomes,
@@ -57,7 +58,8 @@ def easy_reference(inputs: RunInputs, grace: float = 0.0) -> EasyReference:
         allow_smaller_machine=smaller_machine,
     )
     outcomes = outcomes_of_simulation(simulation.ended_jobs, workload)
-    used = utilization_to_the_end(outcomes, len(simulation.hosts))
+    used = utilization(MeasuredJobs(outcomes, len(simulation.hosts)))
+
     return EasyReference(
         outcomes=outcomes,
         deadlines=deadline_metrics(outcomes, grace=grace),

@@ -123,7 +123,7 @@ def _check_level(log_level: str) -> None:
         raise InputError(f"unknown log level {log_level!r}{did_you_mean(log_level, LOG_LEVELS)}")
 
 
-class _Batsim4(Release):
+class _Release4(Release):
     """Batsim 3.1 to 4.2, whose files have the form of ours."""
 
     events_option = "--events"
@@ -148,7 +148,7 @@ class _Batsim4(Release):
         return _plain_file(workload, path, "a Batsim workload (JSON)")
 
 
-class _Batsim5(Release):
+class _Release5(Release):
     """Batsim 5, whose workloads, events and output differ."""
 
     # Its workload is ours, in which every profile is a job's.
@@ -205,7 +205,7 @@ def release_of(major: int) -> Release:
     return _RELEASES.get(major, _RELEASES[4])
 
 
-_RELEASES: dict[int, Release] = {4: _Batsim4(), 5: _Batsim5()}
+_RELEASES: dict[int, Release] = {4: _Release4(), 5: _Release5()}
 
 
 def _plain_file(path: str | Path, unpacked: Path, what: str) -> Path:
@@ -234,12 +234,15 @@ def write_as_batsim4(directory: Path, files: FileSet, outages: Sequence[Outage])
     as in the times of the totals: these are found from the jobs instead. ``outages`` are the times
     in which hosts were away, of which Batsim 5 knows nothing.
     """
-    path, totals = directory / "jobs.csv", read_totals(directory / "schedule.json")
-    told, hosts = read_jobs_table(path), int(totals["nb_computing_machines"])
+    path = directory / "jobs.csv"
+    totals = read_totals(directory / "schedule.json")
+    told = read_jobs_table(path)
+    hosts = int(totals["nb_computing_machines"])
     info = RunInfo(outages=list(outages))
     source = str(directory), path.name
     result = submitted_once(RunResult(*source, told, hosts, "schedule.json", totals, info=info))
     numbers = result.table.numbers
+
     if numbers is told.numbers:
         files.adopt("_jobs.csv", path)
     else:
@@ -250,15 +253,19 @@ def write_as_batsim4(directory: Path, files: FileSet, outages: Sequence[Outage])
             frame[name] = np.where(frame[name] == "", "", np.char.mod("%.6f", numbers[name]))
         with files.open("_jobs.csv") as stream:
             frame.to_csv(stream, index=False, lineterminator="\n")
+
     of_host, begins, ends = computing_periods(result)
-    computing, last = float((ends - begins).sum()), np.zeros(hosts)
+    computing = float((ends - begins).sum())
+    last = np.zeros(hosts)
     np.maximum.at(last, of_host.astype(np.int64), ends)
     times = {"time_computing": computing, "time_idle": float(last.sum()) - computing}
     totals = (result.schedule or {}) | times
+
     with files.open("_schedule.csv") as stream:
         names = sorted(totals)
         stream.write(f"{','.join(names)}\n".encode())
         stream.write(f"{','.join(_number(totals[name]) for name in names)}\n".encode())
+
     with files.open("_machine_states.csv") as stream:
         start, finish = (
             each[result.executed] for each in result.columns("starting_time", "finish_time")
@@ -266,6 +273,7 @@ def write_as_batsim4(directory: Path, files: FileSet, outages: Sequence[Outage])
         dates = np.sort(np.concatenate([start, finish]))
         busy = busy_hosts(result).at(dates).astype(np.int64)
         stream.write(format_machine_states(HostChanges(dates, busy, hosts - busy)).encode())
+
     for name in _OTHERS:
         if (directory / f"{name}.csv").is_file():
             files.adopt(f"_{name}.csv", directory / f"{name}.csv")

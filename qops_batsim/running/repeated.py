@@ -9,6 +9,7 @@ import msgspec
 
 from qops_batsim.code_record import CodeRecord
 from qops_batsim.files import decoded, read_bytes
+from qops_batsim.measures.results.run_files import RunInfo
 
 _TIMED = ("_schedule.csv",)
 """Files in which the real Batsim tells how long it took."""
@@ -42,15 +43,19 @@ class Differences(msgspec.Struct, frozen=True, kw_only=True):
         return bool(self.files or self.modules)
 
 
-class Described(msgspec.Struct, frozen=True, kw_only=True):
-    """What the description of a run tells of its files and of its scheduler's code."""
+class Described(RunInfo, frozen=True, kw_only=True):
+    """The description of a run, with all from which it is repeated."""
 
     scheduler: str
+    workload: str
     engine: str = "embedded"
+    compute_sharing: bool = False
+    hosts_limit: int | None = None
+    smaller_machine: bool = False
+    events: str | None = None
+    users: str | None = None
+    message_delays: bool = False
     run_id: str = ""
-    files: dict[str, str] | None = None
-    replaced: dict[str, str] = {}
-    code: CodeRecord | None = None
 
 
 def differences(before: Described, now: Described, prefix: str) -> Differences:
@@ -78,6 +83,7 @@ def _is_same(name: str, before: Described, now: Described, prefix: str) -> bool:
         return True
     if name != _DECISIONS:
         return False
+
     # Its first line names the run and its scheduler: by other names they may have decided the same.
     content = read_bytes(Path(f"{prefix}{name}"), what="a decision log")
     head, newline, rest = content.partition(b"\n")

@@ -21,11 +21,12 @@ from qops_batsim.engine.engine_options import outages_of
 from qops_batsim.engine.simulation import Simulation
 from qops_batsim.errors import InputError, did_you_mean
 from qops_batsim.file_set import run_files
-from qops_batsim.files import decoded, read_bytes, read_stored
+from qops_batsim.files import read_bytes, read_stored
 from qops_batsim.garbage import without_garbage_collection
 from qops_batsim.limits import MAX_DESCRIPTION_BYTES
-from qops_batsim.measures.metrics.outcomes import PromiseCounts, deadlines_of_run
-from qops_batsim.measures.metrics.run_metrics import Metrics, compute_metrics
+from qops_batsim.measures.metrics.measured import MeasuredFiles
+from qops_batsim.measures.metrics.measures import Measures, promises, run_measures
+from qops_batsim.measures.metrics.outcomes import PromiseCounts
 from qops_batsim.measures.results.run_files import find_written
 from qops_batsim.measures.results.run_result import RunResult, read_files
 from qops_batsim.measures.verify.rule import Violation
@@ -170,14 +171,14 @@ class Run:
         return values
 
     @cached_property
-    def measured(self) -> Metrics:
+    def measured(self) -> Measures:
         """The metrics of docs/metrics.md as a typed object."""
-        return compute_metrics(self.result, self.inputs.workloads)
+        return run_measures(self.result, self.inputs.workloads)
 
     @property
     def promises(self) -> PromiseCounts | None:
         """Promises given and broken, without the other metrics; None if there are none."""
-        return deadlines_of_run(self.result, self.inputs.workloads).promises
+        return promises(MeasuredFiles(self.result, self.inputs.workloads))
 
     @cached_property
     def easy(self) -> EasyReference | None:
@@ -298,124 +299,115 @@ def run(
     """
     if engine not in ENGINES:
         raise InputError(f"engine {engine!r} is unknown{did_you_mean(engine, ENGINES)}")
-    sha256 = {} if sha256 is None else sha256
+
     module = make_scheduler(scheduler, settings)
+
     read = None
     if users is not None:
         if workload is not None:
             raise InputError("users who react, and a workload, are given; one of both is expected")
         with without_garbage_collection():
             read = users if isinstance(users, Users) else read_users(Path(users))
-        module, workload = with_users(module, read), read.no_jobs()
+        module = SchedulerModule(Reacting(module.scheduler, read))
+        workload = read.no_jobs()
+
     module.keep_decisions()
-    allowed = {"hosts": hosts, "compute_sharing": compute_sharing, "message_delays": message_delays}
-    given = scheduler, *_to_run(module, workload, platform), events
-    work = _RunInProgress(
-        given, module, allowed, smaller_machine, out, progress or ProgressListener()
+
+    if workload is None:
+        workload, shipped = default_inputs(module)
+        platform = platform or shipped
+
+    prepared = _PreparedRun(
+        module,
+        {"scheduler": scheduler, "workload": workload, "platform": platform, "events": events},
+        {"hosts": hosts, "compute_sharing": compute_sharing, "message_delays": message_delays},
+        smaller_machine,
+        out,
+        progress or ProgressListener(),
     )
     if read is not None:
-        work.note_users(None if isinstance(users, Users) else users)
-    work.expect(sha256)
-    return work.run(batsim or BatsimCall() if engine == "batsim" else None)
+        prepared.note_users(None if isinstance(users, Users) else users)
+    prepared.expect(sha256 or {})
+    return prepared.finish(batsim or BatsimCall() if engine == "batsim" else None)
 
 
-def with_users(module: SchedulerModule, users: Users) -> SchedulerModule:
-    """Return a scheduler together with users who react to its answers."""
-    return SchedulerModule(Reacting(module.scheduler, users))
-
-
-def _to_run(
-    module: SchedulerModule, workload: AnyWorkload | None, platform: AnyPlatform | None
-) -> tuple[AnyWorkload, AnyPlatform | None]:
-    """Return the given workload and platform, or the shipped ones that suit the scheduler."""
-    if workload is not None:
-        return workload, platform
-    workload, shipped = default_inputs(module)
-    return workload, platform or shipped
-
-
-class _RunInProgress:
-    """A run in progress: its inputs, and its description so far."""
+class _PreparedRun:
+    """A run before its simulation: its inputs, read, and its description so far."""
 
     def __init__(
         self,
-        given: tuple[AnyScheduler, AnyWorkload, AnyPlatform | None, AnyEvents | None],
         module: SchedulerModule,
+        given: Mapping[str, Any],
         allowed: Mapping[str, Any],
         smaller_machine: bool,
         out: str | Path | None,
         progress: ProgressListener,
     ) -> None:
-        self.given = given
         self.module = module
+        self.given = given
         self.smaller_machine = smaller_machine
         self.progress = progress
         with progress.phase("reading the workload"), without_garbage_collection():
-            self.jobs: Workload = load_workload(given[1])
-            self.machine: Platform = load_platform(given[2], self.jobs)
-        events, digest_of_events = load_events(given[3])
+            self.jobs: Workload = load_workload(given["workload"])
+            self.machine: Platform = load_platform(given["platform"], self.jobs)
+
+        events, digest_of_events = load_events(given["events"])
         options = default_engine(module, events=events, **allowed)
         # Where no message takes time, the description says so, and promises are to be kept exactly.
         delays = options.message_delays and self.machine.delays_messages
         self.options = msgspec.structs.replace(options, message_delays=delays)
+
         scheduler = module.scheduler
         self.reacting = scheduler if isinstance(scheduler, Reacting) else None
         inner = module if self.reacting is None else SchedulerModule(self.reacting.inner)
-        names, objects = names_of(inner, *given)
+        names, objects = names_of(inner, **given)
+        chosen = given["scheduler"]
         digests = {
-            "scheduler": digest_of_file(given[0]) if isinstance(given[0], str) else None,
+            "scheduler": digest_of_file(chosen) if isinstance(chosen, str) else None,
             "workload": self.jobs.sha256,
             "platform": self.machine.sha256,
             "events": digest_of_events,
         }
+
         # Nothing is known of where an object comes from, be it that it was read once.
         self.sha256 = {
             what: digest
             for what, digest in digests.items()
             if digest is not None and what not in objects
         }
-        further: dict[str, Any] = {
+
+        self.further: dict[str, Any] = {
             "hosts_limit": options.hosts,
             "smaller_machine": smaller_machine,
             "python_objects": objects,
             "sha256": self.sha256,
         }
-        record = None if "scheduler" in objects else code_of_given(given[0], inner.scheduler)
+        record = None if "scheduler" in objects else code_of_given(chosen, inner.scheduler)
+
         if record is not None:
-            further["code"] = record
-            for each in record.not_covered:
-                progress.warning(not_covered_text(each))
+            self.further["code"] = record
+            for module_name in record.not_covered:
+                progress.warning(not_covered_text(module_name))
+
         if self.jobs.calendar is not None:
-            further["calendar"] = msgspec.to_builtins(self.jobs.calendar)
+            self.further["calendar"] = msgspec.to_builtins(self.jobs.calendar)
         if "events" in names:
-            further["events"] = names.pop("events")
-        self.described: dict[str, Any] = {**names, "module": module, "further": further}
+            self.further["events"] = names.pop("events")
+
+        self.described: dict[str, Any] = {**names, "module": module, "further": self.further}
         self.prefix = run_prefix(out, self.described["scheduler"])
         self.files = run_files(self.prefix, room=len(self.jobs.jobs) * _LEAST_BYTES)
 
     def note_users(self, file: str | PathLike[str] | None) -> None:
         """Add the users' file to the run's description, whose workload is an output of the run."""
-        further, objects = self.described["further"], self.described["further"]["python_objects"]
+        objects = self.further["python_objects"]
         objects[:] = [each for each in objects if each != "workload"]
         if file is None:
             objects.append("users")
         else:
             self.sha256["users"] = read_stored(Path(file), what="a file of users").sha256
-        further["users"] = None if file is None else os.fspath(file)
+        self.further["users"] = None if file is None else os.fspath(file)
         self.described["workload"] = f"{self.prefix}_submitted.json"
-
-    def _write_users(self) -> None:
-        """Write the users' submitted jobs and their outcomes."""
-        if self.reacting is None:
-            return
-        self.jobs = self.reacting.workload()
-        content = format_workload(self.jobs, is_checked=True).encode()
-        self.sha256["workload"] = hashlib.sha256(content).hexdigest()
-        self.described["further"]["cancellations"] = self.reacting.cancelled_at
-        with self.files.open("_submitted.json") as stream:
-            stream.write(content)
-        with self.files.open("_users.csv") as stream:
-            stream.writelines(format_wishes(self.reacting.wishes))
 
     def expect(self, sha256: Mapping[str, str]) -> None:
         """Raise an InputError if inputs differ from these digests, or outages overlap."""
@@ -423,7 +415,8 @@ class _RunInProgress:
         changed = [what for what, digest in sha256.items() if known.get(what, digest) != digest]
         if changed:
             raise InputError(f"the file of the {' and '.join(changed)} has changed")
-        events, file = self.options.external_events, self.given[3]
+        events = self.options.external_events
+        file = self.given["events"]
         if events and isinstance(file, (str, PathLike)):
             try:
                 outages_of(events, self.options.hosts or len(self.machine.compute_hosts))
@@ -431,13 +424,15 @@ class _RunInProgress:
                 raise InputError(f"{file}: {error}") from None
 
     @without_garbage_collection()
-    def run(self, batsim: BatsimCall | None) -> Run:
+    def finish(self, batsim: BatsimCall | None) -> Run:
         """Simulate, write, and verify the written schedule."""
-        warned = input_warnings(self.module, self.jobs, self.machine, self.options)
-        for text in warned if self.reacting is None else ():
-            self.progress.warning(text)
+        if self.reacting is None:
+            for text in input_warnings(self.module, self.jobs, self.machine, self.options):
+                self.progress.warning(text)
+
         with self.files, writing_what_ended(self.files, self.described):
-            done = self._run_embedded() if batsim is None else self._run_batsim(batsim)
+            done = self._in_process() if batsim is None else self._with_batsim(batsim)
+
         with self.progress.phase("reading back"):
             result = read_files(find_written(self.prefix, self.files.published), is_verified=True)
         verification = Verification(result, workloads={"w0": self.jobs})
@@ -445,6 +440,7 @@ class _RunInProgress:
         with self.progress.phase("verifying", len(rules)) as tell:
             on_rule = None if tell is None else lambda rule: tell(rules.index(rule))
             violations = verification.violations(on_rule)
+
         return Run(
             scheduler=self.described["scheduler"],
             workload=self.described["workload"],
@@ -460,7 +456,8 @@ class _RunInProgress:
             **done._asdict(),
         )
 
-    def _run_embedded(self) -> _Simulated:
+    def _in_process(self) -> _Simulated:
+        """Simulate with the embedded engine, and write the run's files."""
         title = f"{self.described['scheduler']} on {self.described['workload']}"
         began = time.perf_counter()
         with self.progress.phase(title, len(self.jobs.jobs) or None) as on_progress:
@@ -472,16 +469,21 @@ class _RunInProgress:
                 allow_smaller_machine=self.smaller_machine,
                 on_progress=on_progress,
             )
+
         seconds = time.perf_counter() - began
+
         with self.progress.phase("writing"):
             self._write_users()
             paths = write_run(simulation, self.prefix, files=self.files, **self.described)
-        hosts, jobs = len(simulation.hosts), len(simulation.ended_jobs.ids)
+
+        hosts = len(simulation.hosts)
+        jobs = len(simulation.ended_jobs.ids)
         return _Simulated(paths, "embedded", hosts, jobs, seconds, simulation)
 
-    def _run_batsim(self, call: BatsimCall) -> _Simulated:
+    def _with_batsim(self, call: BatsimCall) -> _Simulated:
+        """Simulate with the real Batsim, and put the run's files into place."""
         # It loads what talks to Batsim, which runs without one have no use for.
-        from qops_batsim.running.launch import check_machine, run_batsim, write_batsim_run
+        from qops_batsim.running.launch import check_machine, drive_batsim, write_batsim_run
         from qops_batsim.running.releases import release_of
 
         check_machine(
@@ -490,14 +492,14 @@ class _RunInProgress:
         batsim = find_batsim(call.path)
         machine = release_of(batsim.major).machine(self.machine)
         tell_platform(self.module, machine, self.options)
-        # Batsim gets the files that were given, not what was read of them.
-        _, workload, platform, _ = self.given
+
         began = time.perf_counter()
-        run = run_batsim(
+        ended = drive_batsim(
             batsim,
             ModuleDriver(self.module, any_engine=True),
-            workload=as_file(workload, "workloads") or self.jobs,
-            platform=as_file(platform, "platforms") or self.machine,
+            # Batsim gets the files that were given, not what was read of them.
+            workload=as_file(self.given["workload"], "workloads") or self.jobs,
+            platform=as_file(self.given["platform"], "platforms") or self.machine,
             files=self.files,
             options=self.options,
             timeout=call.timeout,
@@ -505,32 +507,26 @@ class _RunInProgress:
             on_log_line=self.progress.batsim_says,
         )
         seconds = time.perf_counter() - began
+
         self._write_users()
         paths = write_batsim_run(
-            *(run, batsim, self.files), options=self.options, machine=self.machine, **self.described
+            ended, batsim, self.files, options=self.options, machine=self.machine, **self.described
         )
-        return _Simulated(paths, f"batsim {batsim.version}", run.hosts, run.jobs_ended, seconds)
+        engine = f"batsim {batsim.version}"
+        return _Simulated(paths, engine, ended.hosts, ended.jobs_ended, seconds)
 
-
-class _RunDescription(msgspec.Struct, frozen=True, kw_only=True):
-    """The part of ``PREFIX_run.json`` from which a run is repeated."""
-
-    scheduler: str
-    workload: str
-    platform: str | None = None
-    options: dict[str, Any] = {}
-    engine: str = "embedded"
-    compute_sharing: bool = False
-    hosts_limit: int | None = None
-    smaller_machine: bool = False
-    events: str | None = None
-    users: str | None = None
-    message_delays: bool = False
-    python_objects: list[str] = []
-    sha256: dict[str, str] = {}
-
-
-_descriptions = msgspec.json.Decoder(_RunDescription)
+    def _write_users(self) -> None:
+        """Write the users' submitted jobs and their outcomes, if users reacted."""
+        if self.reacting is None:
+            return
+        self.jobs = self.reacting.workload()
+        content = format_workload(self.jobs, is_checked=True).encode()
+        self.sha256["workload"] = hashlib.sha256(content).hexdigest()
+        self.further["cancellations"] = self.reacting.cancelled_at
+        with self.files.open("_submitted.json") as stream:
+            stream.write(content)
+        with self.files.open("_users.csv") as stream:
+            stream.writelines(format_wishes(self.reacting.wishes))
 
 
 @takes(
@@ -583,14 +579,15 @@ def run_again(
     """
     what = "the description of a run"
     content = read_bytes(description, what=what, max_bytes=MAX_DESCRIPTION_BYTES)
-    before = decoded(content, _descriptions, description, what)
-    told = read_described(content, description)
+    before = read_described(content, description)
     refused = f"{description}: cannot be run again"
+
     if before.python_objects:
         raise InputError(
             f"{refused}: {' and '.join(before.python_objects)} were Python objects of a "
             "program; only a run from registered names and files can be repeated"
         )
+
     try:
         digest = before.sha256.get("scheduler")
         scheduler = scheduler_of_data(before.scheduler, code, sha256=digest)
@@ -613,5 +610,6 @@ def run_again(
         )
     except InputError as error:
         raise InputError(f"{refused}: {error}") from error
+
     now = read_described(done.described, done.prefix)
-    return replace(done, differences=differences(told, now, done.prefix))
+    return replace(done, differences=differences(before, now, done.prefix))

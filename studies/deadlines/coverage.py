@@ -26,7 +26,7 @@ from qops_batsim.experiments import (
     quantile,
     run_cases,
 )
-from qops_batsim.measures import AdmissionMetrics
+from qops_batsim.measures import Measures
 from qops_batsim.traces import read_trace
 from studies.shared import Settings, told
 
@@ -39,7 +39,7 @@ SAMPLES, FEWER, RESAMPLES = 20_000, 1500, 599
 SEED = 26
 
 Values = np.ndarray[tuple[int], np.dtype[np.float64]]
-Runs = dict[tuple[str, float], list[AdmissionMetrics]]
+Runs = dict[tuple[str, float], list[Measures]]
 
 
 def runs_of(settings: Settings, out: Path, workers: int) -> Runs:
@@ -70,7 +70,7 @@ def runs_of(settings: Settings, out: Path, workers: int) -> Runs:
         DeadlineRuns({"trace": trace}),
         [case for group in cases.values() for case in group],
         workers=workers,
-        kept=KeptRuns(out, AdmissionMetrics, [trace.provenance, len(trace.jobs)]),
+        kept=KeptRuns(out, Measures, [trace.provenance, len(trace.jobs)]),
         group_by=lambda case: case.scenario.without_deadlines(),
         on_progress=told(),
     )

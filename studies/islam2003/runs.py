@@ -30,7 +30,7 @@ from qops_batsim.experiments import (
     mean_interval,
     paired_difference,
 )
-from qops_batsim.measures import AdmissionMetrics, JobOutcomes, admission_metrics, mean
+from qops_batsim.measures import JobOutcomes, Measures, mean, study_measures
 from qops_batsim.platform import make_cluster
 from qops_batsim.protocol import make_scheduler
 from qops_batsim.workload import Workload
@@ -53,7 +53,7 @@ from studies.request import StudyRequest
 from studies.run_table import RunTable
 
 
-class MixedMetrics(AdmissionMetrics, frozen=True, kw_only=True):
+class MixedMetrics(Measures, frozen=True, kw_only=True):
     """The metrics of admission, and those of jobs without user deadline by length.
 
     *Short* jobs run for at most :data:`~studies.islam2003.study.SHORT`, *long* ones for
@@ -76,7 +76,7 @@ class MixedRuns(DeadlineRuns):
 
 def mixed_metrics(outcomes: JobOutcomes, hosts: int) -> MixedMetrics:
     """Compute the metrics of a run; O(jobs)."""
-    found: dict[str, Any] = msgspec.structs.asdict(admission_metrics(outcomes, hosts))
+    found: dict[str, Any] = msgspec.structs.asdict(study_measures(outcomes, hosts))
     ran = ~(outcomes.refused | outcomes.of_user)
     short = outcomes.run_time <= SHORT
     for name, chosen in (("short", ran & short), ("long", ran & ~short)):
@@ -93,7 +93,7 @@ class Results:
 
     study: Study
     runs: RunTable[DeadlineCase, MixedMetrics]
-    packed: RunTable[PackedCase, AdmissionMetrics]
+    packed: RunTable[PackedCase, Measures]
     bounds: Mapping[BoundCase, Mapping[str, Unadmitted]] = field(default_factory=dict)
     bound: float | None = None
 
@@ -163,16 +163,16 @@ def run_study(traces: Mapping[str, Workload], study: Study, request: StudyReques
         group_by=lambda case: case.scenario.without_deadlines(),
     )
     size = PACKED_PROCESSORS, PACKED_JOBS
-    packed = request.run(run_packed, packed_cases, AdmissionMetrics, size)
+    packed = request.run(run_packed, packed_cases, Measures, size)
     bounds = request.run(BoundSearch(runs), searched, dict[str, Unadmitted], made_of)
     return Results(study, found, packed, bounds, units)
 
 
-def run_packed(case: PackedCase) -> AdmissionMetrics:
+def run_packed(case: PackedCase) -> Measures:
     """Run a scheduler on a packed schedule."""
     workload = packed_workload(PACKED_PROCESSORS, PACKED_JOBS, case.laxity, case.seed).workload
     machine = make_cluster(workload.processors)
-    return admission_metrics(
+    return study_measures(
         *checked_outcomes(workload, machine, make_scheduler(case.scheduler), str(case))
     )
 

@@ -35,7 +35,7 @@ from qops_batsim.experiments import (
     markdown_table,
     nested_interval,
 )
-from qops_batsim.measures import AdmissionMetrics, admission_metrics
+from qops_batsim.measures import Measures, study_measures
 from qops_batsim.platform import make_cluster
 from qops_batsim.protocol import make_scheduler
 from qops_batsim.traces import read_trace
@@ -100,14 +100,14 @@ def make_runs(settings: Settings, out: Path, workers: int) -> Results:
             workloads=made,
         )
         for each in runs.outcomes:
-            assert isinstance(each.metrics, AdmissionMetrics)
+            assert isinstance(each.metrics, Measures)
             cell = each.cell
             run = Run(kind, cell.point.log, cell.window.skip, cell.contestant)
             found[run] = measure(each.metrics)
     return found
 
 
-def measure(metrics: AdmissionMetrics) -> Found:
+def measure(metrics: Measures) -> Found:
     assert metrics.unadmitted_work is not None
     return Found(metrics.unadmitted_jobs, metrics.unadmitted_work, metrics.wasted_work or 0.0)
 
@@ -247,7 +247,7 @@ def checkpointing(settings: Settings, options: Settings) -> str:
                 workload = change(runs.workload(case))
                 module = make_scheduler("fqops", options)
                 machine = make_cluster(workload.processors)
-                metrics = admission_metrics(*checked_outcomes(workload, machine, module, str(case)))
+                metrics = study_measures(*checked_outcomes(workload, machine, module, str(case)))
                 kills = 100 * metrics.kills / metrics.jobs
                 found[which][-1].append((*measure(metrics), kills))
     difference = [

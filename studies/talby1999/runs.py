@@ -262,7 +262,7 @@ def run_month(case: Case, place: int, month: str, workload: Workload) -> MonthMe
         wait=float(waits.sum()),
         preferred_jobs=len(preferred),
         preferred_wait=float(preferred.sum()),
-        late_starts=0 if latest is None else int((outcomes.start > latest + PLAN_TOLERANCE).sum()),
+        late_starts=int((outcomes.start > latest + PLAN_TOLERANCE).sum()),
     )
 
 

@@ -23,7 +23,7 @@ from qops_batsim.experiments.study_report import (
     summary_records,
 )
 from qops_batsim.experiments.study_runs import StudyRuns, read_study_runs, run_study
-from qops_batsim.measures.metrics.admission import PROMISE_METRICS, PromiseMetrics
+from qops_batsim.measures.metrics.measures import PROMISES, Measures, measure_names
 from qops_batsim.shipped import find_input
 from qops_batsim.workload.batsim_json import read_workload
 from qops_batsim.workload.delay_jobs import run_times
@@ -136,7 +136,7 @@ def test_metrics_of_promises_need_a_model() -> None:
 def test_promises_hold_where_estimates_do(runs: StudyRuns) -> None:
     for each in runs.outcomes:
         found = each.metrics
-        assert isinstance(found, PromiseMetrics)
+        assert isinstance(found, Measures)
         if each.cell.contestant == "easy":
             assert found.broken_promises is None
             continue
@@ -158,7 +158,7 @@ def test_tables_and_pictures_have_the_models(runs: StudyRuns, tmp_path: Path) ->
     assert headings[:3] == ["deadlines_by", "estimates", "scheduler"]
     assert "broken promises (%)" in headings
     assert len(rows) == 2 * 3 * 2
-    assert set(PROMISE_METRICS) <= set(runs.records()[0])
+    assert set(measure_names(PROMISES)) <= set(runs.records()[0])
     assert {"estimates", "income_low"} <= set(summary_records(found)[0])
     assert any("estimates-users-" in each.name for each in figures_of(runs))
 
@@ -169,7 +169,7 @@ def test_the_promises_of_slack_based_backfilling_are_latest_starts(trace: Worklo
     for choices in (EstimateChoices(model="users"), EstimateChoices(model="error", spread=1.0)):
         scenario = Scenario(log="log", first=80, load=1.4, deadlines_by="users", estimates=choices)
         metrics = runs(DeadlineCase(scenario=scenario, scheduler="slack"))
-        assert isinstance(metrics, PromiseMetrics)
+        assert isinstance(metrics, Measures)
         assert metrics.income is None
         found.append(metrics.broken_promises)
     assert found[0] == 0

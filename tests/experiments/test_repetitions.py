@@ -18,7 +18,7 @@ from qops_batsim.experiments.statistics import mean_interval
 from qops_batsim.experiments.study import InputIdentities, Study
 from qops_batsim.experiments.study_report import over_logs, page_tables, summaries
 from qops_batsim.experiments.study_runs import CellOutcome, Description, StudyRuns
-from qops_batsim.measures.metrics.admission import AdmissionMetrics
+from qops_batsim.measures.metrics.measures import STUDY, Measures, measure_names
 from studies.islam2003 import runs as islam2003
 from studies.islam2003 import study as study2003
 from studies.islam2004 import runs as islam2004
@@ -49,9 +49,9 @@ def outcomes(others: tuple[str, ...], metrics: tuple[str, ...]) -> StudyRuns:
         noise = random.Random(str((cell.contestant, cell.point.load, cell.seed))).gauss(0, 0.2)
         refused = 10 + EFFECTS.get(cell.contestant, 0.0) + noise if cell.contestant in OWN else 0.0
         values = {"unadmitted_jobs": refused, "unadmitted_work": 2 * refused}
-        rest = dict.fromkeys(AdmissionMetrics.__struct_fields__, 50.0 + noise)
+        rest = dict.fromkeys(measure_names(STUDY), 50.0 + noise)
         whole = {**rest, "jobs": 70, "deadline_jobs": 70, "kills": 0, **values}
-        found.append(CellOutcome(cell=cell, metrics=AdmissionMetrics(**whole)))
+        found.append(CellOutcome(cell=cell, metrics=Measures(**whole)))
     known = InputIdentities(logs={"sdsc": ""}, schedulers=dict.fromkeys(names, ((), "")))
     return StudyRuns(Description(package_version="", key="", study=study, identities=known), found)
 
@@ -172,10 +172,10 @@ def on_logs(metrics: dict[str, list[float]], others: tuple[str, ...] = ()) -> St
         place = int(cell.point.log.rpartition(" ")[2])
         noise = random.Random(str((cell.contestant, cell.point.log, cell.window))).gauss(0, 0.1)
         own = metrics.get(cell.contestant)
-        rest = dict.fromkeys(AdmissionMetrics.__struct_fields__, 50.0)
+        rest = dict.fromkeys(measure_names(STUDY), 50.0)
         refused = own[place] + noise if own else 0.0
         whole = {**rest, "jobs": 70, "deadline_jobs": 70, "kills": 0, "unadmitted_jobs": refused}
-        found.append(CellOutcome(cell=cell, metrics=AdmissionMetrics(**whole)))
+        found.append(CellOutcome(cell=cell, metrics=Measures(**whole)))
     known = InputIdentities(logs={}, schedulers={})
     return StudyRuns(Description(package_version="", key="", study=study, identities=known), found)
 

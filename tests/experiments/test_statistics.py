@@ -38,7 +38,7 @@ from qops_batsim.experiments.statistics import (
     upper_tail,
 )
 from qops_batsim.experiments.study_report import METRICS, heading_of
-from qops_batsim.measures.metrics.admission import PROMISE_METRICS
+from qops_batsim.measures.metrics.measures import PROMISES, measure_names
 
 numbers = st.floats(min_value=-1e6, max_value=1e6, allow_nan=False)
 samples = st.lists(numbers, min_size=2, max_size=12)
@@ -212,7 +212,7 @@ def test_intervals_of_shares_stay_shares(values: list[float]) -> None:
 
 
 def test_all_metrics_have_limits_and_shares_are_those_in_percent_of_a_whole() -> None:
-    for name in (*METRICS, *PROMISE_METRICS):
+    for name in (*METRICS, *measure_names(PROMISES)):
         least = 1.0 if "slowdown" in name else 0.0
         most = 100.0 if name in SHARES else math.inf
         assert limits_of(name) == SIGNED.get(name, (least, most))

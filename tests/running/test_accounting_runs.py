@@ -6,11 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from qops_batsim import run
-from qops_batsim.measures.results.run_result import read_run
-from qops_batsim.schedulers.registry import scheduler_names
-from qops_batsim.traces.reading import read_trace
-from qops_batsim.workload import read_workload, write_workload
+from qops_batsim import read_run, read_workload, run
+from qops_batsim.schedulers import scheduler_names
+from qops_batsim.traces import read_trace
+from qops_batsim.workload import write_workload
 from qops_batsim.workload.accounting import Choices
 from support.sacct_dumps import OWN_WORDS, ZONE, make_dump
 

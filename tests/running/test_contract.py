@@ -6,21 +6,24 @@ import traceback
 
 import pytest
 
-from qops_batsim import check_scheduler
-from qops_batsim.core.hostset import HostSet
-from qops_batsim.core.options import SchedulerOptions
-from qops_batsim.core.scheduler import ResourceManager, Scheduler
-from qops_batsim.errors import InputError
-from qops_batsim.jobs import Job
-from qops_batsim.protocol.port import make_scheduler
+from qops_batsim import (
+    DeadlineScheduler,
+    Easy,
+    Fcfs,
+    InputError,
+    Job,
+    QueueScheduler,
+    Scheduler,
+    SchedulerOptions,
+    check_scheduler,
+)
+from qops_batsim.core import HostSet
+from qops_batsim.core.scheduler import ResourceManager
+from qops_batsim.protocol import make_scheduler
 from qops_batsim.running import contract
 from qops_batsim.running.contract import SchedulerContractError
-from qops_batsim.schedulers.deadline import DeadlineScheduler
-from qops_batsim.schedulers.easy import Easy
-from qops_batsim.schedulers.fcfs import Fcfs
+from qops_batsim.schedulers import scheduler_names
 from qops_batsim.schedulers.loading.interface import scheduler_problem
-from qops_batsim.schedulers.queue_scheduler import QueueScheduler
-from qops_batsim.schedulers.registry import scheduler_names
 
 UNLIMITED = 1e6
 """Seconds for a case where the time limit is not what is tested, on whatever machine."""

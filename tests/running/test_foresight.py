@@ -8,16 +8,16 @@ from qops_batsim import (
     DeadlineScheduler,
     Easy,
     EngineNeeds,
+    Job,
     QueueScheduler,
     Scheduler,
     check_scheduler,
 )
-from qops_batsim.core.hostset import HostSet
+from qops_batsim.core import HostSet
 from qops_batsim.core.scheduler import ResourceManager
-from qops_batsim.jobs import Job
 from qops_batsim.running.contract import SchedulerContractError
 from qops_batsim.running.hidden_run_times import disguise
-from qops_batsim.workload.workload_model import Workload, delay_profile
+from qops_batsim.workload import Workload, delay_profile
 
 NAMES = "job.profile or job.fields"
 CONTENTS = "manager.profile_of(job) or manager.system.profiles"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from qops_batsim.errors import InputError
+from qops_batsim import InputError
 from qops_batsim.running.installation import Batsim, find_batsim
 from support.fake_batsim import write_fake
 

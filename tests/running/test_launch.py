@@ -7,23 +7,20 @@ from pathlib import Path
 
 import pytest
 
+from qops_batsim import InputError, read_platform, read_workload
 from qops_batsim.engine.engine_options import EngineOptions, read_external_events
-from qops_batsim.errors import InputError
 from qops_batsim.file_set import run_files
-from qops_batsim.platform import read_platform
-from qops_batsim.platform.equal_hosts import make_cluster
-from qops_batsim.platform.platform_model import Host, Platform
+from qops_batsim.platform import Host, Platform, make_cluster
+from qops_batsim.protocol import make_scheduler
 from qops_batsim.protocol.driver import ModuleDriver
-from qops_batsim.protocol.port import make_scheduler
 from qops_batsim.running.installation import Batsim
 from qops_batsim.running.launch import (
     BatsimError,
     check_machine,
-    run_batsim,
+    drive_batsim,
     write_batsim_run,
 )
 from qops_batsim.running.releases import batsim_arguments
-from qops_batsim.workload import read_workload
 from support.fake_batsim import running, write_fake, write_player
 from support.scripted_module import ScriptedModule
 
@@ -52,7 +49,7 @@ def launch(tmp_path, workload, monkeypatch):
         path = write_fake(tmp_path / "batsim", body)
         options = {"workload": workload, "platform": make_cluster(4), **options}
         with run_files(prefix or tmp_path / "out" / "run") as files:
-            done = run_batsim(
+            done = drive_batsim(
                 Batsim(path, "v4.2.1"),
                 ModuleDriver(module or make_scheduler("fcfs")),
                 files=files,
@@ -94,7 +91,7 @@ def test_a_recorded_session_gets_the_recorded_decisions(name, shared, tmp_path):
     recorded, answers = directory / "recorded" / name, tmp_path / "answers"
     driver = ModuleDriver(make_scheduler("fcfs"))
     with run_files(tmp_path / "run") as files:
-        run = run_batsim(
+        run = drive_batsim(
             Batsim(write_player(tmp_path / "batsim", recorded, answers), "v4.2.1"),
             driver,
             workload=directory / case["workloads"][0],

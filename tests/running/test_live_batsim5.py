@@ -12,11 +12,9 @@ from typing import Any
 import pytest
 import zmq
 
-from qops_batsim.platform import read_platform
-from qops_batsim.running.run import Run, run
-from qops_batsim.workload.batsim_json import write_workload
-from qops_batsim.workload.conversion import convert_log
-from qops_batsim.workload.swf import read_swf
+from qops_batsim import read_platform, read_swf, run
+from qops_batsim.running.run import Run
+from qops_batsim.workload import convert_log, write_workload
 from support.batsim5_probes import PROBES, ProbeDecider, jobs_of, recorded_probes
 from support.live_batsim5 import (
     difference_in_process,

@@ -7,10 +7,8 @@ from typing import Any
 
 import pytest
 
-from qops_batsim.workload.batsim_json import read_workload, write_workload
-from qops_batsim.workload.conversion import convert_log
-from qops_batsim.workload.scale import subset
-from qops_batsim.workload.swf import read_swf
+from qops_batsim import read_swf, read_workload
+from qops_batsim.workload import convert_log, subset, write_workload
 from support.energy_sessions import session_difference
 from support.live_engines import (
     BATSCHED,

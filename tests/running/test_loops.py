@@ -11,22 +11,17 @@ import msgspec
 import pytest
 from hypothesis import given, settings
 
+from qops_batsim import Easy, Job, QosRequest, Scheduler, read_platform, read_workload
 from qops_batsim.core.qos_log import format_qos
-from qops_batsim.core.scheduler import Scheduler
 from qops_batsim.engine.outputs import add_outputs
 from qops_batsim.engine.simulation import Simulation
-from qops_batsim.jobs import Job, QosRequest
-from qops_batsim.platform.equal_hosts import make_cluster
-from qops_batsim.platform.simgrid_read import read_platform
+from qops_batsim.platform import make_cluster
+from qops_batsim.protocol import SchedulerModule, make_scheduler
 from qops_batsim.protocol.driver import ModuleDriver
-from qops_batsim.protocol.port import SchedulerModule, make_scheduler
 from qops_batsim.running.in_loop import run_simulation
 from qops_batsim.running.simulate import default_engine
-from qops_batsim.schedulers.easy import Easy
 from qops_batsim.shipped import find_input
-from qops_batsim.workload import read_workload
-from qops_batsim.workload.scale import subset
-from qops_batsim.workload.workload_model import Workload, delay_profile
+from qops_batsim.workload import Workload, delay_profile, subset
 from support.aroma_oracles import machine, work
 from support.kept_files import Kept
 from support.only_texts import OnlyTexts

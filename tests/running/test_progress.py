@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from qops_batsim import run
 from qops_batsim.running.progress import ProgressListener
-from qops_batsim.running.run import run
 
 
 class Heard(ProgressListener):

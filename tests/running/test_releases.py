@@ -7,9 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from qops_batsim import read_run, verify
 from qops_batsim.file_set import run_files
-from qops_batsim.measures.results.run_result import read_run
-from qops_batsim.measures.verify.verifier import verify
 from qops_batsim.running.releases import write_as_batsim4
 
 

@@ -12,11 +12,8 @@ from typing import Any
 
 import pytest
 
-from qops_batsim.advice.explain import explain
-from qops_batsim.advice.quote import quote
-from qops_batsim.errors import InputError
+from qops_batsim import InputError, explain, quote, run, run_again
 from qops_batsim.running.repeated import Described, Differences, differences
-from qops_batsim.running.run import run, run_again
 from qops_batsim.schedulers import registry
 from support.own_code import scheduler_text, write_distribution, write_files
 
@@ -189,6 +186,6 @@ def test_a_registered_class_is_recorded_with_its_code(
 def test_how_long_the_real_batsim_took_is_no_difference(engine: str, files: tuple[str]) -> None:
     def told(digest: str) -> Described:
         written = {"_jobs.csv": "0" * 64, "_schedule.csv": digest * 64}
-        return Described(scheduler="easy", engine=engine, files=written)
+        return Described(scheduler="easy", workload="w", engine=engine, files=written)
 
     assert differences(told("1"), told("2"), "out/easy") == Differences(files=files)

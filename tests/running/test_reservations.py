@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from qops_batsim import run
+from qops_batsim.core import HostSet
 from qops_batsim.core.capacity import Window
-from qops_batsim.core.hostset import HostSet
 from qops_batsim.engine.engine_options import UNAVAILABLE, outages_of
-from qops_batsim.platform.equal_hosts import make_cluster
+from qops_batsim.platform import make_cluster
 from qops_batsim.protocol.events import JOB_CANCELLED, MAINTENANCE
-from qops_batsim.running.run import run
 from support.host_failures import SCHEDULERS, names, random_case, reservation_case, verified_run
 
 every_scheduler = pytest.mark.parametrize(

@@ -8,23 +8,28 @@ from typing import Any
 
 import pytest
 
+from qops_batsim import (
+    Conservative,
+    Fcfs,
+    InputError,
+    Job,
+    read_platform,
+    read_run,
+    read_workload,
+    run,
+    run_again,
+    simulate,
+)
 from qops_batsim.engine.engine_options import EngineOptions, read_external_events
 from qops_batsim.engine.outputs import format_jobs
-from qops_batsim.errors import InputError, SimulationError
-from qops_batsim.jobs import Job
-from qops_batsim.measures.results.run_result import read_run
+from qops_batsim.errors import SimulationError
 from qops_batsim.measures.verify.verifier import Verification
-from qops_batsim.platform import read_platform
-from qops_batsim.platform.equal_hosts import make_cluster
-from qops_batsim.protocol.port import make_scheduler
+from qops_batsim.platform import make_cluster
+from qops_batsim.protocol import make_scheduler
 from qops_batsim.running.progress import ProgressListener
-from qops_batsim.running.run import run, run_again
-from qops_batsim.running.simulate import describe_run, simulate
-from qops_batsim.schedulers.conservative import Conservative
-from qops_batsim.schedulers.fcfs import Fcfs
+from qops_batsim.running.simulate import describe_run
 from qops_batsim.schedulers.loading.plugins import run_prefix
 from qops_batsim.shipped import find_input, shipped_directory
-from qops_batsim.workload import read_workload
 
 ROOT = shipped_directory("workloads").parent
 

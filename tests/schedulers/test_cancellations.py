@@ -14,7 +14,7 @@ from qops_batsim.core.scheduler import ResourceManager, Scheduler
 from qops_batsim.engine.engine_options import ExternalEvent, read_external_events
 from qops_batsim.errors import InputError, SimulationError
 from qops_batsim.jobs import REJECTED, Job, QosRequest
-from qops_batsim.measures.metrics.run_metrics import compute_metrics
+from qops_batsim.measures.metrics.measures import run_measures
 from qops_batsim.platform.equal_hosts import make_cluster
 from qops_batsim.protocol.port import make_scheduler
 from qops_batsim.running.run import Run, run
@@ -163,7 +163,7 @@ def test_files_tell_who_was_cancelled(tmp_path: Path) -> None:
 
 
 def values_of(done: Run) -> dict[str, Any]:
-    found: dict[str, Any] = msgspec.to_builtins(compute_metrics(done.result, {"w0": THREE}))
+    found: dict[str, Any] = msgspec.to_builtins(run_measures(done.result, {"w0": THREE}))
     return found
 
 

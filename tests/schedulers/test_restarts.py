@@ -25,9 +25,10 @@ from qops_batsim.engine.outputs import format_jobs
 from qops_batsim.engine.simulation import Simulation
 from qops_batsim.errors import InputError
 from qops_batsim.jobs import COMPLETED_KILLED, COMPLETED_SUCCESSFULLY, REJECTED, Job, QosRequest
-from qops_batsim.measures.metrics.admission import admission_metrics, broken_rule
+from qops_batsim.measures.metrics.measures import study_measures
 from qops_batsim.measures.metrics.outcomes import outcomes_of_run, outcomes_of_simulation
 from qops_batsim.measures.results.run_result import read_run
+from qops_batsim.measures.verify.outcome_rules import broken_rule
 from qops_batsim.measures.verify.verifier import verify
 from qops_batsim.platform.equal_hosts import make_cluster
 from qops_batsim.protocol.decisions import Decision, ExecuteJob, KillJob, RegisterJob
@@ -279,7 +280,7 @@ def test_metrics_count_a_job_once() -> None:
     workload = workload_of(1, TWICE)
     simulation = simulate(killer(), workload, make_cluster(1))
     outcomes = outcomes_of_simulation(simulation.ended_jobs, workload)
-    metrics = admission_metrics(outcomes, 1)
+    metrics = study_measures(outcomes, 1)
     assert (metrics.jobs, metrics.kills) == (3, 2)
     assert metrics.wasted_work == pytest.approx(100 * 4 / 15)
     assert metrics.unadmitted_jobs == 0
@@ -317,7 +318,7 @@ def test_a_job_goes_on_from_its_last_checkpoint(tmp_path: Path) -> None:
     outcomes = outcomes_of_run(done.result, {"w0": workload_of(1, SAVED)})
     assert outcomes.charged_time.tolist() == [10, 3, 1]
     assert outcomes.wasted.tolist() == [3, 0, 0]
-    metrics = admission_metrics(outcomes, 1)
+    metrics = study_measures(outcomes, 1)
     assert (metrics.kills, metrics.missed_deadlines) == (2, 0)
     assert metrics.wasted_work == pytest.approx(100 * 3 / 14)
     assert broken_rule(outcomes, 1) is None

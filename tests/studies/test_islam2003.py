@@ -15,7 +15,12 @@ from qops_batsim.errors import InputError
 from qops_batsim.experiments.claims import Claim, whole_claims
 from qops_batsim.experiments.deadline_runs import DeadlineCase, Scenario
 from qops_batsim.experiments.report import StudyReport
-from qops_batsim.measures.metrics.admission import AdmissionMetrics, admission_metrics
+from qops_batsim.measures.metrics.measures import (
+    STUDY,
+    Measures,
+    measure_names,
+    study_measures,
+)
 from qops_batsim.protocol.port import make_scheduler
 from qops_batsim.shipped import find_input
 from qops_batsim.workload.batsim_json import read_workload
@@ -206,8 +211,8 @@ def made_up(value: Callable[[DeadlineCase], dict[str, float]], study: Study = JU
         }
         nothing = dict.fromkeys(MixedMetrics.__struct_fields__)
         runs[case] = MixedMetrics(**{**nothing, "kills": 0, **numbers})
-    nothing = dict.fromkeys(AdmissionMetrics.__struct_fields__)
-    admitted = AdmissionMetrics(**{**nothing, "kills": 0, "jobs": 100, "unadmitted_jobs": 0.0})
+    nothing = dict.fromkeys(measure_names(STUDY))
+    admitted = Measures(**{**nothing, "kills": 0, "jobs": 100, "unadmitted_jobs": 0.0})
     return Results(study, RunTable(runs), RunTable(dict.fromkeys(study.packed_cases(), admitted)))
 
 
@@ -362,7 +367,7 @@ def test_jobs_without_deadline_are_measured_by_length(traces: dict[str, Workload
     runs = MixedRuns(traces)
     scenario = TINY.sources["CTC"].scenario(Scenario(log="CTC", share=0.2), 1.6, 1)
     outcomes, hosts = runs.outcomes(DeadlineCase(scenario=scenario, scheduler="qops"))
-    found, usual = mixed_metrics(outcomes, hosts), admission_metrics(outcomes, hosts)
+    found, usual = mixed_metrics(outcomes, hosts), study_measures(outcomes, hosts)
     assert {name: getattr(found, name) for name in usual.__struct_fields__} == {
         name: getattr(usual, name) for name in usual.__struct_fields__
     }

@@ -11,10 +11,10 @@ import pytest
 from qops_batsim.engine.simulation import Simulation
 from qops_batsim.platform.equal_hosts import make_cluster
 from qops_batsim.protocol.driver import ModuleDriver
-from qops_batsim.protocol.port import make_scheduler
-from qops_batsim.running.run import BatsimCall, Run, run, with_users
+from qops_batsim.protocol.port import SchedulerModule, make_scheduler
+from qops_batsim.running.run import BatsimCall, Run, run
 from qops_batsim.running.simulate import default_engine, simulate
-from qops_batsim.users.reacting import ELSEWHERE, LEFT
+from qops_batsim.users.reacting import ELSEWHERE, LEFT, Reacting
 from qops_batsim.users.user_fit import users_of
 from qops_batsim.users.user_model import Reactions, Users
 from qops_batsim.workload.need import NeedChoices, NeedMix
@@ -58,7 +58,7 @@ def test_the_loop_tells_what_messages_tell(
 ) -> None:
     users, found = some_users(seed), []
     for told_in_messages in (False, True):
-        module = with_users(make_scheduler(scheduler, settings), users)
+        module = SchedulerModule(Reacting(make_scheduler(scheduler, settings).scheduler, users))
         if told_in_messages:
             options = default_engine(module)
             driver = ModuleDriver(module, any_engine=True)

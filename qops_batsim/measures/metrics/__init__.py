@@ -1,1 +1,1 @@
-"""Metrics of runs: ``run_metrics``, deadlines in ``admission``, prices in ``charges``."""
+"""Figures of runs: ``measures`` is their table, ``measured`` what they are calculated from."""

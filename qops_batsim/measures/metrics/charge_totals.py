@@ -174,45 +174,49 @@ def charge_jobs(
     list of JobCharge
         In the order of the outcomes.
     """
-    found = fates(outcomes, grace)
-    target = np.where(np.isnan(outcomes.promised), outcomes.deadline, outcomes.promised)
-    kept = np.where(found.kept, outcomes.promised, np.nan)
-    estimates = np.concatenate([each.columns.estimates for each in outcomes.workloads])
+    fate = fates(outcomes, grace)
+    asked = np.where(np.isnan(outcomes.promised), outcomes.deadline, outcomes.promised)
     used = np.where(outcomes.given_back, 0.0, outcomes.charged_time)
-    unused = outcomes.processors * np.maximum(estimates - used, 0.0)
-    has_promise = found.promised | (outcomes.given_back & np.isfinite(outcomes.promised))
+    unused = outcomes.processors * np.maximum(outcomes.estimates - used, 0.0)
+    has_promise = fate.promised | (outcomes.given_back & np.isfinite(outcomes.promised))
     columns = (
         outcomes.processors,
         outcomes.charged_time,
         outcomes.submission,
-        kept,
-        np.where(found.failed, target, np.nan),
+        np.where(fate.kept, outcomes.promised, np.nan),
+        np.where(fate.failed, asked, np.nan),
         outcomes.killed_runs,
         outcomes.wasted,
-        np.ones(len(kept)) if outcomes.prices is None else outcomes.prices,
+        np.broadcast_to(outcomes.prices, asked.shape),
         np.where(has_promise & np.isfinite(unused), unused, 0.0),
     )
+    queues = outcomes.queues or [""] * len(asked)
+    rows = zip(outcomes.ids, queues, *(column.tolist() for column in columns), strict=True)
+
+    # A job that is refused in both runs has no other run time than the workload's.
     alone = {
         outcomes.ids[row]: ReferenceJob(outcomes.run_time[row], math.nan, outcomes.processors[row])
         for row in np.flatnonzero(outcomes.refused).tolist()
     }
     references = {**alone, **references}
+
     charged = []
-    queues = outcomes.queues or [""] * len(kept)
-    rows = zip(outcomes.ids, queues, *(column.tolist() for column in columns), strict=True)
-    for job_id, queue, processors, run_time, arrival, promise, broken, kills, *others in rows:
+    for job_id, queue, processors, run_time, arrival, kept, failed, kills, *others in rows:
         wasted, factor, not_used = others
         reference = _reference(references, job_id, processors)
         category = table.categories.label(reference.run_time, processors)
-        told = {"category": category, "processors": processors, "arrival": arrival}
-        pay = partial(_pay, price, table, job_id, **told, queue_price=factor)
-        charge, penalty = None, None
+        job = {"category": category, "processors": processors, "arrival": arrival}
+        pay = partial(_pay, price, table, job_id, **job, queue_price=factor)
+
+        charge = None
         if not math.isnan(run_time):
-            charge = pay(run_time=run_time, deadline=promise)
-        if not math.isnan(broken):
+            charge = pay(run_time=run_time, deadline=kept)
+        penalty = None
+        if not math.isnan(failed):
             # What is asked for before the arrival has no price.
             lasted = reference.run_time if math.isnan(run_time) else run_time
-            penalty = pay(run_time=lasted, deadline=broken).qos if broken > arrival else 0.0
+            penalty = pay(run_time=lasted, deadline=failed).qos if failed > arrival else 0.0
+
         charged.append(
             JobCharge(
                 id=job_id,
@@ -247,12 +251,14 @@ def _reference(references: References, job_id: str, processors: float) -> Refere
             f"job {shown(job_id)} is not in the reference run; a reference run of the same "
             "workload is expected"
         )
+
     if found.processors != processors:
         raise InputError(
             f"job {shown(job_id)} asks for {processors:.0f} processors, but for "
             f"{found.processors:g} in the reference run; a reference run of the same "
             "workload is expected"
         )
+
     return found
 
 
@@ -268,16 +274,19 @@ def charge_of(price: PriceFunction, served: ServedJob, job_id: str) -> Charge:
         raise InputError(
             f"the price function fails for job {shown(job_id)} ({type(error).__name__}: {error})"
         ) from error
+
     if not isinstance(charge, Charge):
         raise InputError(
             f"the price function returns a value of type {type(charge).__name__} for job "
             f"{shown(job_id)}; a qops_batsim.economics.Charge is expected"
         )
+
     if not (is_number(charge.resource) and is_number(charge.qos)):
         raise InputError(
             f"the price function charges job {shown(job_id)} {shown(charge.resource)} for "
             f"resources and {shown(charge.qos)} for QoS; two finite numbers are expected"
         )
+
     return charge
 
 
@@ -290,17 +299,19 @@ def charge_report(
     and compute the profit at the given prices; O(jobs).
     """
     prices.check()
-    groups: dict[str, list[JobCharge]] = {label: [] for label in table.categories.labels()}
-    for each in charged:
-        groups[each.category].append(each)
-    means = {each.category: each.mean for each in table.slowdowns}
-    everything = _sum_up("total", None, charged)
+    by_category: dict[str, list[JobCharge]] = {label: [] for label in table.categories.labels()}
     by_queue: dict[tuple[float, str], list[JobCharge]] = {}
-    for each in charged:
-        if each.queue:
-            by_queue.setdefault((-each.queue_price, each.queue), []).append(each)
+    for job in charged:
+        by_category[job.category].append(job)
+        if job.queue:
+            by_queue.setdefault((-job.queue_price, job.queue), []).append(job)
+
+    slowdowns = {row.category: row.mean for row in table.slowdowns}
+    everything = _sum_up("total", None, charged)
     return ChargeReport(
-        categories=tuple(_sum_up(name, means[name], jobs) for name, jobs in groups.items()),
+        categories=tuple(
+            _sum_up(name, slowdowns[name], jobs) for name, jobs in by_category.items()
+        ),
         total=everything,
         profit=prices.profit(everything.income(prices.penalty, prices.unused_promise)),
         queues=tuple(_sum_up(name, None, jobs) for (_, name), jobs in sorted(by_queue.items())),
@@ -313,13 +324,14 @@ def fill_qos_file(files: RunFiles, charged: Iterable[JobCharge]) -> Path:
     The category of a job is filled in whether it was accepted or not, its charges only if
     it pays; a job's later runs (``w0!15#1``) stay without, since it is charged once.
     """
-    known = {each.id: each for each in charged}
+    known = {job.id: job for job in charged}
     path = files.qos
     if path is None:
         raise InputError(
             f"{files.prefix}_qos.csv: no such file; a run by qops-batsim, which writes this file, "
             "is expected"
         )
+
     text = read_text(path, what="a _qos.csv")
     reader = csv.DictReader(io.StringIO(text))
     columns = list(reader.fieldnames or [])
@@ -327,6 +339,7 @@ def fill_qos_file(files: RunFiles, charged: Iterable[JobCharge]) -> Path:
     missing = [name for name in needed if name not in columns]
     if missing:
         raise InputError(f"{path}: column {missing[0]} is missing; a _qos.csv needs it")
+
     written = io.StringIO()
     writer = csv.DictWriter(written, columns, lineterminator="\n")
     writer.writeheader()
@@ -337,23 +350,25 @@ def fill_qos_file(files: RunFiles, charged: Iterable[JobCharge]) -> Path:
             paid = job.charge
             row["resource_charge"] = "" if paid is None else f"{paid.resource:.6f}"
             row["qos_charge"] = "" if paid is None else f"{paid.qos:.6f}"
+
         writer.writerow(row)
+
     files.replace("_qos.csv", path, written.getvalue())
     return path
 
 
 def _sum_up(name: str, slowdown: float | None, jobs: Sequence[JobCharge]) -> CategoryCharges:
-    paying = [each for each in jobs if each.charge is not None]
+    paid = [job.charge for job in jobs if job.charge is not None]
     return CategoryCharges(
         category=name,
         slowdown=slowdown,
         jobs=len(jobs),
-        charged_jobs=len(paying),
-        charged_work=math.fsum(each.work for each in paying),
-        charge=total(each.charge for each in paying if each.charge is not None),
-        kills=sum(each.kills for each in jobs),
-        wasted_work=math.fsum(each.wasted for each in jobs),
-        failed=sum(each.penalty is not None for each in jobs),
-        penalty=math.fsum(each.penalty or 0.0 for each in jobs),
-        unused_work=math.fsum(each.unused for each in jobs),
+        charged_jobs=len(paid),
+        charged_work=math.fsum(job.work for job in jobs),
+        charge=total(paid),
+        kills=sum(job.kills for job in jobs),
+        wasted_work=math.fsum(job.wasted for job in jobs),
+        failed=sum(job.penalty is not None for job in jobs),
+        penalty=math.fsum(job.penalty or 0.0 for job in jobs),
+        unused_work=math.fsum(job.unused for job in jobs),
     )

@@ -7,14 +7,15 @@ and the runs before it are lost work, but for what was saved (``qos.checkpoint``
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
 
+from qops_batsim.engine.ended_jobs import EndedJobs
 from qops_batsim.errors import InputError, shown
 from qops_batsim.jobs import (
     COMPLETED_FAILED,
@@ -60,7 +61,7 @@ class JobOutcomes:
     deadline is the user's own. ``wasted`` are the processor-seconds lost in runs that the scheduler
     killed; ``lost`` are the runs killed before the last one of the same job: start, finish and
     processors, shape (runs, 3). ``source`` is for messages. ``latest_start`` are the starts that
-    were promised, as by slack-based backfilling, NaN for none; None where that was not asked.
+    were promised, as by slack-based backfilling, NaN for none.
     ``predicted`` are run times that were planned with in place of estimates, likewise.
     ``queues`` and ``prices`` are those of a scheduler with priced queues, each price a multiple of
     the usual charge (1 for a job in no queue); other schedulers have neither.
@@ -88,21 +89,28 @@ class JobOutcomes:
     wasted: Floats
     lost: Floats
     saved: Floats | float = 0.0
-    latest_start: Floats | None = None
-    predicted: Floats | None = None
+    latest_start: Floats | float = math.nan
+    predicted: Floats | float = math.nan
     queues: Sequence[str] = ()
-    prices: Floats | None = None
+    prices: Floats | float = 1.0
     drift: Floats | float = 0.0
     given_back: Booleans | bool = False
     at_walltime: Booleans | bool = False
     began: Floats | None = None
 
-    def is_late(self, actual: Floats, promised: Floats, grace: float) -> Booleans:
+    def is_late(self, actual: Floats, promised: Floats | float, grace: float) -> Booleans:
         """Return which ``actual`` dates are later than the ``promised`` ones by more than the grace
         plus the job's ``drift`` (message delays), all in seconds.
         """
         late: Booleans = is_late(actual, promised, grace + self.drift)
         return late
+
+    def late(self, grace: float) -> Booleans:
+        """Return which jobs ended after their promised deadline, or started after their promised
+        latest start, by more than the grace (seconds) and the drift.
+        """
+        ends_late = self.is_late(self.finish, self.promised, grace)
+        return ends_late | self.is_late(self.start, self.latest_start, grace)
 
     def with_deadlines_of(self, workload: Workload) -> JobOutcomes:
         """Return the outcomes with the deadlines of a workload that differs only in deadlines."""
@@ -122,6 +130,17 @@ class JobOutcomes:
         went on without a loss.
         """
         return (self.start if self.began is None else self.began) - self.submission
+
+    @property
+    def estimates(self) -> Floats:
+        """Estimated run time of each job (seconds)."""
+        return np.concatenate([each.columns.estimates for each in self.workloads])
+
+    @property
+    def spans(self) -> Floats:
+        """Start, finish and processors of every run, killed ones included: shape (runs, 3)."""
+        last = np.column_stack([self.start, self.finish, self.processors])[~self.refused]
+        return np.concatenate([last, self.lost])
 
     @property
     def lost_work(self) -> float:
@@ -164,26 +183,6 @@ def is_late(actual: Any, promised: Any, grace: Any) -> Any:
     return actual > promised + np.maximum(grace, PLAN_TOLERANCE)
 
 
-class EndedColumns(Protocol):
-    """Protocol for the ended runs of a simulation's jobs: columns with one element a run."""
-
-    @property
-    def ids(self) -> list[str]:
-        """Identifier of each run's job within the workload."""
-
-    @property
-    def states(self) -> np.ndarray:
-        """Final state of each run, as a position in :data:`~qops_batsim.jobs.FINAL_STATES`."""
-
-    @property
-    def starts(self) -> np.ndarray:
-        """Start of each run (seconds), NaN for rejected jobs."""
-
-    @property
-    def finishes(self) -> np.ndarray:
-        """End of each run (seconds), NaN for rejected jobs."""
-
-
 class _Runs(NamedTuple):
     """Runs of jobs as columns; ``states`` are positions in ``FINAL_STATES``, ``seconds`` run times
     (NaN if rejected).
@@ -206,7 +205,7 @@ def _is_of_user(qos: QosRequest | None) -> bool:
 
 
 def outcomes_of_simulation(
-    ended: EndedColumns, workload: Workload, promised: Mapping[str, float] | None = None
+    ended: EndedJobs, workload: Workload, promised: Mapping[str, float] | None = None
 ) -> JobOutcomes:
     """Return what became of each job of a workload in a simulation; O(n log n).
 
@@ -226,8 +225,7 @@ def outcomes_of_simulation(
     """
     seconds = ended.finishes - ended.starts
     runs = _Runs(ended.ids, ended.states, ended.starts, ended.finishes, seconds)
-    given = (promised or {}).items()
-    return _outcomes(workload.source, {"": workload}, runs, given, only_known=False)
+    return _outcomes(workload.source, {"": workload}, runs, promised or {}, only_known=False)
 
 
 def outcomes_of_run(result: RunResult, workloads: Mapping[str, Workload]) -> JobOutcomes:
@@ -247,88 +245,104 @@ def outcomes_with_deadlines(result: RunResult, workloads: Mapping[str, Workload]
     """Return what became of each job of a run, from its files; without a ``_qos.csv``, no job has a
     promise.
     """
+    decisions = result.decisions
     columns = result.columns("starting_time", "finish_time", "execution_time")
-    promised: list[tuple[str, float]] = []
-    if result.decisions is not None:
-        deadlines = result.decisions.numbers("admitted_deadline").tolist()
-        pairs = zip(result.decisions.ids, deadlines, strict=True)
-        promised = [(job_id, date) for job_id, date in pairs if not math.isnan(date)]
     runs = _Runs(result.ids, result.table.states, *columns)
+    promised = {} if decisions is None else decisions.by_id("admitted_deadline")
     named = {f"{name}!": workload for name, workload in workloads.items()}
-    found = _outcomes(result.source, named, runs, promised, only_known=True)
-    if result.info is not None and result.info.compute_sharing:
-        found = with_parts(found, runs.ids, runs.starts, runs.seconds, result.text("profile"))
-    found = _with_drift(_with_latest_starts(found, result.decisions), result)
-    if result.decisions is not None and "queue" in result.decisions.columns:
-        found = _with_queues(found, result.decisions)
-    if result.info is not None and (judged := result.info.judged) is not None:
-        found.of_user[~np.isin(found.ids, list(judged))] = False
-        given = [math.nan if (date := judged.get(each)) is None else date for each in found.ids]
-        found = replace(found, promised=np.array(given), drift=0.0)
+    outcomes = _outcomes(result.source, named, runs, promised, only_known=True)
+
+    info = result.info
+    if info is not None and info.compute_sharing:
+        profiles = result.text("profile")
+        outcomes = with_parts(outcomes, runs.ids, runs.starts, runs.seconds, profiles)
+    if decisions is not None and (latest := decisions.by_id("latest_start")):
+        dates = [latest.get(job_id, math.nan) for job_id in outcomes.ids]
+        outcomes = replace(outcomes, latest_start=np.array(dates))
+    outcomes = _with_drift(outcomes, result)
+    if decisions is not None and "queue" in decisions.columns:
+        outcomes = _with_queues(outcomes, decisions)
+
+    if info is not None and (judged := info.judged) is not None:
+        # Of a live journal only the promises count with which it goes on.
+        outcomes.of_user[~np.isin(outcomes.ids, list(judged))] = False
+        promises = [judged.get(job_id) for job_id in outcomes.ids]
+        outcomes = replace(outcomes, promised=np.array(promises, np.float64), drift=0.0)
+
     if result.cancelled:
         # Of these no deadline was met or refused.
-        cancelled = np.isin(found.ids, list(result.cancelled))
-        given_back = cancelled & found.of_user
-        kept = np.where(cancelled & ~given_back, math.nan, found.promised)
-        found = replace(found, given_back=given_back, promised=kept)
-        if found.latest_start is not None:
-            found.latest_start[cancelled] = math.nan
-        found.of_user[cancelled] = False
-    return found
+        cancelled = np.isin(outcomes.ids, list(result.cancelled))
+        given_back = cancelled & outcomes.of_user
+        kept = np.where(cancelled & ~given_back, math.nan, outcomes.promised)
+        latest_start = np.where(cancelled, math.nan, outcomes.latest_start)
+        outcomes.of_user[cancelled] = False
+        outcomes = replace(
+            outcomes, given_back=given_back, promised=kept, latest_start=latest_start
+        )
+    return outcomes
 
 
 def _outcomes(
     source: str,
     workloads: Mapping[str, Workload],
     runs: _Runs,
-    promised: Iterable[tuple[str, float]],
+    promised: Mapping[str, float],
     *,
     only_known: bool,
 ) -> JobOutcomes:
     """Combine the runs and the promise of each job to its outcome; ``workloads`` are given by the
     prefix of their job ids (``"w0!"``).
     """
-    columns = {prefix: each.columns for prefix, each in workloads.items()}
-    ids = [prefix + job_id for prefix, each in columns.items() for job_id in each.ids]
+    columns = [workload.columns for workload in workloads.values()]
+    ids = [
+        prefix + job_id for prefix, workload in workloads.items() for job_id in workload.columns.ids
+    ]
     places = {job_id: place for place, job_id in enumerate(ids)}
+
+    # The job that each run belongs to; -1 for those of other workloads.
     origins = [original_id(job_id, places) for job_id in runs.ids]
     if only_known and None in origins:
         raise InputError(
             f"{source}: job {shown(runs.ids[origins.index(None)])} is in none of the given "
             "workloads; all workloads of the run are expected"
         )
-    of_job = np.array([-1 if each is None else places[each] for each in origins], np.int64)
+    of_job = np.array([-1 if job is None else places[job] for job in origins], np.int64)
+
     # The runs of each job, in the order of their starts.
     order = np.lexsort((runs.starts, of_job))
     order = order[of_job[order] >= 0]
     jobs = of_job[order]
     missing = np.bincount(jobs, minlength=len(ids)) == 0
-    for prefix, workload in workloads.items():
-        for job_id in columns[prefix].ids if missing.any() else ():
-            if missing[places[prefix + job_id]]:
-                raise InputError(
-                    f"{source}: job {shown(job_id)} of {workload.source} is not in the run; "
-                    "the workload with which the run was made is expected"
-                )
+    if missing.any():
+        of_place = [(each.source, job) for each in workloads.values() for job in each.columns.ids]
+        file, job_id = of_place[int(missing.argmax())]
+        raise InputError(
+            f"{source}: job {shown(job_id)} of {file} is not in the run; "
+            "the workload with which the run was made is expected"
+        )
+    is_last = np.diff(jobs, append=len(ids)) > 0
+    last = order[is_last]
+    before = order[~is_last]
+
     promises = np.full(len(ids), math.nan)
-    for job_id, deadline in promised:
+    for job_id, deadline in promised.items():
         origin = original_id(job_id, places)
         if origin is not None:
             promises[places[origin]] = deadline
-    processors = np.concatenate([each.processors for each in columns.values()]).astype(np.float64)
-    submitted = np.concatenate([each.submission_times for each in columns.values()])
-    deadlines, of_user = map(np.concatenate, zip(*map(_deadlines, columns.values()), strict=True))
-    is_last = np.diff(jobs, append=len(ids)) > 0
-    last, before = order[is_last], order[~is_last]
+    deadlines, of_user = map(np.concatenate, zip(*map(_deadlines, columns), strict=True))
+
+    # Killed runs lose their work, but for what was saved of those that others followed.
+    processors = np.concatenate([each.processors for each in columns]).astype(np.float64)
     by_itself = np.isin(runs.states, _ENDED_BY_ITSELF)
     killed = order[~by_itself[order] & ~np.isnan(runs.seconds[order])]
     victims = of_job[killed]
-    work = processors[victims] * runs.seconds[killed]
-    intervals = np.concatenate([each.checkpoints for each in columns.values()])
+    killed_work = processors[victims] * runs.seconds[killed]
     owners = of_job[before]
+    intervals = np.concatenate([each.checkpoints for each in columns])
     done = saved_times(runs.seconds[before], intervals[owners])
     saved = np.bincount(owners, done, len(ids)).astype(np.float64)
-    lost = runs.starts[before], runs.finishes[before], processors[of_job[before]]
+
+    submitted = np.concatenate([each.submission_times for each in columns])
     return JobOutcomes(
         source=source,
         workloads=tuple(workloads.values()),
@@ -344,8 +358,8 @@ def _outcomes(
         refused=runs.states[last] == FINAL_STATES.index(REJECTED),
         at_walltime=runs.states[last] == FINAL_STATES.index(COMPLETED_WALLTIME_REACHED),
         killed_runs=np.bincount(victims, minlength=len(ids)),
-        wasted=np.bincount(victims, work, len(ids)) - saved * processors,
-        lost=np.column_stack(lost),
+        wasted=np.bincount(victims, killed_work, len(ids)) - saved * processors,
+        lost=np.column_stack([runs.starts[before], runs.finishes[before], processors[owners]]),
         saved=saved,
     )
 
@@ -366,35 +380,46 @@ def with_parts(
     rests = [row for row in before.keys() - set(before.values()) if is_continuation(profiles[row])]
     if not rests:
         return outcomes
+
     places = {job_id: place for place, job_id in enumerate(outcomes.ids)}
-    began, saved = outcomes.start.copy(), np.zeros(len(places)) + outcomes.saved
-    charged, wasted = outcomes.charged_time.copy(), outcomes.wasted.copy()
+    began = outcomes.start.copy()
+    saved = np.zeros(len(places)) + outcomes.saved
+    charged = outcomes.charged_time.copy()
+    wasted = outcomes.wasted.copy()
+
     for row in rests:
         origin = original_id(ids[row], places)
         if origin is None:
             continue
-        place, done, first = places[origin], 0.0, row
+
+        place = places[origin]
+        done = 0.0
+        first = row
         while first in before and is_continuation(profiles[first]):
             first = before[first]
             done += float(seconds[first])
+
         began[place] = starts[first]
         more = done - saved[place]
         saved[place] = done
         charged[place] += more
         wasted[place] -= more * outcomes.processors[place]
+
     return replace(outcomes, began=began, saved=saved, charged_time=charged, wasted=wasted)
 
 
 def _deadlines(columns: JobColumns) -> tuple[Floats, Booleans]:
     """Return the jobs' deadlines (NaN without), and whether users set them."""
-    deadline, of_user = np.full(len(columns.ids), math.nan), np.zeros(len(columns.ids), np.bool_)
+    deadline = np.full(len(columns.ids), math.nan)
+    of_user = np.zeros(len(columns.ids), np.bool_)
     for place, qos in enumerate(columns.requests or ()):
         if qos is not None and qos.deadline is not None:
-            deadline[place], of_user[place] = qos.deadline, _is_of_user(qos)
+            deadline[place] = qos.deadline
+            of_user[place] = _is_of_user(qos)
     return deadline, of_user
 
 
-class Tally(msgspec.Struct, frozen=True):
+class JobsAndWork(msgspec.Struct, frozen=True):
     """A number of jobs and the sum of their work (processor-seconds), which is None unless all jobs
     are of type ``delay``.
     """
@@ -411,13 +436,13 @@ class DeadlineMetrics(msgspec.Struct, frozen=True, kw_only=True):
     ``broken``; ``renewed`` are the jobs that were promised another deadline when hosts had left.
     """
 
-    asked: Tally
-    promised: Tally
-    kept: Tally
-    broken: Tally
-    met: Tally
-    missed: Tally
-    refused: Tally
+    asked: JobsAndWork
+    promised: JobsAndWork
+    kept: JobsAndWork
+    broken: JobsAndWork
+    met: JobsAndWork
+    missed: JobsAndWork
+    refused: JobsAndWork
     renewed: int
 
 
@@ -458,11 +483,13 @@ def fates(outcomes: JobOutcomes, grace: float = 0.0) -> Fates:
     """Return, as masks over the jobs, what became of the deadlines that users set; lateness up to
     ``grace`` (seconds) does not count. O(jobs).
     """
-    of_user, refused = outcomes.of_user, outcomes.refused
+    of_user = outcomes.of_user
+    refused = outcomes.refused
     ended = ~refused & ~np.isnan(outcomes.charged_time)
     met = of_user & ended & ~outcomes.is_late(outcomes.finish, outcomes.deadline, grace)
     missed = of_user & ~refused & ~met
     promised, broken = (of_user & each for each in _deadline_promises(outcomes, grace))
+
     return Fates(
         refused=of_user & refused,
         met=met,
@@ -483,12 +510,10 @@ def promises(outcomes: JobOutcomes, grace: float = 0.0) -> tuple[Booleans, Boole
     promise that its user gave back. It is that of the last promise to a job that counts.
     """
     promised, broken = _deadline_promises(outcomes, grace)
-    if outcomes.latest_start is not None:
-        told = np.isfinite(outcomes.latest_start)
-        late = outcomes.is_late(outcomes.start, outcomes.latest_start, grace)
-        promised = promised | told
-        broken = broken | late | (told & outcomes.refused)
-    return promised, broken
+    has_latest_start = np.isfinite(outcomes.latest_start)
+    late = outcomes.is_late(outcomes.start, outcomes.latest_start, grace)
+    broken = broken | late | (has_latest_start & outcomes.refused)
+    return promised | has_latest_start, broken
 
 
 def _deadline_promises(outcomes: JobOutcomes, grace: float) -> tuple[Booleans, Booleans]:
@@ -506,44 +531,30 @@ def deadline_metrics(
     Lateness up to ``grace`` (seconds) does not count; ``renewed`` is the number of jobs that were
     promised another deadline when hosts had left.
     """
-    work, found = job_work(outcomes), fates(outcomes, grace)
-
-    def tally(which: Booleans) -> Tally:
-        return Tally(int(which.sum()), None if work is None else float(work[which].sum()))
-
-    return DeadlineMetrics(
-        asked=tally(outcomes.of_user),
-        promised=tally(found.promised),
-        kept=tally(found.kept),
-        broken=tally(found.broken),
-        met=tally(found.met),
-        missed=tally(found.missed),
-        refused=tally(found.refused),
-        renewed=renewed,
-    )
-
-
-class RunDeadlines(NamedTuple):
-    """What became of users' deadlines in a run, and of all promises; None where there are none."""
-
-    deadlines: DeadlineMetrics | None = None
-    promises: PromiseCounts | None = None
+    work = job_work(outcomes)
+    fate = fates(outcomes, grace)
+    groups = {
+        "asked": outcomes.of_user,
+        "promised": fate.promised,
+        "kept": fate.kept,
+        "broken": fate.broken,
+        "met": fate.met,
+        "missed": fate.missed,
+        "refused": fate.refused,
+    }
+    counts = {
+        name: JobsAndWork(int(jobs.sum()), None if work is None else float(work[jobs].sum()))
+        for name, jobs in groups.items()
+    }
+    return DeadlineMetrics(**counts, renewed=renewed)
 
 
-def deadlines_of_run(result: RunResult, workloads: Mapping[str, Workload]) -> RunDeadlines:
-    """Count the deadlines that users set in a run, by what became of them (met, missed, refused …),
-    and the promises to any job. O(n log n).
+def promise_counts(outcomes: JobOutcomes, grace: float = 0.0) -> PromiseCounts | None:
+    """Count the promises to any job that were given, and those that were broken; None without any.
+    O(jobs).
     """
-    told = result.decisions
-    asked = any(map(has_user_deadlines, workloads.values()))
-    if not (asked or (workloads and told is not None and told.has_promises)):
-        return RunDeadlines()
-    outcomes, deadlines = outcomes_with_deadlines(result, workloads), None
-    if asked:
-        renewed = 0 if told is None else int((told.numbers("new_promises") > 0).sum())
-        deadlines = deadline_metrics(outcomes, grace=result.grace, renewed=renewed)
-    given, broken = (int(each.sum()) for each in promises(outcomes, result.grace))
-    return RunDeadlines(deadlines, PromiseCounts(given=given, broken=broken) if given else None)
+    given, broken = (int(each.sum()) for each in promises(outcomes, grace))
+    return PromiseCounts(given=given, broken=broken) if given else None
 
 
 def has_user_deadlines(workload: Workload) -> bool:
@@ -551,29 +562,15 @@ def has_user_deadlines(workload: Workload) -> bool:
     return any(map(_is_of_user, workload.columns.requests or ()))
 
 
-def _with_latest_starts(outcomes: JobOutcomes, decisions: Decisions | None) -> JobOutcomes:
-    """Return the outcomes with the latest starts that the scheduler promised, if any."""
-    if decisions is None or np.isnan(dates := decisions.numbers("latest_start")).all():
-        return outcomes
-    told = dict(zip(decisions.ids, dates.tolist(), strict=True))
-    latest = [told.get(job_id, math.nan) for job_id in outcomes.ids]
-    return replace(outcomes, latest_start=np.array(latest))
-
-
 def _with_drift(outcomes: JobOutcomes, result: RunResult) -> JobOutcomes:
     """Return the outcomes with the ``drift`` (summed message delays, seconds) of each job that
     ended, or started, later than promised plus grace.
     """
-    is_late = outcomes.is_late(outcomes.finish, outcomes.promised, result.grace)
-    if outcomes.latest_start is not None:
-        is_late |= outcomes.is_late(outcomes.start, outcomes.latest_start, result.grace)
-    late = np.flatnonzero(is_late)
+    late = np.flatnonzero(outcomes.late(result.grace))
     if not (len(late) and result.grace) or (result.info and result.info.compute_sharing):
         return outcomes
-    return with_drift(
-        *(outcomes, late, result.ids, np.flatnonzero(result.last_runs)),
-        lambda rows: message_drift(result, rows),
-    )
+    runs = np.flatnonzero(result.last_runs)
+    return with_drift(outcomes, late, result.ids, runs, lambda rows: message_drift(result, rows))
 
 
 def with_drift(
@@ -605,9 +602,9 @@ def _with_queues(outcomes: JobOutcomes, decisions: Decisions) -> JobOutcomes:
     price filled in.
     """
     columns = decisions.ids, decisions.columns["queue"], decisions.numbers("price").tolist()
-    told = {job_id: (queue, price) for job_id, queue, price in zip(*columns, strict=True) if queue}
-    found = [told.get(job_id, ("", 1.0)) for job_id in outcomes.ids]
-    queues, prices = zip(*found, strict=True)
+    entered = {job: (queue, price) for job, queue, price in zip(*columns, strict=True) if queue}
+    pairs = [entered.get(job_id, ("", 1.0)) for job_id in outcomes.ids]
+    queues, prices = zip(*pairs, strict=True)
     return replace(outcomes, queues=queues, prices=np.array(prices))
 
 

@@ -47,6 +47,7 @@ def draw_deadlines(
             _shares(each, job_work(outcomes))
             for each, (_, outcomes) in zip(found, runs, strict=True)
         ]
+
     asked = int(runs[0][1].of_user.sum())
     height = _POINTS + bars + 2.3
     with picture(path, _WIDTH, height) as figure:
@@ -70,15 +71,20 @@ def draw_deadlines(
         figure.legend(
             handles=handles, loc="upper right", ncols=4, bbox_to_anchor=(0.98, 1 - 0.12 / height)
         )
+
         for column, (part, shares) in enumerate(parts.items()):
             axes = place(column, len(parts), _POINTS + 1.4, bars)
             _bars(axes, [name for name, _ in runs], shares, asked if column == 0 else None)
             axes.set_title(part, size=10)
+
         begin, end = _window([outcomes for _, outcomes in runs])
         unit = _unit([outcomes for _, outcomes in runs])
-        first, row = None, _ROW if any(each.refused.any() for each in found) else 0.0
+        first = None
+        row = _ROW if any(each.refused.any() for each in found) else 0.0
+
         for column, (name, outcomes) in enumerate(runs):
-            first = axes = place(column, len(runs), 0.65, _POINTS - row, sharey=first)
+            axes = place(column, len(runs), 0.65, _POINTS - row, sharey=first)
+            first = first or axes
             _spare(axes, outcomes, found[column], unit)
             set_time_axis(axes, begin, end, calendar)
             axes.set_xlabel(f"Submission. {axes.get_xlabel()}")
@@ -87,6 +93,7 @@ def draw_deadlines(
             if row:
                 axes = place(column, len(runs), 0.7 + _POINTS - row, row - 0.05, sharex=axes)
                 _refused(axes, outcomes.submission[found[column].refused])
+
             axes.set_title(f"{name}: time to spare at each job's deadline", size=10)
 
 
@@ -120,7 +127,9 @@ def _bars(
                     left + share / 2, row, text, ha="center", va="center", size=9,
                     color="white" if dark else "black", bbox=box if name == "refused" else None,
                 )  # fmt: skip
+
             left += share
+
     axes.set_yticks(range(len(names)), names)
     axes.invert_yaxis()
     axes.set_xlim(0, 100)
@@ -147,6 +156,7 @@ def _spare(axes: Any, outcomes: JobOutcomes, found: Fates, unit: tuple[str, floa
     small = {"linewidth": 0, "alpha": 0.55 if few else 0.3}
     size = 14 if few else 4
     later = found.kept & ~found.met
+
     for which, color, marker in (
         (found.met, MET, "o"),
         (later, _STYLES[_LATER]["facecolor"], "s"),
@@ -155,6 +165,7 @@ def _spare(axes: Any, outcomes: JobOutcomes, found: Fates, unit: tuple[str, floa
         axes.scatter(
             outcomes.submission[which], spare[which], s=size, color=color, marker=marker, **small
         )
+
     axes.axhline(0, color="#333333", linewidth=1)
     axes.set_yscale("symlog", linthresh=0.1, linscale=0.5)
     axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:+g}" if value else "0"))
@@ -176,6 +187,7 @@ def _window(outcomes: Sequence[JobOutcomes]) -> tuple[float, float]:
     user's deadline, and some room.
     """
     dates = outcomes[0].submission[outcomes[0].of_user]
-    begin, end = float(dates.min()), float(dates.max())
+    begin = float(dates.min())
+    end = float(dates.max())
     room = 0.01 * (end - begin) or 1.0
     return begin - room, end + room

@@ -30,7 +30,9 @@ DOTS_PER_INCH = 150
 COLORS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000")
 """Okabe and Ito's colours, which colour-blind people tell apart."""
 
-MET, MISSED, REFUSED = "#0072b2", "#d55e00", "#777777"
+MET = "#0072b2"
+MISSED = "#d55e00"
+REFUSED = "#777777"
 """Colours of deadlines that were met, missed and refused, in all pictures."""
 
 MARKERS = ("o", "s", "^", "D", "v", "P", "X")
@@ -59,7 +61,9 @@ _STYLE = {
     "legend.fontsize": 9,
     "svg.hashsalt": "qops-batsim",
 }
-_MINUTE, _HOUR, _DAY = 60.0, 3600.0, 86400.0
+_MINUTE = 60.0
+_HOUR = 3600.0
+_DAY = 86400.0
 _TIME_UNITS = (
     # Used from this span on (seconds), name, length (seconds).
     (4 * _DAY, "days", _DAY),
@@ -155,19 +159,23 @@ def set_time_axis(
     if calendar is not None:
         _set_dates(axes, begin, end, calendar, most_ticks)
         return
+
     span = end - begin
     name, length = next((name, length) for least, name, length in _TIME_UNITS if span >= least)
     step = next((d for d in READABLE_DURATIONS if span / d <= most_ticks), None)
     places: Sequence[float] | np.ndarray
+
     if span < most_ticks / 2 or step is None:
         places = MaxNLocator(nbins=most_ticks, steps=[1, 2, 5, 10]).tick_values(begin, end)
     else:
         places = np.arange(math.ceil(begin / step), math.floor(end / step) + 1) * step
+
     ticks = [float(place) for place in places if begin <= place <= end]
     labels = [f"{tick / length:,.10g}" for tick in ticks]
     if length < _DAY and begin >= 2 * _DAY and span >= most_ticks / 2:
         name = "days and hours:minutes" + (":seconds" if step is not None and step < 60 else "")
         labels = [_clock(tick, seconds=step is not None and step < 60) for tick in ticks]
+
     axes.set_xlim(begin, end)
     axes.xaxis.set_major_locator(FixedLocator(ticks))
     axes.xaxis.set_major_formatter(FixedFormatter(labels))
@@ -188,6 +196,7 @@ def _set_dates(axes: Any, begin: float, end: float, calendar: Calendar, most: in
     axes.set_xlim(begin, end)
     axes.xaxis.set_major_locator(FixedLocator([ticks[index] for index in inside]))
     axes.xaxis.set_major_formatter(FixedFormatter(labels))
+
     # What ticks leave out: the day of hours, the year of days.
     known = "%Y-%m-%d" if end - begin <= 2 * _DAY else "%Y"
     sides = dict.fromkeys(calendar.date(each).strftime(known) for each in (begin, end))

@@ -31,11 +31,11 @@ from qops_batsim.measures.plots.drawing import (
     DOTS_PER_INCH,
     MISSED,
     legend_above,
-    output_format,
     picture,
     set_host_ticks,
     set_time_axis,
 )
+from qops_batsim.measures.plots.part import nothing_runs, part_to_show
 from qops_batsim.measures.results.result_tables import Booleans, Floats, original_id
 from qops_batsim.measures.results.run_result import (
     RUN,
@@ -45,8 +45,6 @@ from qops_batsim.measures.results.run_result import (
     load_run,
     workloads_with_deadlines,
 )
-from qops_batsim.measures.results.series import window
-from qops_batsim.texts import moment_text
 from qops_batsim.workload.workload_model import Workload
 
 
@@ -121,13 +119,17 @@ def by_deadline(
     asked = outcomes.deadline - outcomes.submission
     with np.errstate(invalid="ignore", divide="ignore"):
         left = np.where(asked > 0, (outcomes.deadline - outcomes.finish) / asked, 0.0)[at]
-    last, met = result.last_runs, found.met[at]
+    last = result.last_runs
+    met = found.met[at]
     groups = []
+
     for least, text, color in _SLACK:
         groups.append(JobGroup(text, color, last & met & (left >= least)))
         met = met & ~(left >= least)
+
     later = found.kept & ~found.met
-    missed, others = (found.missed & ~later)[at], ~outcomes.of_user[at]
+    missed = (found.missed & ~later)[at]
+    others = ~outcomes.of_user[at]
     groups += [
         JobGroup("kept a later promise", "#2a9d8f", last & later[at]),
         JobGroup("missed", MISSED, last & missed),
@@ -156,7 +158,8 @@ _IDLE = "#f3f3f0"
 _OUTLINED = 6
 """Least width and height of a job with a line around it (dots)."""
 
-_NAMED, _LETTER = 20, 12
+_NAMED = 20
+_LETTER = 12
 """Least height of a job with a name, and width for each of its letters (dots)."""
 
 _FEW_HOSTS = 40
@@ -223,14 +226,15 @@ def gantt(
     >>> Path("tiny.png").stat().st_size > 10_000
     True
     """
-    if out is not None:
-        output_format(out)
     if color not in COLORS_BY:
         raise InputError(f"unknown colour {color!r}{did_you_mean(color, COLORS_BY)}")
+
     result = load_run(run, hosts=hosts)
     groups, refused = _groups(result, color, workloads)
-    begin, end = _part(result, begin, end)
-    shown, shared = _visible(result, begin, end), _share_hosts(result)
+    begin, end = part_to_show(result, begin, end)
+    shown = _visible(result, begin, end)
+    shared = _share_hosts(result)
+
     with picture(out, _WIDTH, _HEIGHT) as figure:
         axes = figure.add_axes((_LEFT, _BOTTOM, _RIGHT - _LEFT, _TOP - _BOTTOM))
         _draw(result, colors_of(result, groups), axes, shown, begin, end)
@@ -239,6 +243,7 @@ def gantt(
         axes.set_ylabel("Host")
         mixed = "; colours mix where jobs share hosts" if shared else ""
         _set_head(axes, _title(result, int(shown.sum())) + mixed, _legend(groups, shown, refused))
+
     return figure
 
 
@@ -290,30 +295,12 @@ def _set_head(axes: Any, title: str, legend: Sequence[Any]) -> None:
     legend_above(axes, columns, handles=legend, handlelength=1.2, columnspacing=1.6)
 
 
-def _part(result: RunResult, begin: float | None, end: float | None) -> tuple[float, float]:
-    if not result.executed.any():
-        raise InputError(f"{result.source}: no job of this run was executed; nothing to draw")
-    first, last = window(result)
-    begin = first if begin is None else begin
-    end = last if end is None else end
-    if not end > begin:
-        dates = [moment_text(date, result.calendar) for date in (begin, end, first, last)]
-        raise InputError(
-            f"{result.source}: the part to show begins at {dates[0]} and ends at {dates[1]}; an "
-            f"end after the begin is expected (the run lasts from {dates[2]} to {dates[3]})"
-        )
-    return begin, end
-
-
 def _visible(result: RunResult, begin: float, end: float) -> Booleans:
-    start, finish = result.column("starting_time"), result.column("finish_time")
+    start = result.column("starting_time")
+    finish = result.column("finish_time")
     shown: Booleans = result.executed & (start < end) & (finish > begin)
     if not shown.any():
-        dates = [moment_text(date, result.calendar) for date in (begin, end, *window(result))]
-        raise InputError(
-            f"{result.source}: no job runs from {dates[0]} to {dates[1]} (the run lasts from "
-            f"{dates[2]} to {dates[3]})"
-        )
+        raise nothing_runs(result, begin, end)
     return shown
 
 
@@ -351,15 +338,20 @@ def _outline(result: RunResult, axes: Any, shown: Booleans, part: tuple[float, f
     """Outline the jobs whose rectangles are large enough, and write the job's id into those with
     room for it.
     """
-    (rows, low, high), (begin, end) = result.allocations, part
+    rows, low, high = result.allocations
+    begin, end = part
     start, finish = (
         np.clip(result.column(name)[rows], begin, end) for name in ("starting_time", "finish_time")
     )
     wide = (finish - start) / (end - begin) * _WIDTH * (_RIGHT - _LEFT) * DOTS_PER_INCH
     tall = (high + 1 - low) / result.hosts * _HEIGHT * (_TOP - _BOTTOM) * DOTS_PER_INCH
     large = shown[rows] & (wide >= _OUTLINED) & (tall >= _OUTLINED)
-    left, right, bottom, top = start[large], finish[large], low[large], high[large] + 1
+    left = start[large]
+    right = finish[large]
+    bottom = low[large]
+    top = high[large] + 1
     corners = np.array([(left, bottom), (left, top), (right, top), (right, bottom)])
+
     axes.add_collection(
         PolyCollection(
             list(corners.transpose(2, 0, 1)), facecolors="none", edgecolors="white", linewidths=0.5
@@ -367,6 +359,7 @@ def _outline(result: RunResult, axes: Any, shown: Booleans, part: tuple[float, f
         autolim=False,
     )
     several = len(set(result.text("workload_name"))) > 1
+
     for place in np.flatnonzero(large & (tall > _NAMED)).tolist():
         row = int(rows[place])
         name = result.id(row) if several else result.text("job_id")[row]
@@ -390,10 +383,12 @@ def occupation_image(
     Red, green and blue go from 0 to 1, shape (hosts, times, 3); idle time has the background's
     colour.
     """
-    (begin, end), (width, height) = part, size
+    begin, end = part
+    width, height = size
     stays = result.stays()
     stays = stays.where(shown[stays.rows] & (stays.hosts < result.hosts))
     rows, hosts, start, finish = stays.where(np.argsort(stays.hosts, kind="stable"))
+
     # Dates in cells from the left edge.
     scale = width / (end - begin)
     start = np.clip((start - begin) * scale, 0, width)
@@ -404,12 +399,14 @@ def occupation_image(
     hosts_in_cell = np.bincount(cell_of, minlength=height)
     sums = np.zeros((height, width, 4))
     edges = np.arange(width + 1, dtype=np.float64)
+
     for host in range(result.hosts):
         own = slice(limits[host], limits[host + 1])
         if own.start < own.stop:
             painted = _accumulated(start[own], paint[own], edges)
             painted -= _accumulated(finish[own], paint[own], edges)
             sums[cell_of[host]] += np.diff(painted, axis=0)
+
     covered = sums[..., 3:]
     color = sums[..., :3] / np.maximum(covered, 1e-12)
     # Where jobs share a host, the cell is covered more than once.
@@ -424,7 +421,8 @@ def _accumulated(dates: Floats, paint: Floats, edges: Floats) -> Floats:
     on: Σ paint × (edge − date) over earlier dates.
     """
     order = np.argsort(dates, kind="stable")
-    dates, paint = dates[order], paint[order]
+    dates = dates[order]
+    paint = paint[order]
     zero = np.zeros((1, paint.shape[1]))
     total = np.concatenate([zero, np.cumsum(paint, axis=0)])
     moment = np.concatenate([zero, np.cumsum(paint * dates[:, None], axis=0)])

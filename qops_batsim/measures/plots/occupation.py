@@ -21,15 +21,15 @@ from qops_batsim.jobs import QOS_CLASSES
 from qops_batsim.measures.plots.drawing import (
     COLORS,
     legend_above,
-    output_format,
     picture,
     set_host_ticks,
     set_time_axis,
 )
+from qops_batsim.measures.plots.part import nothing_runs, part_to_show
 from qops_batsim.measures.results.allocations import Stays
 from qops_batsim.measures.results.result_tables import Floats, Integers, original_id
 from qops_batsim.measures.results.run_result import RunResult, jobs_by_id
-from qops_batsim.measures.results.series import step_series, window
+from qops_batsim.measures.results.series import step_series
 from qops_batsim.workload.workload_model import Workload
 
 MOST_TASKS = 50_000
@@ -60,26 +60,26 @@ def draw(
     classes (``qos.class``); without them all tasks have one colour. The part from ``begin`` to
     ``end`` is shown (seconds from date 0; by default first submission and last completion).
     """
-    output_format(path)
-    first, last = window(result)
-    begin = first if begin is None else begin
-    end = last if end is None else end
+    begin, end = part_to_show(result, begin, end)
     tasks = _tasks_between(result, begin, end)
     names = class_names(result, workloads or {})
     classes = [names[row] for row in tasks.rows]
     lanes = lanes_of(tasks.hosts, tasks.start, tasks.finish)
     edges = _edges(result.hosts, tasks.hosts, lanes)
     height = min(16.0, max(4.0, _LANE * edges[-1])) + 3.4
+
     with picture(path, _WIDTH, height) as figure:
         figure.set_layout_engine("constrained")
         top, bottom = figure.subplots(2, 1, sharex=True, height_ratios=[height - 2.6, 2.0])
         _draw_lanes(top, edges, edges[tasks.hosts] + lanes, tasks, classes)
         _draw_totals(bottom, tasks, np.array(classes))
         set_time_axis(bottom, begin, end, result.calendar)
-        ran, most = int(np.unique(tasks.rows).size), int(lanes.max()) + 1
+        ran = int(np.unique(tasks.rows).size)
+        most = int(lanes.max()) + 1
         top.set_title(
             f"{result.name}: {ran:,} jobs, up to {_count(most)} at once on a host", pad=26
         )
+
         handles = [
             Patch(facecolor=_COLOR_OF[name], label=f"{name}: {_count(classes.count(name))}")
             for name in _COLOR_OF
@@ -95,16 +95,14 @@ def _tasks_between(result: RunResult, begin: float, end: float) -> Stays:
         (start < end) & (finish > begin) & (finish > start) & (hosts < result.hosts)
     )
     if not len(tasks.rows):
-        first, last = window(result)
-        raise InputError(
-            f"{result.source}: no job runs from {begin:g} to {end:g} s "
-            f"(the run lasts from {first:g} to {last:g} s)"
-        )
+        raise nothing_runs(result, begin, end)
+
     if len(tasks.rows) > MOST_TASKS:
         raise InputError(
             f"{result.source}: {len(tasks.rows)} tasks to draw; at most "
             f"{MOST_TASKS} are accepted: show a shorter part of the run"
         )
+
     return tasks
 
 
@@ -137,18 +135,23 @@ def lanes_of(hosts: Integers, start: Floats, finish: Floats) -> Integers:
     busy: dict[int, list[tuple[float, int]]] = {}
     free: dict[int, list[int]] = {}
     used: dict[int, int] = {}
+
     for task in np.lexsort((np.arange(len(hosts)), start)):
         host = int(hosts[task])
-        running, idle = busy.setdefault(host, []), free.setdefault(host, [])
+        running = busy.setdefault(host, [])
+        idle = free.setdefault(host, [])
         while running and running[0][0] <= start[task]:
             heapq.heappush(idle, heapq.heappop(running)[1])
+
         if idle:
             lane = heapq.heappop(idle)
         else:
             lane = used.get(host, 0)
             used[host] = lane + 1
+
         lanes[task] = lane
         heapq.heappush(running, (float(finish[task]), lane))
+
     return lanes
 
 
@@ -180,9 +183,11 @@ def _draw_lanes(axes: Any, edges: Floats, low: Floats, tasks: Stays, classes: li
     axes.set_ylim(0, edges[-1])
     axes.set_ylabel("Host (a lane for each task that it runs at once)")
     axes.grid(False)
+
     if len(edges) - 1 <= _FEW_HOSTS:
         for edge in edges[1:-1]:
             axes.axhline(edge - _GAP / 2, color="#dddddd", linewidth=0.4, zorder=0)
+
     set_host_ticks(axes, (edges[:-1] + edges[1:] - _GAP) / 2)
 
 

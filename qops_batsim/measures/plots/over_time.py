@@ -10,18 +10,17 @@ import numpy as np
 from matplotlib.ticker import MaxNLocator
 
 from qops_batsim.dates import Calendar
-from qops_batsim.errors import InputError
 from qops_batsim.measures.plots.drawing import (
     COLORS,
     READABLE_DURATIONS,
     legend_above,
-    output_format,
     picture,
     set_time_axis,
 )
+from qops_batsim.measures.plots.part import part_to_show
 from qops_batsim.measures.results.result_tables import Floats
 from qops_batsim.measures.results.run_result import RunResult
-from qops_batsim.measures.results.series import StepSeries, busy_hosts, queue_length, window
+from qops_batsim.measures.results.series import StepSeries, busy_hosts, queue_length
 from qops_batsim.texts import round_duration_text
 
 _LINES = ("-", "--", ":", "-.")
@@ -40,9 +39,9 @@ def draw(results: Sequence[RunResult], path: str | Path) -> None:
     Long runs show means over equal intervals, whose length the axis tells; short
     ones show every change.
     """
-    output_format(path)
-    windows = [_window(result) for result in results]
-    first, last = min(w[0] for w in windows), max(w[1] for w in windows)
+    windows = [part_to_show(result) for result in results]
+    first = min(w[0] for w in windows)
+    last = max(w[1] for w in windows)
     series = [(busy_hosts(result), queue_length(result)) for result in results]
     events = max(len(s.dates) for pair in series for s in pair)
     interval = None if events <= _MOST_EVENTS else _interval(last - first)
@@ -61,6 +60,7 @@ def draw(results: Sequence[RunResult], path: str | Path) -> None:
                 # Later lines are thinner, so that equal curves stay visible.
                 "linewidth": 1.2 + 0.8 * min(len(results) - 1 - index, 3),
             }
+
             for axes, values, factor, unit in (
                 (top, busy, 100 / result.hosts, " %"),
                 (bottom, queue, 1.0, ""),
@@ -72,6 +72,7 @@ def draw(results: Sequence[RunResult], path: str | Path) -> None:
                 if len(results) == 1:
                     color = style["color"]
                     axes.stairs(heights * factor, edges, fill=True, color=color, alpha=0.2)
+
         top.set_ylabel(f"Busy hosts (%){averaged}")
         bottom.set_ylabel(f"Waiting jobs{averaged}")
         top.set_ylim(0, 103)
@@ -94,15 +95,6 @@ def _calendar(results: Sequence[RunResult]) -> Calendar | None:
     """Return the calendar if all runs share one, else None."""
     first, *others = [result.calendar for result in results]
     return first if all(each == first for each in others) else None
-
-
-def _window(result: RunResult) -> tuple[float, float]:
-    if not result.executed.any():
-        raise InputError(f"{result.source}: no job of this run was executed; nothing to draw")
-    begin, end = window(result)
-    if not end > begin:
-        raise InputError(f"{result.source}: the run takes no time; nothing to draw")
-    return begin, end
 
 
 def _interval(span: float) -> float:

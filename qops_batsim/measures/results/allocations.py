@@ -76,19 +76,23 @@ def _as_batsim_writes(texts: Texts) -> Allocations | None:
     content = f"{texts.joined(chr(_END))}\n".encode() if len(texts) else b""
     if content.translate(None, _NUMBERS + b" -\n"):
         return None
+
     letters = np.frombuffer(content, np.uint8)
     places = np.flatnonzero(letters < _ZERO)
     # What separates numbers or rows, and how many digits stand before it.
-    kinds, digits = letters[places], np.diff(places, prepend=-1) - 1
+    kinds = letters[places]
+    digits = np.diff(places, prepend=-1) - 1
     behind = np.append(_END, kinds[:-1])
     nothing = (digits == 0) & (behind == _END) & (kinds == _END)
     wrong = (digits > _DIGITS) | ((digits == 0) & ~nothing)
     if (wrong | ((behind == _HYPHEN) & (kinds == _HYPHEN))).any():
         return None
+
     numbers = np.zeros(len(places), np.int64)
     numbers[~nothing] = np.fromstring(content.replace(b"-", b" "), np.int64, sep=" ")
     begins = np.flatnonzero(~nothing & (behind != _HYPHEN))
-    first, last = numbers[begins], numbers[begins + (kinds[begins] == _HYPHEN)]
+    first = numbers[begins]
+    last = numbers[begins + (kinds[begins] == _HYPHEN)]
     rows = np.cumsum(behind == _END)[begins] - 1
     touching = (rows[1:] == rows[:-1]) & (first[1:] <= last[:-1] + 1)
     if touching.any() or (first > last).any() or last.max(initial=0) > MAX_HOST_ID:
@@ -118,13 +122,15 @@ def _of_each(texts: Sequence[str]) -> Allocations:
     rows: list[int] = []
     bounds: list[tuple[int, int]] = []
     for row, text in enumerate(texts):
-        intervals = parsed.get(text)
-        if intervals is None:
+        if text not in parsed:
             try:
-                intervals = parsed[text] = list(HostSet.parse(text).intervals())
+                parsed[text] = list(HostSet.parse(text).intervals())
             except InputError as error:
                 raise AllocationError(row, error) from None
+        intervals = parsed[text]
+
         bounds += intervals
         rows += [row] * len(intervals)
+
     pairs = np.array(bounds, dtype=np.int64).reshape(-1, 2)
     return Allocations(np.array(rows, dtype=np.int64), pairs[:, 0].copy(), pairs[:, 1].copy())

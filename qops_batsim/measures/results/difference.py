@@ -103,10 +103,12 @@ def compare_runs(
     """
     if not tolerance >= 0:
         raise InputError(f"tolerance is {tolerance:g}; a number of seconds from 0 up is expected")
+
     pair = PairedJobs(a, b)
     differs = pair.differences(tolerance, hosts=not ignore_hosts)
     different: Booleans = np.logical_or.reduce(list(differs.values()))
     unequal = different | ~pair.both
+
     return RunDifference(
         equal=not unequal.any(),
         tolerance=tolerance,
@@ -182,7 +184,9 @@ class PairedJobs:
 
     def __init__(self, a: RunResult, b: RunResult) -> None:
         self._runs = (a, b)
-        left, right, names = _selected(a), _selected(b), ("_a", "_b")
+        left = _selected(a)
+        right = _selected(b)
+        names = ("_a", "_b")
         self._jobs = left.merge(right, how="outer", on="id", suffixes=names, indicator="origin")
         origin = self._jobs["origin"]
         self.both: Booleans = (origin == "both").to_numpy()

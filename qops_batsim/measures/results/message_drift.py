@@ -56,7 +56,8 @@ def _rows_before(stays: Stays, ends: Floats) -> Integers:
     stays = stays.where(np.lexsort((stays.finish, stays.start, stays.hosts)))
     last = max(len(stays.hosts), 1) - 1
     follows = stays.hosts[1:] == stays.hosts[:last]
-    rows, earlier = stays.rows[1:][follows], stays.rows[:last][follows]
+    rows = stays.rows[1:][follows]
+    earlier = stays.rows[:last][follows]
     # What is written last stays.
     order = np.argsort(ends[earlier], kind="stable")
     before[rows[order]] = earlier[order]

@@ -61,7 +61,8 @@ def occupancy(allocations: Allocations, start: Floats, finish: Floats, rows: Int
     order = rows[np.lexsort((finish[rows], start[rows]))]
     offsets = np.zeros(len(start) + 1, np.int64)
     np.cumsum(np.bincount(allocations.rows, minlength=len(start)), out=offsets[1:])
-    opened, closed = np.zeros(len(start), np.int64), np.zeros(len(start), np.int64)
+    opened = np.zeros(len(start), np.int64)
+    closed = np.zeros(len(start), np.int64)
     shared = np.zeros(int(allocations.last.max(initial=0)) + 1, np.int64)
     hosts = _Hosts(opened, closed, shared)
     hosts.follow(
@@ -87,14 +88,17 @@ class _Hosts:
 
     def __init__(self, opened: Integers, closed: Integers, shared: Integers) -> None:
         self.count = len(shared)
-        self.opened, self.closed, self.shared = opened, closed, shared
+        self.opened = opened
+        self.closed = closed
+        self.shared = shared
         self.starts = np.zeros((self.count >> _WORD) + 1, np.int64)
         self.starts[0] = 1
         self.ends = np.full(self.count, self.count)
         self.since = np.zeros(self.count)
         self.until = np.full(self.count, -np.inf)
         self.holder = np.full(self.count, -1)
-        self.busy = self.lost = 0.0
+        self.busy = 0.0
+        self.lost = 0.0
 
     def follow(
         self,
@@ -134,9 +138,11 @@ class _Hosts:
             elif start < until - tolerance:
                 for each in range(host, end):
                     self.shared[each] = 1
+
             if finish > until:
                 self.until[host] = finish
                 self.holder[host] = row
+
             host = end
 
     def segment_of(self, host: int) -> int:
@@ -146,12 +152,15 @@ class _Hosts:
         while bits == 0:
             word -= 1
             bits = self.starts[word]
-        highest, step = 0, 1 << _WORD - 1
+
+        highest = 0
+        step = 1 << _WORD - 1
         while step > 0:
             if bits >> step:
                 bits >>= step
                 highest += step
             step >>= 1
+
         return (word << _WORD) + highest
 
     def split(self, segment: int, host: int) -> None:
@@ -159,8 +168,10 @@ class _Hosts:
         at ``host``.
         """
         self.starts[host >> _WORD] |= _ONE << (host & _BIT)
-        self.ends[host], self.ends[segment] = self.ends[segment], host
-        self.since[host], self.until[host] = self.since[segment], self.until[segment]
+        self.ends[host] = self.ends[segment]
+        self.ends[segment] = host
+        self.since[host] = self.since[segment]
+        self.until[host] = self.until[segment]
         self.holder[host] = self.holder[segment]
 
     def end_of_alike(self, host: int, behind: int) -> int:
@@ -169,7 +180,8 @@ class _Hosts:
 
         A segment that goes on behind is split there.
         """
-        since, holder = self.since[host], self.holder[host]
+        since = self.since[host]
+        holder = self.holder[host]
         end: int = self.ends[host]
         while end < behind and self.holder[end] == holder and self.since[end] == since:
             self.starts[end >> _WORD] &= ~(_ONE << (end & _BIT))

@@ -42,6 +42,13 @@ EXECUTION_COLUMNS = (
 )
 """Columns of seconds (``stretch``: a ratio) that are empty for a rejected job."""
 
+DURATIONS = {
+    "waiting_time": ("starting_time", "submission_time"),
+    "execution_time": ("finish_time", "starting_time"),
+    "turnaround_time": ("finish_time", "submission_time"),
+}
+"""Columns that are the difference of two others."""
+
 _TEXT_COLUMNS = ("job_id", "workload_name", "profile", "final_state", "allocated_resources")
 _NUMBER_COLUMNS = (
     "submission_time",
@@ -111,8 +118,13 @@ class Decisions(NamedTuple):
 
     def numbers(self, name: str) -> Floats:
         """Return a column of numbers of the ``_qos.csv``; all NaN if the file lacks it."""
-        found: Floats = self.columns.get(name, np.full(len(self.ids), np.nan))
-        return found
+        values: Floats = self.columns.get(name, np.full(len(self.ids), np.nan))
+        return values
+
+    def by_id(self, name: str) -> dict[str, float]:
+        """Return the numbers of a column by full job id; empty cells are left out."""
+        pairs = zip(self.ids, self.numbers(name).tolist(), strict=True)
+        return {job_id: value for job_id, value in pairs if not math.isnan(value)}
 
     @property
     def has_promises(self) -> bool:
@@ -161,17 +173,25 @@ def _jobs_of(table: Table) -> JobsFile:
         table.refuse(
             "job_id", np.array([not each for each in table.texts["job_id"]]), "an identifier"
         )
+
     for column in table.names:
         if column not in _NUMBER_COLUMNS:
             continue
-        limit, exempt = MAX_SPAN, rejected & table.empty[column]
+
+        limit = MAX_SPAN
+        exempt = rejected & table.empty[column]
         if column not in EXECUTION_COLUMNS:
             exempt[:] = False
+
         if column == "stretch":
             # Turnaround over a run time of 0 s: a job killed as it started.
-            limit, exempt = MAX_STRETCH, exempt | table.not_finite(column)
+            limit = MAX_STRETCH
+            exempt = exempt | table.not_finite(column)
+
         _check_numbers(table, column, limit=limit, exempt=exempt)
-    whole, success = table.numbers["requested_number_of_resources"], table.numbers["success"]
+
+    whole = table.numbers["requested_number_of_resources"]
+    success = table.numbers["success"]
     bad = (whole < 0) | (whole != np.floor(whole))
     table.refuse("requested_number_of_resources", bad, "a whole number from 0 up")
     table.refuse("success", ~np.isin(success, (0, 1)), "0 or 1")
@@ -227,14 +247,14 @@ def read_totals(path: Path) -> dict[str, float]:
     """
     what = "a schedule.json of Batsim 5"
     content = read_bytes(path, what=what, max_bytes=MAX_DESCRIPTION_BYTES)
-    told = decoded(_UNDEFINED.sub(rb"\1null", content), _totals, path, what)
+    totals = decoded(_UNDEFINED.sub(rb"\1null", content), _totals, path, what)
     for name in TOTALS:
-        if not is_number(told.get(name)):
-            found = shown(told[name]) if name in told else "missing"
-            raise InputError(f"{path}: {name} is {found}; a number is expected")
+        if not is_number(totals.get(name)):
+            value = shown(totals[name]) if name in totals else "missing"
+            raise InputError(f"{path}: {name} is {value}; a number is expected")
     return {
-        name: float(each) if is_number(each) else math.nan
-        for name, each in told.items()
+        name: float(total) if is_number(total) else math.nan
+        for name, total in totals.items()
         if name not in _WRONG
     }
 
@@ -298,15 +318,15 @@ def _decisions_of(table: Table) -> Decisions:
     table.refuse("decision", decisions < 0, f"{QOS_ACCEPTED}, {QOS_REJECTED} or nothing")
     for column, values in table.numbers.items():
         if column in ("new_promises", "kills"):
-            wrong, accepted = (
-                (values < 0) | (values != np.floor(values)),
-                "a whole number from 0 up",
-            )
+            wrong = (values < 0) | (values != np.floor(values))
+            accepted = "a whole number from 0 up"
         else:
             # What was promised may be later than what then came.
             wrong = ~(np.abs(values) <= MAX_AMOUNT) & ~table.empty[column]
             accepted = f"a number up to {MAX_AMOUNT:g}, or nothing,"
+
         table.refuse(column, wrong, accepted)
+
     cancelled = table.choices.get("reason_kind", np.full(table.size, -1, np.int8)) == 0
     columns: dict[str, Any] = {name: (table.numbers | table.texts)[name] for name in table.names}
     columns.setdefault("latest_start", np.full(table.size, np.nan))
@@ -315,6 +335,7 @@ def _decisions_of(table: Table) -> Decisions:
     if "" in workloads:
         nameless = np.array([not each for each in workloads])
         table.refuse("workload_name", nameless, "the name of a workload")
+
     ids = joined_texts(workloads, table.texts["job_id"], "!")
     return Decisions(ids, decisions, cancelled, columns)
 
@@ -404,16 +425,19 @@ def rows_before(job_ids: Sequence[str]) -> dict[int, int]:
     """
     if not any("#" in name for name in job_ids):
         return {}
+
     row_of = {name: row for row, name in enumerate(job_ids)}
     before: dict[int, int] = {}
     for row, name in enumerate(job_ids):
         origin = first_run_id(name)
         if origin is None:
             continue
+
         number = int(name.rpartition("#")[2])
         earlier = row_of.get(origin if number == 1 else f"{origin}#{number - 1}")
         if earlier is not None:
             before[row] = earlier
+
     return before
 
 

@@ -92,7 +92,8 @@ class RunInfo(msgspec.Struct, frozen=True, kw_only=True):
         """
         if self.message_delays is False:
             return 0.0
-        grace, round_trip = (self.options or {}).get("grace", 0.0), self.round_trip
+        grace = (self.options or {}).get("grace", 0.0)
+        round_trip = self.round_trip
         if not all(is_number(each) and 0 <= each < math.inf for each in (grace, round_trip)):
             return 0.0
         return min(float(grace), least_grace(round_trip))
@@ -154,19 +155,23 @@ def find_run(name: Name) -> RunFiles:
     if path.is_file():
         if path.name == BATSIM5_JOBS:
             return _of_batsim5(path.parent)
+
         for ending in ("_jobs.csv", "_jobs.csv.gz"):
             if path.name.endswith(ending):
                 return _siblings(str(path).removesuffix(ending), path)
+
         if ".json" in path.suffixes:
             refuse_other_json(read_bytes(path, what="a run"), name, "the _jobs.csv of a run")
         raise InputError(
             f"{name}: not the _jobs.csv of a run; a prefix PREFIX of files PREFIX_jobs.csv …, "
             "a directory with one run or the path of a _jobs.csv is expected"
         )
+
     prefix = name.rstrip("/") or name
     jobs = _existing(prefix, "_jobs.csv")
     if jobs is not None:
         return _siblings(prefix, jobs)
+
     if path.is_dir():
         found = sorted(p for e in ("_jobs.csv", "_jobs.csv.gz") for p in path.glob(f"*{e}"))
         if len(found) == 1:
@@ -177,11 +182,14 @@ def find_run(name: Name) -> RunFiles:
                 f"{name}: holds {len(found)} runs ({names}); name one, as in "
                 f"{path / found[0].name.partition('_jobs.csv')[0]}"
             )
+
         if (path / BATSIM5_JOBS).is_file():
             return _of_batsim5(path)
         raise InputError(f"{name}: this directory holds no run (no file *_jobs.csv)")
+
     if _existing(prefix, DESCRIPTION) is not None:
         raise _missing(prefix, "_jobs.csv")
+
     raise InputError(
         f"{name}: no such run; {prefix}_jobs.csv (or .csv.gz), a directory with one run "
         "or the path of a _jobs.csv is expected"
@@ -207,7 +215,8 @@ def find_written(prefix: str, description: bytes) -> RunFiles:
 
 
 def _existing(prefix: str, ending: str) -> Path | None:
-    plain, compressed = Path(f"{prefix}{ending}"), Path(f"{prefix}{ending}.gz")
+    plain = Path(f"{prefix}{ending}")
+    compressed = Path(f"{prefix}{ending}.gz")
     if plain.is_file() and compressed.is_file():
         raise InputError(f"{plain}: exists also as {compressed.name}; remove one of the two")
     return plain if plain.is_file() else compressed if compressed.is_file() else None
@@ -220,6 +229,7 @@ def _siblings(prefix: str, jobs: Path, written: bytes | None = None) -> RunFiles
     if info is not None and info.files is not None and content != written:
         _check_files(prefix, info, info.files)
     schedule, totals = (_existing(prefix, f"_schedule.{kind}") for kind in ("csv", "json"))
+
     return RunFiles(
         name=Path(prefix).name or Path(prefix).resolve().name,
         prefix=prefix,
@@ -246,12 +256,14 @@ def _parsed(path: Path, content: bytes) -> RunInfo:
             HostSet.parse(outage.hosts)
         except InputError as error:
             raise InputError(f"{path}: outages: {error}") from None
+
     if info.calendar is not None:
         info.calendar.check(f"{path}: calendar: time_zone")
     if info.hosts is not None and not 1 <= info.hosts <= MAX_HOST_ID + 1:
         raise InputError(
             f"{path}: hosts is {info.hosts}; a whole number from 1 to {MAX_HOST_ID + 1} is expected"
         )
+
     return info
 
 

@@ -161,13 +161,16 @@ class RunResult:
         """
         import pandas as pd
 
-        found = self.decisions
-        if found is None:
+        decisions = self.decisions
+        if decisions is None:
             return None
+
         frame = pd.DataFrame(
             {
-                name: each if isinstance(each, np.ndarray) else pd.Series(list(each), dtype=str)
-                for name, each in {"id": found.ids, **found.columns}.items()
+                name: column
+                if isinstance(column, np.ndarray)
+                else pd.Series(list(column), dtype=str)
+                for name, column in {"id": decisions.ids, **decisions.columns}.items()
             }
         )
         counts = frame.columns.intersection(["kills", "new_promises"])
@@ -180,18 +183,19 @@ class RunResult:
 
         A later run, ``15#1``, has the decisions of its job, ``15``.
         """
-        jobs, qos = self.jobs, self.qos
+        jobs = self.jobs
+        qos = self.qos
         if qos is None:
             return jobs
         known = set(qos["id"])
         origin = [original_id(each, known) or "" for each in jobs["id"]]
-        told = qos.drop(columns=["job_id", "workload_name"]).rename(columns={"id": "origin"})
-        return jobs.assign(origin=origin).merge(told, how="left").drop(columns="origin")
+        decisions = qos.drop(columns=["job_id", "workload_name"]).rename(columns={"id": "origin"})
+        return jobs.assign(origin=origin).merge(decisions, how="left").drop(columns="origin")
 
     def column(self, name: str) -> Floats:
         """Return a column of numbers of ``_jobs.csv``, one value a row."""
-        found = self.table.numbers.get(name)
-        return self.jobs[name].to_numpy(dtype=np.float64) if found is None else found
+        numbers = self.table.numbers.get(name)
+        return self.jobs[name].to_numpy(dtype=np.float64) if numbers is None else numbers
 
     def text(self, name: str) -> Sequence[str]:
         """Return a column of texts of ``_jobs.csv``, one value a row."""
@@ -246,21 +250,24 @@ class RunResult:
     def allocations(self) -> Allocations:
         """The hosts that each job ran on, as intervals; InputError if the machine lacks one."""
         try:
-            found = read_allocations(self.text("allocated_resources"))
+            allocations = read_allocations(self.text("allocated_resources"))
         except AllocationError as error:
             raise InputError(
                 f"{self.source}: row {error.row + 1} (job {self.id(error.row)!r}): "
                 f"allocated_resources: {error}"
             ) from None
-        beyond = np.flatnonzero(found[2] >= self.hosts)
+
+        beyond = np.flatnonzero(allocations.last >= self.hosts)
         if len(beyond) and not (self.is_verified or self.hosts_are_assumed):
-            row, highest = int(found[0][beyond[0]]), int(found[2].max())
+            row = int(allocations.rows[beyond[0]])
+            highest = int(allocations.last.max())
             raise InputError(
                 f"{self.source}: row {row + 1} (job {self.id(row)!r}) ran on host "
-                f"{int(found[2][beyond[0]])}, but the number of hosts is {self.hosts} "
+                f"{int(allocations.last[beyond[0]])}, but the number of hosts is {self.hosts} "
                 f"({self.hosts_source}); at least {highest + 1} is expected"
             )
-        return found
+
+        return allocations
 
     @cached_property
     def allocation_sizes(self) -> Integers:
@@ -298,7 +305,8 @@ class RunResult:
         """
         rows, hosts = self.occupations if hosts is None else on_hosts(self.allocations, hosts)
         real = self.executed[rows]
-        rows, hosts = rows[real], hosts[real]
+        rows = rows[real]
+        hosts = hosts[real]
         start, finish = self.columns("starting_time", "finish_time")
         return Stays(rows, hosts, start[rows], finish[rows])
 
@@ -370,9 +378,11 @@ def read_files(
     machine_states = _read_if_any(read_machine_states, files.machine_states)
     info = files.info
     qos = _read_if_any(read_qos, files.qos)
-    jobs, source = read_jobs_table(files.jobs), str(files.jobs)
+    jobs = read_jobs_table(files.jobs)
+    source = str(files.jobs)
     files.check_unchanged()
     recorded = None if schedule is None else schedule["nb_computing_machines"]
+
     if hosts is not None:
         if hosts < 1:
             raise InputError(f"number of hosts is {hosts}; a whole number above 0 is expected")
@@ -383,7 +393,8 @@ def read_files(
         known = (int(recorded), "schedule.json" if of_batsim5 else "_schedule.csv")
     else:
         alone = RunResult(files.name, source, jobs, 1, _ASSUMED)
-        known = (int(alone.allocations[2].max(initial=0)) + 1, _ASSUMED)
+        known = (int(alone.allocations.last.max(initial=0)) + 1, _ASSUMED)
+
     result = RunResult(files.name, source, jobs, *known, schedule, machine_states, info, qos)
     result = replace(result, is_verified=is_verified)
     if of_batsim5 or files.jobs.name == BATSIM5_JOBS:
@@ -403,8 +414,11 @@ def submitted_once(result: RunResult) -> RunResult:
     before = result.earlier_runs
     if not before:
         return result
-    numbers, rows = {name: each.copy() for name, each in result.table.numbers.items()}, [*before]
-    submitted, run_times = numbers["submission_time"], numbers["execution_time"]
+
+    numbers = {name: each.copy() for name, each in result.table.numbers.items()}
+    rows = [*before]
+    submitted = numbers["submission_time"]
+    run_times = numbers["execution_time"]
     for row in rows:
         submitted[row] = submitted[before[row]]
     for name, date in (("waiting_time", "starting_time"), ("turnaround_time", "finish_time")):
@@ -412,10 +426,12 @@ def submitted_once(result: RunResult) -> RunResult:
     numbers["stretch"][rows] = (numbers["turnaround_time"] / run_times)[rows]
     made = replace(result, table=result.table._replace(numbers=numbers))
     totals = {**(result.schedule or {})}
+
     for name in AVERAGED if totals else ():
         values = made.column(AVERAGED[name])[made.executed]
         totals[f"mean_{name}"] = float(values.sum()) / totals["nb_jobs"]
         totals[f"max_{name}"] = float(values.max())
+
     return replace(made, schedule=totals or None)
 
 
@@ -441,13 +457,13 @@ def recorded_workloads(result: RunResult) -> list[Path]:
         return []
     named = result.info.workload
     try:
-        found = [
-            find_input(each, "workloads") for each in ([named] if type(named) is str else named)
+        paths = [
+            find_input(name, "workloads") for name in ([named] if type(named) is str else named)
         ]
     except InputError:
         return []
     # A pipe of that name is another one by now.
-    return found if all(path.is_file() for path in found) else []
+    return paths if all(file.is_file() for file in paths) else []
 
 
 def of_program(result: RunResult) -> bool:
@@ -467,12 +483,12 @@ def workloads_of_run(
     one is, with a warning.
     """
     paths = given or recorded_workloads(result)
-    found = read_workloads(paths)
+    workloads = read_workloads(paths)
     digest = None if result.info is None else result.info.sha256.get("workload")
-    if not paths or digest in (None, *(each.sha256 for each in found.values())):
-        return found, None
+    if not paths or digest in (None, *(each.sha256 for each in workloads.values())):
+        return workloads, None
     if given:
-        return found, f"{paths[0]} is not the file that the run was made of"
+        return workloads, f"{paths[0]} is not the file that the run was made of"
     return {}, f"{paths[0]} has changed since the run"
 
 
@@ -489,12 +505,12 @@ def workloads_with_deadlines(result: RunResult) -> tuple[dict[str, Workload], st
         return {}, None
     if not qos.has_promises and np.isnan(qos.numbers("requested_deadline")).all():
         return {}, None
-    found, why_not = workloads_of_run(result)
-    if not (found or why_not):
+    workloads, why_not = workloads_of_run(result)
+    if not (workloads or why_not):
         gone = "is not where the run had it"
         gone = "came from a program" if of_program(result) else gone
         why_not = f"the workload with its deadlines {gone}"
-    return found, why_not
+    return workloads, why_not
 
 
 WORKLOADS = mapping(

@@ -66,7 +66,9 @@ def step_series(begins: Floats, ends: Floats, weights: Floats) -> StepSeries:
     O(n log n). Empty and reversed intervals count for nothing.
     """
     real = ends > begins
-    begins, ends, weights = begins[real], ends[real], weights[real]
+    begins = begins[real]
+    ends = ends[real]
+    weights = weights[real]
     return _summed(np.concatenate([begins, ends]), np.concatenate([weights, -weights]))
 
 
@@ -108,8 +110,10 @@ def busy_hosts_between(result: RunResult, slack: float, dates: Floats) -> tuple[
 
 
 def _busy(hosts: Occupancy, start: Floats, finish: Floats) -> StepSeries:
-    opened, closed = hosts.opened, hosts.closed
-    begins, ends = hosts.order[opened[hosts.order] > 0], np.flatnonzero(closed)
+    opened = hosts.opened
+    closed = hosts.closed
+    begins = hosts.order[opened[hosts.order] > 0]
+    ends = np.flatnonzero(closed)
     dates = np.concatenate([start[begins], finish[ends]])
     return _summed(dates, np.concatenate([opened[begins], -closed[ends]]).astype(np.float64))
 
@@ -128,16 +132,24 @@ def computing_periods(result: RunResult) -> tuple[Floats, Floats, Floats]:
     opens: Booleans = np.ones(len(busy), dtype=np.bool_)
     opens[1:] = (busy[1:] != busy[:-1]) | (start[1:] > latest[:-1])
     closes = np.append(opens[1:], True)[: len(busy)]
-    hosts, begins, ends = busy[opens].astype(np.float64), start[opens], latest[closes]
+    hosts = busy[opens].astype(np.float64)
+    begins = start[opens]
+    ends = latest[closes]
+
     for outage in result.outages:
         away = np.isin(hosts, list(HostSet.parse(outage.hosts)))
         away &= (begins < outage.until) & (ends > outage.since)
-        host, begin, end = hosts[away], begins[away], ends[away]
+        host = hosts[away]
+        begin = begins[away]
+        end = ends[away]
         hosts = np.concatenate([hosts[~away], host, host])
         begins = np.concatenate([begins[~away], begin, np.maximum(begin, outage.until)])
         ends = np.concatenate([ends[~away], np.minimum(end, outage.since), end])
         real = ends > begins
-        hosts, begins, ends = hosts[real], begins[real], ends[real]
+        hosts = hosts[real]
+        begins = begins[real]
+        ends = ends[real]
+
     return hosts, begins, ends
 
 
@@ -167,7 +179,8 @@ def queue_length(result: RunResult) -> StepSeries:
     ran = result.executed
     waits_from = np.maximum(result.column("submission_time"), 0.0)
     if result.earlier_runs:
-        later, earlier = list(result.earlier_runs), list(result.earlier_runs.values())
+        later = list(result.earlier_runs)
+        earlier = list(result.earlier_runs.values())
         waits_from[later] = result.column("finish_time")[earlier]
     return step_series(waits_from[ran], result.column("starting_time")[ran], np.ones(ran.sum()))
 

@@ -16,10 +16,8 @@ from qops_batsim.timing import PLAN_TOLERANCE
 
 
 class EndedRun(NamedTuple):
-    """A run of a job: its end and length (seconds). It is not ``certain`` that the scheduler has
-    learned from the run if the scheduler killed it.
-
-    Not ``certain`` is whether the scheduler learned from it: it does not from those it has killed.
+    """A run of a job: its end and length (seconds), and whether it is ``certain`` that the
+    scheduler has learned from it: it does not from runs that it has killed.
     """
 
     end: float
@@ -52,13 +50,17 @@ class PastRuns:
         while first > 0 and found < self._needed:
             first -= 1
             found += self._runs[first].certain
+
         if first < last:
             together = self._ends[first] - 2 * (self._delay + tolerance)
             first = bisect_left(self._ends, together, hi=first)
+
         seconds = [each.seconds for each in self._runs[first:last]]
         if len(seconds) < 2:
             return False
+
         # What is seen of a run is late at its start and at its end; means are rounded up.
         margin = self._delay + tolerance + PLAN_TOLERANCE
-        least, greatest = sum(nsmallest(2, seconds)) / 2, sum(nlargest(2, seconds)) / 2
+        least = sum(nsmallest(2, seconds)) / 2
+        greatest = sum(nlargest(2, seconds)) / 2
         return least - margin <= prediction <= greatest + margin

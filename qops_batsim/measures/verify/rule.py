@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
+from qops_batsim.core.hostset import HostSet
 from qops_batsim.measures.results.result_tables import Booleans
 from qops_batsim.measures.verify.subject import Subject
 
@@ -24,6 +25,13 @@ class Violation(msgspec.Struct, frozen=True, kw_only=True):
     jobs: tuple[str, ...] = ()
     host: int | None = None
     time: float | None = None
+
+
+def of_job(
+    name: str, text: str, *, host: int | None = None, time: float | None = None
+) -> Violation:
+    """Return a violation by one job; the ``text`` goes on right behind its name."""
+    return Violation(jobs=(name,), host=host, time=time, message=f"job {name!r}{text}")
 
 
 @dataclass(frozen=True)
@@ -54,7 +62,7 @@ MAINTENANCE = Need(
 )
 PREDICTIONS = Need(
     "",
-    lambda subject: not (subject.rated_by_speed or np.isnan(subject.told_predictions).all()),
+    lambda subject: not (subject.rated_by_speed or np.isnan(subject.recorded_predictions).all()),
 )
 NO_OUTAGES = Need("no host that was away", lambda subject: not subject.result.outages, usual=True)
 NO_SHARING = Need("a run without compute sharing", lambda subject: not subject.compute_sharing)
@@ -122,7 +130,26 @@ def violations(
     """
     result = subject.result
     for row in np.flatnonzero(wrong).tolist():
-        name = result.id(row)
         time = None if at is None else float(result.column(at)[row])
         text = message.format(**{key: values[row] for key, values in columns.items()})
-        yield Violation(jobs=(name,), time=time, message=f"job {name!r}: {text}")
+        yield of_job(result.id(row), f": {text}", time=time)
+
+
+def wrong_starts(
+    subject: Subject, hosts: str, during: Booleans, message: str, **columns: Any
+) -> Iterator[Violation]:
+    """Yield a violation for each job that starts on one of some ``hosts`` (``"0-3 5"``).
+
+    ``during`` is a mask over the intervals of hosts of all jobs, as are the ``columns`` with
+    values for the ``message``.
+    """
+    result = subject.result
+    rows, first, last = result.allocations
+    for low, high in HostSet.parse(hosts).intervals():
+        for place in np.flatnonzero(during & (first <= high) & (last >= low)).tolist():
+            row = int(rows[place])
+            host = max(low, int(first[place]))
+            date = float(result.column("starting_time")[row])
+            rest = message.format(**{key: values[place] for key, values in columns.items()})
+            text = f" starts on host {host} at {date:.6f} s{rest}"
+            yield of_job(result.id(row), text, host=host, time=date)

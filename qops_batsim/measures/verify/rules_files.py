@@ -40,7 +40,8 @@ More where the run's description tells of longer round trips, since messages wai
 def schedule_counts(subject: Subject) -> Iterator[Violation]:
     """The numbers of jobs in ``_schedule.csv`` agree with ``_jobs.csv``."""
     result = subject.result
-    jobs, ran = len(result.executed), int(result.executed.sum())
+    jobs = len(result.executed)
+    ran = int(result.executed.sum())
     success = int(result.ended_as(COMPLETED_SUCCESSFULLY).sum())
     expected = {
         "nb_jobs": jobs,
@@ -57,9 +58,11 @@ def schedule_counts(subject: Subject) -> Iterator[Violation]:
 def schedule_times(subject: Subject) -> Iterator[Violation]:
     """Makespan, and means and maxima of times, in ``_schedule.csv`` agree with ``_jobs.csv``."""
     result = subject.result
-    jobs, ran = len(result.executed), result.executed
+    jobs = len(result.executed)
+    ran = result.executed
     finish = result.column("finish_time")[ran]
     expected = {"makespan": float(finish.max(initial=0.0))}
+
     for name, column in AVERAGED.items():
         values = result.column(column)[ran]
         if not np.isfinite(values).all():
@@ -67,6 +70,7 @@ def schedule_times(subject: Subject) -> Iterator[Violation]:
         # Batsim divides by all jobs, rejected ones included.
         expected[f"mean_{name}"] = math.fsum(values) / jobs if jobs else math.nan
         expected[f"max_{name}"] = float(values.max(initial=0.0))
+
     return _compare(subject, expected)
 
 
@@ -76,19 +80,24 @@ def schedule_host_time(subject: Subject) -> Iterator[Violation]:
     result = subject.result
     if result.outages:
         _, begins, ends = computing_periods(result)
-        periods, computing = len(begins), math.fsum(ends - begins)
+        periods = len(begins)
+        computing = math.fsum(ends - begins)
     else:
-        periods, computing = int(result.occupancy.opened.sum()), result.occupancy.busy
+        periods = int(result.occupancy.opened.sum())
+        computing = result.occupancy.busy
+
     start, finish = result.columns("starting_time", "finish_time")
     # Each period adds its own rounding, and run times that Batsim made up.
     null = int(result.allocation_sizes[subject.executed & ~lasting(finish - start)].sum())
     slack = DATE_TOLERANCE * periods + NULL_RUN_TIME * null
+
     # Late dates are coarse, and a run time that was made up is at least a step of them.
     ran = subject.executed
     slack += 2 * float(np.dot(np.spacing(finish[ran]), result.allocation_sizes[ran]))
     if result.info is not None and result.info.message_delays is not False:
         borders = 2 * sum(len(HostSet.parse(outage.hosts)) for outage in result.outages)
         slack += max(NEWS_OF_OUTAGE, ROUND_TRIPS * result.info.round_trip) * borders
+
     return _compare(subject, {"time_computing": computing}, slack)
 
 
@@ -115,21 +124,26 @@ def machine_states(subject: Subject) -> Iterator[Violation]:
     file has six significant digits only, so real dates lie anywhere up to the
     midpoint between two dates of the file.
     """
-    result, states = subject.result, subject.result.hosts_over_time
+    result = subject.result
+    states = subject.result.hosts_over_time
     assert states is not None
-    rows, times = len(states.times), states.times
+    rows = len(states.times)
+    times = states.times
     ran = int(result.executed.sum())
     if rows < 2 * ran:
         said = f"{rows} rows, but {ran} jobs started and ended: at least {2 * ran} are expected"
         yield Violation(message=f"_machine_states.csv has {said}")
+
     back = np.flatnonzero(np.diff(times) < 0)
     if len(back):
         row = int(back[0]) + 1
         said = f"goes back from {times[row - 1]:g} s to {times[row]:g} s"
         yield Violation(time=float(times[row]), message=f"_machine_states.csv {said}")
         return
+
     if not rows:
         return
+
     # Dates closer than the rounding of the jobs' dates cannot be told apart.
     last = np.append(np.flatnonzero(np.diff(times) > 2 * DATE_TOLERANCE), rows - 1)
     found: Floats = states.computing[last]
@@ -137,10 +151,12 @@ def machine_states(subject: Subject) -> Iterator[Violation]:
     until = np.append((dates[1:] + dates[:-1]) / 2, np.inf)
     by_jobs = busy_hosts(result).at(until)
     wrong = found != by_jobs
+
     if wrong.any():
         # What changes about then may be on either side of the midpoint.
         least, most = busy_hosts_between(result, DATE_TOLERANCE, until[wrong])
         wrong[wrong] = (found[wrong] < least) | (found[wrong] > most)
+
     for i in np.flatnonzero(wrong).tolist():
         said = f"says {found[i]:g} hosts compute after {dates[i]:g} s, the jobs say {by_jobs[i]:g}"
         yield Violation(time=float(dates[i]), message=f"_machine_states.csv {said}")
@@ -170,7 +186,8 @@ def workload_jobs(subject: Subject) -> Iterator[Violation]:
 def workload_fields(subject: Subject) -> Iterator[Violation]:
     """Each job in ``_jobs.csv`` has the workload's submission time, processors and walltime."""
     for column, name in _ASKED.items():
-        expected, found = _column(subject, subject.asked(name)), subject.result.column(column)
+        expected = _column(subject, subject.asked(name))
+        found = subject.result.column(column)
         if column == "requested_time":
             expected[np.isinf(expected)] = -1.0  # without a walltime
         yield from violations(
@@ -201,6 +218,7 @@ def workload_run_time(subject: Subject) -> Iterator[Violation]:
     complete = result.ended_as(COMPLETED_SUCCESSFULLY, COMPLETED_FAILED)
     wrong = (run_time > delay + slack) & lasting(run_time)
     wrong |= complete & (run_time < delay - slack)
+
     return violations(
         subject,
         wrong & subject.executed,

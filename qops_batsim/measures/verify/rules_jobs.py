@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from qops_batsim.core.hostset import HostSet
 from qops_batsim.jobs import COMPLETED_SUCCESSFULLY, COMPLETED_WALLTIME_REACHED
 from qops_batsim.measures.results.occupancy import occupancy
 from qops_batsim.measures.results.result_tables import (
     DATE_TOLERANCE,
+    DURATIONS,
     EXECUTION_COLUMNS,
     ROUNDING,
     Booleans,
@@ -26,8 +26,10 @@ from qops_batsim.measures.verify.rule import (
     NO_SHARING,
     OUTAGES,
     Violation,
+    of_job,
     rule,
     violations,
+    wrong_starts,
 )
 from qops_batsim.measures.verify.subject import Subject, stays_by_host
 from qops_batsim.workload.workload_model import Workload
@@ -44,16 +46,14 @@ def unique_jobs(subject: Subject) -> Iterator[Violation]:
 @rule()
 def rejected_empty(subject: Subject) -> Iterator[Violation]:
     """A rejected job has no dates and no hosts."""
-    rejected, allocated = np.flatnonzero(~subject.executed), subject.result.text(_HOSTS)
-    names: dict[int, list[str]] = {}
-    for column in EXECUTION_COLUMNS:
-        for row in rejected[~np.isnan(subject.result.column(column)[rejected])].tolist():
-            names.setdefault(row, []).append(column)
-    for row in rejected.tolist():
-        if allocated[row]:
-            names.setdefault(row, []).append(_HOSTS)
-    wrong = np.isin(np.arange(len(subject.executed)), list(names))
-    said = {row: ", ".join(columns) for row, columns in names.items()}
+    result = subject.result
+    filled = {name: ~np.isnan(result.column(name)) for name in EXECUTION_COLUMNS}
+    filled[_HOSTS] = np.array([hosts != "" for hosts in result.text(_HOSTS)], np.bool_)
+    wrong = ~subject.executed & np.logical_or.reduce(list(filled.values()))
+    said = {
+        row: ", ".join(name for name, has_value in filled.items() if has_value[row])
+        for row in np.flatnonzero(wrong).tolist()
+    }
     return violations(subject, wrong, "was rejected, yet has {names}", names=said)
 
 
@@ -92,7 +92,8 @@ def _in_order(subject: Subject, earlier: str, later: str, message: str) -> Itera
     return violations(subject, wrong, message, at="starting_time", early=early, late=late)
 
 
-def _difference(subject: Subject, column: str, later: str, earlier: str) -> Iterator[Violation]:
+def _difference(subject: Subject, column: str) -> Iterator[Violation]:
+    later, earlier = DURATIONS[column]
     found, end, begin = subject.result.columns(column, later, earlier)
     expected = end - begin
     wrong = subject.executed & differ(found, expected, end, begin)
@@ -103,19 +104,19 @@ def _difference(subject: Subject, column: str, later: str, earlier: str) -> Iter
 @rule()
 def waiting_time(subject: Subject) -> Iterator[Violation]:
     """Waiting time is start − submission."""
-    return _difference(subject, "waiting_time", "starting_time", "submission_time")
+    return _difference(subject, "waiting_time")
 
 
 @rule()
 def execution_time(subject: Subject) -> Iterator[Violation]:
     """Execution time is finish − start."""
-    return _difference(subject, "execution_time", "finish_time", "starting_time")
+    return _difference(subject, "execution_time")
 
 
 @rule()
 def turnaround_time(subject: Subject) -> Iterator[Violation]:
     """Turnaround time is finish − submission."""
-    return _difference(subject, "turnaround_time", "finish_time", "submission_time")
+    return _difference(subject, "turnaround_time")
 
 
 @rule()
@@ -124,11 +125,13 @@ def stretch(subject: Subject) -> Iterator[Violation]:
     found, turnaround, run_time = subject.result.columns(
         "stretch", "turnaround_time", "execution_time"
     )
+
     # Compared as a product: a division would blow up the rounding of short run times.
     defined = np.isfinite(found)
     ratio = np.where(defined, found, 0.0)
     slack = DATE_TOLERANCE * (1 + np.abs(ratio)) + 2 * ROUNDING * np.abs(run_time)
     wrong = np.abs(turnaround - ratio * run_time) > slack
+
     return violations(
         subject,
         np.where(defined, wrong, run_time > DATE_TOLERANCE) & subject.executed,
@@ -222,22 +225,14 @@ def hosts_present(subject: Subject) -> Iterator[Violation]:
     leave may go on.
     """
     result = subject.result
-    rows, first, last = result.allocations
-    start = result.column("starting_time")[rows]
+    start = result.column("starting_time")[result.allocations.rows]
     # What was decided before the news of their leaving may start after it.
     margin = tolerance(start) + subject.grace
     for outage in result.outages:
         during = (start > outage.since + margin) & (start < outage.until - margin)
-        for low, high in HostSet.parse(outage.hosts).intervals():
-            for place in np.flatnonzero(during & (first <= high) & (last >= low)).tolist():
-                job, date = result.id(int(rows[place])), float(start[place])
-                host = max(low, int(first[place]))
-                back = "for ever" if outage.to is None else f"until {outage.to:.6f} s"
-                said = (
-                    f"job {job!r} starts on host {host} at {date:.6f} s, "
-                    f"which is away from {outage.since:.6f} s on {back}"
-                )
-                yield Violation(jobs=(job,), host=host, time=date, message=said)
+        back = "for ever" if outage.to is None else f"until {outage.to:.6f} s"
+        text = f", which is away from {outage.since:.6f} s on {back}"
+        yield from wrong_starts(subject, outage.hosts, during, text)
 
 
 @rule(CANCELLATIONS)
@@ -247,20 +242,23 @@ def cancelled_jobs(subject: Subject) -> Iterator[Violation]:
 
     What runs when it is cancelled goes on, and a job may start at the very date.
     """
-    result, job_numbers = subject.result, subject.job_numbers
-    cancellations, said = result.cancellations, result.cancelled
+    result = subject.result
+    job_numbers = subject.job_numbers
+    cancellations = result.cancellations
+    said = result.cancelled
     starts, submitted = result.columns("starting_time", "submission_time")
     margins = tolerance(starts) + subject.grace
+
     for row in np.flatnonzero(job_numbers.rows == job_numbers.owners).tolist():
         name = result.id(row)
-        date, start = cancellations.get(name), float(starts[row])
+        date = cancellations.get(name)
+        start = float(starts[row])
         if date is None:
             if name in said:
-                text = f"job {name!r} is said to have been cancelled, but nobody did that"
-                yield Violation(jobs=(name,), message=text)
+                yield of_job(name, " is said to have been cancelled, but nobody did that")
         elif submitted[row] <= date and start > date + margins[row]:
-            text = f"job {name!r} starts at {start:.6f} s, but was cancelled at {date:.6f} s"
-            yield Violation(jobs=(name,), time=start, message=text)
+            text = f" starts at {start:.6f} s, but was cancelled at {date:.6f} s"
+            yield of_job(name, text, time=start)
 
 
 HOSTS_AT_ONCE = 64
@@ -280,7 +278,8 @@ def _shared_hosts(subject: Subject) -> Integers:
     """Return the hosts on which a job starts before another one ends, even if only because dates
     are rounded.
     """
-    result, executed = subject.result, subject.executed
+    result = subject.result
+    executed = subject.executed
     start, finish = result.columns("starting_time", "finish_time")
     real = lasting(finish - start)
     if real[executed].all():
@@ -299,12 +298,15 @@ def _overlaps(
     before = running_latest(hosts, finish)[:-1]
     latest = finish[before]
     overlap = (hosts[1:] == hosts[:-1]) & (start[1:] < latest - tolerance(start[1:], latest))
+
     for place in np.flatnonzero(overlap).tolist():
         pair = (int(rows[before[place]]), int(rows[place + 1]))
         if pair in seen:
             continue  # the same two jobs, on a further host
+
         seen.add(pair)
-        host, date = int(hosts[place + 1]), float(start[place + 1])
+        host = int(hosts[place + 1])
+        date = float(start[place + 1])
         first, second = map(subject.result.id, pair)
         said = (
             f"host {host} runs job {first!r} until {latest[place]:.6f} s, "

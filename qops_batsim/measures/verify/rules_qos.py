@@ -9,7 +9,6 @@ from itertools import pairwise
 import msgspec
 import numpy as np
 
-from qops_batsim.core.hostset import HostSet
 from qops_batsim.jobs import (
     COMPLETED_KILLED,
     COMPLETED_SUCCESSFULLY,
@@ -36,8 +35,10 @@ from qops_batsim.measures.verify.rule import (
     QOS_FILE,
     WORKLOAD,
     Violation,
+    of_job,
     rule,
     violations,
+    wrong_starts,
 )
 from qops_batsim.measures.verify.subject import PREDICTED, Subject, stays_by_host
 from qops_batsim.timing import PLAN_TOLERANCE, SAME_DATE, TOLD_DECIMALS
@@ -55,7 +56,9 @@ def rejected_never_runs(subject: Subject) -> Iterator[Violation]:
 
     Of a job that was run again, the last run counts: a job that was killed may be given up.
     """
-    qos, job_numbers, ran = subject.result.decisions, subject.job_numbers, subject.executed
+    qos = subject.result.decisions
+    job_numbers = subject.job_numbers
+    ran = subject.executed
     assert qos is not None
     said = np.zeros(len(job_numbers), np.int8)
     said[job_numbers.qos] = qos.decisions
@@ -64,6 +67,7 @@ def rejected_never_runs(subject: Subject) -> Iterator[Violation]:
     decisions[~job_numbers.last_runs] = 0
     against = np.where(ran, DECISIONS.index(QOS_REJECTED), DECISIONS.index(QOS_ACCEPTED))
     wrong = decisions == against
+
     return violations(
         subject,
         wrong,
@@ -106,7 +110,8 @@ def fixed_start(subject: Subject) -> Iterator[Violation]:
     """A job that asks for a fixed start does not start before that date; a late start is a matter
     of other rules.
     """
-    starts, due = subject.result.column("starting_time"), _fixed_starts(subject)
+    starts = subject.result.column("starting_time")
+    due = _fixed_starts(subject)
     early = subject.executed & (starts < due - tolerance(starts, np.nan_to_num(due)))
     said = "starts at {start:.6f} s, but is to start at {due:.6f} s"
     return violations(subject, early, said, at="starting_time", start=starts, due=due)
@@ -126,14 +131,17 @@ def predicted_run_time(subject: Subject) -> Iterator[Violation]:
 
     A prediction that breaks this rule excuses no late promise.
     """
-    told, owners = subject.told_predictions, subject.job_numbers.owners
-    wrong = ~np.isnan(told) & np.isnan(subject.predictions)
+    recorded = subject.recorded_predictions
+    owners = subject.job_numbers.owners
+    wrong = ~np.isnan(recorded) & np.isnan(subject.predictions)
     rows = subject.job_numbers.last_runs & wrong[owners]
-    said = "was planned with {told:.6f} s, which its user's last runs do not give"
+    said = "was planned with {recorded:.6f} s, which its user's last runs do not give"
     info = subject.result.info
     if info and info.options is not None and info.options.get("run_times") != PREDICTED:
-        said = "was planned with {told:.6f} s, but the run's options are not run_times=predicted"
-    return violations(subject, rows, said, told=told[owners])
+        said = (
+            "was planned with {recorded:.6f} s, but the run's options are not run_times=predicted"
+        )
+    return violations(subject, rows, said, recorded=recorded[owners])
 
 
 @rule(MAINTENANCE)
@@ -145,22 +153,16 @@ def maintenance(subject: Subject) -> Iterator[Violation]:
     """
     result = subject.result
     assert result.info is not None
-    rows, first, last = result.allocations
+    rows = result.allocations.rows
     start = result.column("starting_time")[rows]
     margin = tolerance(start) + subject.grace
     end = start + _estimates(subject)[rows]
     for window in result.info.maintenance:
         known = (start > window.announced + margin) & (start < window.until - margin)
         reaches = known & (end > window.since + margin + tolerance(end))
-        for low, high in HostSet.parse(window.hosts).intervals():
-            for place in np.flatnonzero(reaches & (first <= high) & (last >= low)).tolist():
-                name, date = result.id(int(rows[place])), float(start[place])
-                host = max(low, int(first[place]))
-                said = (
-                    f"job {name!r} starts on host {host} at {date:.6f} s and may run until "
-                    f"{end[place]:.6f} s, but maintenance begins there at {window.since:.6f} s"
-                )
-                yield Violation(jobs=(name,), host=host, time=date, message=said)
+        text = " and may run until {end:.6f} s, "
+        text += f"but maintenance begins there at {window.since:.6f} s"
+        yield from wrong_starts(subject, window.hosts, reaches, text, end=end)
 
 
 class Lateness(msgspec.Struct, frozen=True, kw_only=True):
@@ -189,17 +191,22 @@ def greatest_lateness(subject: Subject) -> Lateness | None:
     qos = subject.result.decisions
     if qos is None or np.isnan([*map(qos.numbers, ("admitted_deadline", "latest_start"))]).all():
         return None
+
     both = (_deadlines(subject), _latest_starts(subject))
     checked = sum(int(each.checked.sum()) for each in both)
     given = sum(int((subject.executed & np.isfinite(each.promised)).sum()) for each in both)
     if not given:
         return None
-    seconds, job = 0.0, None
+
+    seconds = 0.0
+    job = None
     for each in both:
         late = np.where(each.checked, each.real - each.promised, 0.0)
         row = int(np.argmax(late))
         if late[row] > max(seconds, float(tolerance(each.real[[row]])[0])):
-            seconds, job = float(late[row]), subject.result.id(row)
+            seconds = float(late[row])
+            job = subject.result.id(row)
+
     return Lateness(
         seconds=seconds,
         job=job,
@@ -226,7 +233,8 @@ class _Promises:
 
 
 def _deadlines(subject: Subject) -> _Promises:
-    job_numbers, qos = subject.job_numbers, subject.result.decisions
+    job_numbers = subject.job_numbers
+    qos = subject.result.decisions
     assert qos is not None
     given = _promised_by_number(subject, qos.numbers("admitted_deadline"))[job_numbers.owners]
     return _promises(subject, "finish_time", np.where(job_numbers.last_runs, given, np.nan))
@@ -252,7 +260,8 @@ def _promised_by_number(subject: Subject, dates: Floats) -> Floats:
 
 
 def _broken(subject: Subject, promises: _Promises, message: str) -> Iterator[Violation]:
-    promised, real = promises.promised, promises.real
+    promised = promises.promised
+    real = promises.real
     wrong = promises.checked & (real > promised + promises.margin)
     return violations(subject, wrong, message, at=promises.column, real=real, promised=promised)
 
@@ -264,6 +273,7 @@ def _promises(subject: Subject, column: str, promised: Floats) -> _Promises:
     real = subject.ends if column == "finish_time" else subject.result.column(column)
     if np.isnan(promised).all():
         return _Promises(column, promised, real, np.zeros(len(real), np.bool_), 0 * promised)
+
     planned_end, outlived, moments = _outlived(subject)
     # Starts that are late by less than the grace do not move what was planned.
     exact_until = planned_end[outlived].min(initial=np.inf) - subject.grace
@@ -274,6 +284,7 @@ def _promises(subject: Subject, column: str, promised: Floats) -> _Promises:
     if column == "starting_time":
         # A start takes what others leave at that very date.
         known &= promised < exact_until - margin
+
     checked = subject.executed & known & ~excused
     late = np.flatnonzero(checked & (real > promised + margin))
     if subject.grace and not subject.compute_sharing:
@@ -285,22 +296,26 @@ def _outlived(subject: Subject) -> tuple[Floats, Booleans, float]:
     """Return the planned end of each row's run (seconds), which runs ended later, and the sum of
     the excesses that are slight enough to ignore.
     """
-    start, finish = subject.result.column("starting_time"), subject.ends
+    start = subject.result.column("starting_time")
+    finish = subject.ends
     estimates = _estimates(subject)
     crowds = np.ones(len(estimates))
+
     if subject.compute_sharing:
         # On a host with n - 1 other jobs, a job may take n times as long. But that says nothing
         # of one that may do more than it was estimated to.
         crowds = np.maximum(subject.most_at_once, 1).astype(np.float64)
         crowds[subject.understated[subject.job_numbers.owners]] = 1.0
         estimates = estimates * crowds
+
     planned_end = start + estimates - _used_estimate(subject)
     if subject.rated_by_speed:
         # Jobs of which no file tells that they may do more are held to what their users said.
-        said = start + subject.told_predictions[subject.job_numbers.rows]
+        said = start + subject.recorded_predictions[subject.job_numbers.rows]
         planned_end = np.where(
             subject.understated[subject.job_numbers.owners], np.fmin(planned_end, said), planned_end
         )
+
     over = finish - planned_end
     # Of a sleep it is known to the last digit by how much its estimate is too short, and what is
     # killed at its estimate ends a moment later; else the files' rounding may look like one.
@@ -311,9 +326,11 @@ def _outlived(subject: Subject) -> tuple[Floats, Booleans, float]:
     known |= subject.result.ended_as(COMPLETED_KILLED)
     outlived = subject.executed & (over > np.where(known, SAME_DATE, tolerance(finish, planning=0)))
     bearable = np.maximum(tolerance(finish), subject.grace)
+
     if subject.compute_sharing:
         # Latencies make computations end moments after their estimate.
         bearable = np.maximum(bearable, SLIGHT_OVERRUN * estimates)
+
     # No plan knows of such moments: promises may be missed by as much, but are not void.
     slight = outlived & (over <= bearable)
     moments = float((over * crowds)[slight].sum())
@@ -325,7 +342,8 @@ def _used_estimate(subject: Subject) -> Floats:
     """Return for each row how much of the job's estimate earlier runs had used (seconds) if the run
     continues them, else 0.
     """
-    result, job_numbers = subject.result, subject.job_numbers
+    result = subject.result
+    job_numbers = subject.job_numbers
     done = np.zeros(len(subject.executed))
     if result.earlier_runs:
         run_times = subject.ends - result.column("starting_time")
@@ -344,8 +362,8 @@ def _estimates(subject: Subject) -> Floats:
     walltimes = subject.result.column("requested_time")
     estimates: Floats = np.where(walltimes > 0, walltimes, np.inf)
     owners = subject.job_numbers.owners
-    told = subject.asked("estimates")[owners]
-    estimates = np.where(owners < subject.job_numbers.known, told, estimates)
+    asked = subject.asked("estimates")[owners]
+    estimates = np.where(owners < subject.job_numbers.known, asked, estimates)
     # On shared hosts estimates are seconds on one of some speed, and predictions those on others.
     if subject.rated_by_speed:
         return estimates
@@ -358,7 +376,8 @@ def restart_identity(subject: Subject) -> Iterator[Violation]:
     """All runs of a job that was killed and run again have the same requests, and each starts after
     the run before it was killed.
     """
-    result, job_numbers = subject.result, subject.job_numbers
+    result = subject.result
+    job_numbers = subject.job_numbers
     start, finish = result.columns("starting_time", "finish_time")
     for rows in job_numbers.runs(job_numbers.several):
         origin = job_numbers.name(int(job_numbers.owners[rows[0]]))
@@ -373,6 +392,7 @@ def restart_identity(subject: Subject) -> Iterator[Violation]:
                 slack = float(tolerance(start[[row]], finish[[before]])[0])
                 if not lasting(finish[before] - start[before]):
                     slack += NULL_RUN_TIME
+
                 if different:
                     problem = f"differs from job {origin!r} in {', '.join(different)}"
                 elif (state := result.text("final_state")[before]) != COMPLETED_KILLED:
@@ -382,8 +402,9 @@ def restart_identity(subject: Subject) -> Iterator[Violation]:
                         f"starts at {start[row]:.6f} s, but the run before it of job {origin!r} "
                         f"ends at {finish[before]:.6f} s"
                     )
+
             if problem:
-                yield Violation(jobs=(name,), message=f"job {name!r} {problem}")
+                yield of_job(name, f" {problem}")
 
 
 @rule()
@@ -398,36 +419,45 @@ def restart_complete(subject: Subject) -> Iterator[Violation]:
     cut off from outside, as the run's description says, is owed nothing more.
     """
     cut_off = frozenset(() if subject.result.info is None else subject.result.info.cut_off)
-    result, job_numbers = subject.result, subject.job_numbers
+    result = subject.result
+    job_numbers = subject.job_numbers
     run_times = result.column("execution_time")
     promised, given_up = _promised_and_rejected(subject)
     killed = np.zeros(len(job_numbers), np.bool_)
     killed[job_numbers.owners] = result.ended_as(COMPLETED_KILLED)
+
     for rows in job_numbers.runs(job_numbers.several | (promised & killed)):
         row = rows[-1]
         job = int(job_numbers.owners[row])
         if len(rows) == 1 and not promised[job]:
             continue
-        name, origin = result.id(row), job_numbers.name(job)
+
+        name = result.id(row)
+        origin = job_numbers.name(job)
         if name in cut_off:
             continue
+
         state = result.text("final_state")[row]
         together = rows if is_continuation(result.text("profile")[row]) else [row]
         ran = float(run_times[together].sum())
+
         # On shared hosts jobs are stopped without a loss.
         interval = np.inf if subject.compute_sharing else subject.checkpoints[job]
         if len(together) > 1 and np.isfinite(interval):
             before = run_times[together[:-1]]
             ran -= float((before - saved_times(before, interval)).sum())
+
         wanted = float(subject.delays[job])
         slack = len(together) * DATE_TOLERANCE + PLAN_TOLERANCE
         slack += 4 * float(np.spacing(abs(ran)))
+
         # Those that were killed as they started are written longer than they were.
         slack += NULL_RUN_TIME * np.count_nonzero(~lasting(run_times[together]))
         slack += (len(together) - 1) * 10.0**-TOLD_DECIMALS * np.nan_to_num(wanted)
         problem = ""
         if state == REJECTED and (given_up[job] or given_up[job_numbers.rows[row]]):
             continue
+
         if state == COMPLETED_KILLED or (len(rows) > 1 and state == REJECTED):
             problem = f"is the last run of job {origin!r}, but is {state}"
         elif (
@@ -436,8 +466,9 @@ def restart_complete(subject: Subject) -> Iterator[Violation]:
             and abs(ran - wanted) > slack  # which nothing is without a delay profile
         ):
             problem = f"runs {ran:.6f} s, but its profile {wanted:.6f} s"
+
         if problem:
-            yield Violation(jobs=(name,), message=f"job {name!r} {problem}")
+            yield of_job(name, f" {problem}")
 
 
 def _differing(subject: Subject, before: int, row: int) -> list[str]:
@@ -477,6 +508,7 @@ def dedicated_alone(subject: Subject) -> Iterator[Violation]:
     dedicated = _dedicated(subject)
     if not dedicated.any():
         return
+
     seen: set[frozenset[int]] = set()
     for stays in stays_by_host(subject.result).of_each_host():
         for place in np.flatnonzero(dedicated[stays.rows]).tolist():
@@ -484,9 +516,11 @@ def dedicated_alone(subject: Subject) -> Iterator[Violation]:
                 pair = (int(stays.rows[place]), int(stays.rows[other]))
                 if frozenset(pair) in seen:
                     continue  # the same two jobs, on a further host
+
                 seen.add(frozenset(pair))
                 one, two = map(subject.result.id, pair)
-                date, host = float(stays.start[[place, other]].max()), int(stays.hosts[place])
+                date = float(stays.start[[place, other]].max())
+                host = int(stays.hosts[place])
                 said = (
                     f"job {one!r} is to be alone on its hosts, but shares host {host} with "
                     f"job {two!r} from {date:.6f} s on"
@@ -499,7 +533,8 @@ def _overlapping(stays: Stays, place: int) -> list[int]:
     ``place``.
     """
     _, _, start, finish = stays
-    begin, end = np.full_like(start, start[place]), np.full_like(finish, finish[place])
+    begin = np.full_like(start, start[place])
+    end = np.full_like(finish, finish[place])
     together: Booleans = (start < end - tolerance(start, end)) & (
         finish > begin + tolerance(finish, begin)
     )

@@ -63,14 +63,14 @@ class JobNumbers:
         """Return the number of the job with this full identifier; None if neither files nor
         workloads have the job.
         """
-        found = self._numbers.get(full_id)
-        return self._others.get(full_id) if found is None else found
+        number = self._numbers.get(full_id)
+        return self._others.get(full_id) if number is None else number
 
     @cached_property
     def _numbers(self) -> dict[str, int]:
         """Number of each job of the workloads, by full identifier."""
-        each = (f"{name}!{local_id}" for name, ids in self._ids.items() for local_id in ids)
-        return {full_id: number for number, full_id in enumerate(each)}
+        full_ids = (f"{name}!{local_id}" for name, ids in self._ids.items() for local_id in ids)
+        return {full_id: number for number, full_id in enumerate(full_ids)}
 
     def name(self, number: int) -> str:
         """Return the full identifier of the job with a number."""
@@ -81,10 +81,11 @@ class JobNumbers:
         return list(self._others)[number]
 
     def _of_rows(self, result: RunResult) -> Integers:
-        workloads, only = result.text("workload_name"), next(iter(self._ids), "")
+        workloads = result.text("workload_name")
+        only = next(iter(self._ids), "")
         same = isinstance(workloads, Texts) and workloads.are_all(only)
-        found = self._in_bulk(result.text("job_id")) if same else self._not_found(len(workloads))
-        return self._completed(found, result.ids if (found < 0).any() else ())
+        numbers = self._in_bulk(result.text("job_id")) if same else self._not_found(len(workloads))
+        return self._completed(numbers, result.ids if (numbers < 0).any() else ())
 
     def _of_decisions(self, result: RunResult) -> Integers:
         ids = () if result.decisions is None else result.decisions.ids
@@ -118,15 +119,16 @@ class JobNumbers:
 
     def _owners(self) -> Integers:
         owners = self.rows.copy()
-        numbered = {
+        # Only what no workload has can be a later run.
+        owner_of = {
             number: owner
-            for each, number in self._others.items()
-            if (owner := self._origin(each)) is not None
+            for full_id, number in self._others.items()
+            if (owner := self._origin(full_id)) is not None
         }
-        if numbered:
+        if owner_of:
             for row in np.flatnonzero(owners >= self.known).tolist():
                 number = int(owners[row])
-                owners[row] = numbered.get(number, number)
+                owners[row] = owner_of.get(number, number)
         return owners
 
     def _origin(self, full_id: str) -> int | None:
@@ -192,8 +194,8 @@ class JobNumbers:
         np.minimum.at(first, self.owners[rows], self._named[self.rows[rows]])
         start: Floats = np.nan_to_num(self._result.column("starting_time")[rows], nan=np.inf)
         rows = rows[np.lexsort((rows, start, first[self.owners[rows]]))]
-        for each in np.split(rows, np.flatnonzero(np.diff(self.owners[rows])) + 1):
-            yield each.tolist()
+        for runs_of_job in np.split(rows, np.flatnonzero(np.diff(self.owners[rows])) + 1):
+            yield runs_of_job.tolist()
 
 
 def stays_by_host(result: RunResult, hosts: Integers | None = None) -> Stays:
@@ -224,10 +226,13 @@ def most_at_once(result: RunResult) -> Integers:
         present = np.cumsum(changes[order])
         place = np.empty_like(order)
         place[order] = np.arange(len(order))
+
         for index, row in enumerate(rows.tolist()):
-            since, until = place[len(rows) + index], place[index]
+            since = place[len(rows) + index]
+            until = place[index]
             highest = int(present[since:until].max()) if until > since else 1
             most[row] = max(most[row], highest)
+
     return most
 
 
@@ -308,18 +313,22 @@ class Subject:
         each second of its estimate than another one of the run, since no file tells for which speed
         users estimate. Of other profiles nothing is known, so they may.
         """
-        found = []
+        speeds_by_workload = []
         for workload, columns in zip(self.workloads.values(), self.columns, strict=True):
             profiles = [workload.profiles.get(name, {}) for name in columns.profile_names]
-            flop = [
-                float(each["cpu"]) if each.get("type") == "parallel_homogeneous" else math.inf
-                for each in profiles
+            operations = [
+                float(profile["cpu"]) if profile.get("type") == "parallel_homogeneous" else math.inf
+                for profile in profiles
             ]
-            asked = columns.requests or [None] * len(columns.ids)
-            told = [None if each is None else each.estimated_runtime for each in asked]
-            estimates = np.array([math.nan if each is None else each for each in told], np.float64)
-            found.append(np.array(flop, np.float64)[columns.profiles] / estimates)
-        speeds = self.by_number(found)
+            estimates = [
+                math.nan if qos is None or qos.estimated_runtime is None else qos.estimated_runtime
+                for qos in columns.requests or [None] * len(columns.ids)
+            ]
+            of_jobs = np.array(operations, np.float64)[columns.profiles]
+            speeds_by_workload.append(of_jobs / np.array(estimates, np.float64))
+
+        # Operations for each second of the estimate.
+        speeds = self.by_number(speeds_by_workload)
         slowest = speeds[~np.isnan(speeds)].min(initial=math.inf)
         computes_more = (speeds > slowest * (1 + SAME_SPEED)) | np.isinf(speeds)
         sleeps = np.isfinite(self.delays)
@@ -334,12 +343,13 @@ class Subject:
         return self.compute_sharing or (info is not None and info.scheduler == "aroma")
 
     @cached_property
-    def told_predictions(self) -> Floats:
+    def recorded_predictions(self) -> Floats:
         """Predicted run times (seconds) that the scheduler recorded in ``_qos.csv``, by job number.
 
         NaN if nothing was recorded, or nothing shorter than the estimate.
         """
-        told, qos = np.full(len(self.job_numbers), np.nan), self.result.decisions
+        told = np.full(len(self.job_numbers), np.nan)
+        qos = self.result.decisions
         if qos is not None:
             told[self.job_numbers.qos] = qos.numbers("predicted_run_time")
         estimates = self.asked("estimates")
@@ -353,22 +363,28 @@ class Subject:
 
         Where no file has the options or the users, all recorded predictions are kept.
         """
-        told, info = self.told_predictions, self.result.info
+        told = self.recorded_predictions
+        info = self.result.info
         options = None if info is None else info.options
         if options is not None and options.get("run_times") != PREDICTED:
             return np.full(len(told), np.nan)
+
         numbers = np.flatnonzero(~np.isnan(told))
         if not self.workloads or not len(numbers):
             return told
-        past, borne_out = self._past_runs(), np.full(len(told), np.nan)
+
+        past = self._past_runs()
+        confirmed = np.full(len(told), np.nan)
         arrivals = self.asked("submission_times")
         margins = tolerance(np.nan_to_num(arrivals))
+
         for number in numbers.tolist():
             runs = past.get(self.users[number])
             dates = float(arrivals[number]), float(margins[number])
             if runs is not None and runs.can_predict(float(told[number]), *dates):
-                borne_out[number] = told[number]
-        return borne_out
+                confirmed[number] = told[number]
+
+        return confirmed
 
     @cached_property
     def users(self) -> list[str | None]:
@@ -378,19 +394,22 @@ class Subject:
 
     def _past_runs(self) -> dict[str | None, PastRuns]:
         """Return the ended runs of each user's jobs."""
-        info, numbers = self.result.info, self.job_numbers.owners
+        info = self.result.info
+        numbers = self.job_numbers.owners
         takes_time = info is None or info.message_delays is not False
         delay = least_grace(0.0 if info is None else info.round_trip) if takes_time else 0.0
         kills = takes_time and (info is None or (info.options or {}).get("kill_and_restart"))
         start, finish = self.result.columns("starting_time", "finish_time")
         certain = ~self.result.ended_as(COMPLETED_KILLED)
         runs: dict[str, list[EndedRun]] = {}
+
         for row in np.flatnonzero(self.executed).tolist():
             user = self.users[numbers[row]]
             if user is not None:
                 seconds = float(finish[row] - start[row])
                 run = EndedRun(float(finish[row]), seconds, bool(certain[row]))
                 runs.setdefault(user, []).append(run)
+
         needed = 2 + KILLED_TOO_LATE if kills else 2
         return {user: PastRuns(each, delay, needed) for user, each in runs.items()}
 

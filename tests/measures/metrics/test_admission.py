@@ -9,20 +9,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from qops_batsim.errors import InputError
-from qops_batsim.jobs import Job, QosRequest
-from qops_batsim.measures.metrics.admission import admission_metrics, broken_rule
-from qops_batsim.measures.metrics.outcomes import (
-    JobOutcomes,
-    outcomes_of_run,
-    outcomes_of_simulation,
-)
-from qops_batsim.measures.metrics.run_metrics import compute_metrics
-from qops_batsim.measures.results.run_result import read_run
-from qops_batsim.platform.equal_hosts import make_cluster
-from qops_batsim.protocol.port import make_scheduler
-from qops_batsim.running.simulate import simulate, write_run
-from qops_batsim.workload.workload_model import Workload
+from qops_batsim import InputError, Job, QosRequest, read_run, simulate
+from qops_batsim.measures import JobOutcomes, outcomes_of_simulation, study_measures
+from qops_batsim.measures.metrics.measures import run_measures
+from qops_batsim.measures.metrics.outcomes import outcomes_of_run
+from qops_batsim.measures.verify.outcome_rules import broken_rule
+from qops_batsim.platform import make_cluster
+from qops_batsim.protocol import make_scheduler
+from qops_batsim.running.simulate import write_run
+from qops_batsim.workload import Workload
 from support.ended_runs import EndedRun, ended_columns
 
 ROWS = (
@@ -71,7 +66,7 @@ def outcomes(promised: dict[str, float] | None = None) -> JobOutcomes:
 
 
 def test_hand_computed_metrics() -> None:
-    metrics = admission_metrics(outcomes(), 4)
+    metrics = study_measures(outcomes(), 4)
     assert (metrics.jobs, metrics.deadline_jobs) == (4, 2)
     # Work: 20, 40, 5 and 20 processor-seconds.
     assert metrics.offered_load == pytest.approx(85 / (4 * 20))
@@ -99,7 +94,7 @@ def test_only_missed_deadlines_of_users_count() -> None:
         ended("c", 200.0, 205.0),
         ended("d", 205.0, 225.0),
     ]
-    metrics = admission_metrics(outcomes_of_simulation(ended_columns(records), workload()), 4)
+    metrics = study_measures(outcomes_of_simulation(ended_columns(records), workload()), 4)
     assert metrics.missed_deadlines == 100
     assert metrics.unadmitted_jobs == 0
 
@@ -107,14 +102,14 @@ def test_only_missed_deadlines_of_users_count() -> None:
 def test_what_does_not_exist_is_none() -> None:
     only = workload(ROWS[:1])
     done = ended_columns([ended("a", 0.0, 10.0)])
-    metrics = admission_metrics(outcomes_of_simulation(done, only), 4)
+    metrics = study_measures(outcomes_of_simulation(done, only), 4)
     assert metrics.offered_load is None
     assert metrics.utilization_during_submissions is None
     assert metrics.response_time_of_others is None
     assert metrics.slowdown_of_others is None
     done = ended_columns([ended("a", math.nan, math.nan, "REJECTED")])
     refused = outcomes_of_simulation(done, only)
-    metrics = admission_metrics(refused, 4)
+    metrics = study_measures(refused, 4)
     assert metrics.unadmitted_work == 100
     assert metrics.utilization is None
 
@@ -134,10 +129,10 @@ def test_simulation_and_its_files_agree(scheduler: str, tmp_path: Path) -> None:
     )
     result = read_run(tmp_path / "run")
     given = {name.partition("!")[2]: date for name, date in module.qos_log.promises().items()}
-    direct = admission_metrics(outcomes_of_simulation(simulation.ended_jobs, jobs, given), 4)
+    direct = study_measures(outcomes_of_simulation(simulation.ended_jobs, jobs, given), 4)
     assert direct.broken_promises == (0.0 if given else None)
-    assert direct == admission_metrics(outcomes_of_run(result, {"w0": jobs}), 4)
-    general = compute_metrics(result)
+    assert direct == study_measures(outcomes_of_run(result, {"w0": jobs}), 4)
+    general = run_measures(result)
     assert direct.utilization == pytest.approx(100 * (general.utilization or 0))
     assert direct.unadmitted_jobs == 100 * general.jobs_rejected / 4
 
@@ -208,4 +203,4 @@ def test_a_run_of_another_workload_is_refused() -> None:
 
 def test_a_machine_has_hosts() -> None:
     with pytest.raises(InputError, match="number of hosts is 0; at least 1"):
-        admission_metrics(outcomes(), 0)
+        study_measures(outcomes(), 0)

@@ -9,20 +9,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from qops_batsim.jobs import Job, QosRequest
-from qops_batsim.measures.metrics.admission import admission_metrics
+from qops_batsim import Job, QosRequest, metrics, read_run, run
+from qops_batsim.measures import outcomes_of_simulation, study_measures
+from qops_batsim.measures.metrics.measures import run_measures
 from qops_batsim.measures.metrics.outcomes import (
-    Tally,
+    JobsAndWork,
     deadline_metrics,
-    deadlines_of_run,
-    outcomes_of_simulation,
     outcomes_with_deadlines,
 )
-from qops_batsim.measures.metrics.run_metrics import metrics
-from qops_batsim.measures.results.run_result import read_run
-from qops_batsim.running.run import run
-from qops_batsim.workload.batsim_json import write_workload
-from qops_batsim.workload.workload_model import Workload
+from qops_batsim.workload import Workload, write_workload
 from support.ended_runs import EndedRun, ended_columns
 
 ROWS = (
@@ -65,13 +60,13 @@ def test_counts_by_hand() -> None:
     ]
     promised = {"met": 12.0, "missed": 8.5, "put off": 20.0, "artificial": 100.0}
     found = deadline_metrics(outcomes_of_simulation(ended_columns(done), workload(), promised))
-    assert found.asked == Tally(5, 20 + 5 + 40 + 30 + 60)
-    assert found.promised == Tally(3, 20 + 5 + 30)
-    assert found.kept == Tally(2, 20 + 30)
-    assert found.broken == Tally(1, 5)
-    assert found.met == Tally(1, 20)
-    assert found.missed == Tally(3, 5 + 30 + 60)
-    assert found.refused == Tally(1, 40)
+    assert found.asked == JobsAndWork(5, 20 + 5 + 40 + 30 + 60)
+    assert found.promised == JobsAndWork(3, 20 + 5 + 30)
+    assert found.kept == JobsAndWork(2, 20 + 30)
+    assert found.broken == JobsAndWork(1, 5)
+    assert found.met == JobsAndWork(1, 20)
+    assert found.missed == JobsAndWork(3, 5 + 30 + 60)
+    assert found.refused == JobsAndWork(1, 40)
     late = deadline_metrics(
         outcomes_of_simulation(ended_columns(done), workload(), promised), grace=1.0
     )
@@ -84,13 +79,13 @@ def test_files_tell_the_same_as_the_simulation(scheduler: str, tmp_path: Path) -
     workloads = done.inputs.workloads
     result = read_run(done)
     found = done.measured.deadlines
-    assert found == deadlines_of_run(result, workloads).deadlines
+    assert found == run_measures(result, workloads).deadlines
     assert found.asked.jobs == found.met.jobs + found.missed.jobs + found.refused.jobs == 500
     assert found.asked.work == pytest.approx(
         found.met.work + found.missed.work + found.refused.work
     )
     assert found.promised.jobs == found.kept.jobs
-    counted = admission_metrics(outcomes_with_deadlines(result, workloads), result.hosts)
+    counted = study_measures(outcomes_with_deadlines(result, workloads), result.hosts)
     assert counted.unadmitted_deadline_jobs == found.refused.jobs / 5
     assert counted.missed_deadlines == found.missed.jobs / 5
     assert metrics(done)["deadlines"]["asked"]["jobs"] == 500
@@ -103,8 +98,8 @@ def test_files_tell_the_same_as_the_simulation(scheduler: str, tmp_path: Path) -
 
 def test_a_run_without_decisions_promises_nothing(tmp_path: Path) -> None:
     done = run("easy", "sdsc_sp2_deadlines_500", out=tmp_path / "run")
-    found = deadlines_of_run(replace(done.result, decisions=None), done.inputs.workloads)
-    assert found == (done.measured.deadlines, None)
+    found = run_measures(replace(done.result, decisions=None), done.inputs.workloads)
+    assert (found.deadlines, found.promises) == (done.measured.deadlines, None)
 
 
 def test_deadlines_of_another_workload_are_not_counted(tmp_path: Path) -> None:

@@ -7,11 +7,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from qops_batsim.economics.charges import ReferenceJob, category_slowdowns
-from qops_batsim.jobs import Job, QosRequest
-from qops_batsim.measures.metrics.admission import broken_rule, expected_risks, promise_metrics
-from qops_batsim.measures.metrics.outcomes import JobOutcomes
-from qops_batsim.workload.workload_model import Workload
+from qops_batsim import Job, QosRequest
+from qops_batsim.economics import ReferenceJob, category_slowdowns
+from qops_batsim.measures import JobOutcomes, study_measures
+from qops_batsim.measures.metrics.measured import expected_risks
+from qops_batsim.measures.verify.outcome_rules import broken_rule
+from qops_batsim.workload import Workload
 
 #        run time, walltime, estimate, deadline, start, finish: kept, late by 6, killed, refused
 ROWS = [
@@ -55,7 +56,7 @@ def outcomes() -> JobOutcomes:
 def test_promises_are_kept_late_or_killed() -> None:
     references = {str(n): ReferenceJob(row[0], row[0], 2) for n, row in enumerate(ROWS)}
     table = category_slowdowns(references.values())  # Nothing waits: all slowdowns are 1.
-    found = promise_metrics(outcomes(), 2, references, table)
+    found = study_measures(outcomes(), 2, references, table)
     assert found.broken_promises == pytest.approx(200 / 3)
     assert (found.lateness_median, found.lateness_p95) == (6, 6)
     assert found.relative_lateness_median == pytest.approx(30)
@@ -77,7 +78,7 @@ def test_a_latest_start_is_a_promise_where_no_deadline_is() -> None:
     latest = np.array([0.0, 4.0, 26.0, np.nan])
     jobs = replace(outcomes(), promised=unpromised, latest_start=latest)
     references = {str(n): ReferenceJob(row[0], row[0], 2) for n, row in enumerate(ROWS)}
-    found = promise_metrics(jobs, 2, references, category_slowdowns(references.values()))
+    found = study_measures(jobs, 2, references, category_slowdowns(references.values()))
     assert found.broken_promises == pytest.approx(100 / 3)
     assert (found.lateness_median, found.relative_lateness_median) == (6, 150)
     assert found.income is None
@@ -129,7 +130,7 @@ def test_a_run_without_promises_has_none_broken() -> None:
     jobs = outcomes()
     jobs.promised[:] = np.nan
     references = {str(n): ReferenceJob(row[0], row[0], 2) for n, row in enumerate(ROWS)}
-    found = promise_metrics(jobs, 2, references, category_slowdowns(references.values()))
+    found = study_measures(jobs, 2, references, category_slowdowns(references.values()))
     assert found.broken_promises is None
     assert found.income is None
     assert found.killed_at_walltime == pytest.approx(100 / 3)

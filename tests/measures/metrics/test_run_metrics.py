@@ -10,10 +10,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from qops_batsim.errors import InputError
-from qops_batsim.measures.metrics.run_metrics import compute_metrics, metrics
-from qops_batsim.measures.results.run_result import read_run
-from qops_batsim.measures.verify.verifier import verify
+from qops_batsim import InputError, metrics, read_run, verify
+from qops_batsim.measures.metrics.measures import run_measures
 
 
 def test_metrics_by_name_of_a_run_or_its_prefix(write_run, mixed_run):
@@ -25,7 +23,7 @@ def test_metrics_by_name_of_a_run_or_its_prefix(write_run, mixed_run):
 
 
 def test_a_run_computed_by_hand(write_run, mixed_run):
-    metrics = compute_metrics(read_run(write_run(mixed_run(), hosts=4)))
+    metrics = run_measures(read_run(write_run(mixed_run(), hosts=4)))
     assert metrics.jobs_submitted == 6
     assert metrics.jobs_successful == 2
     assert metrics.jobs_walltime_killed == 1
@@ -52,10 +50,10 @@ def test_a_run_computed_by_hand(write_run, mixed_run):
 
 def test_the_threshold_bounds_the_slowdown(write_run, mixed_run):
     result = read_run(write_run(mixed_run(), hosts=4))
-    metrics = compute_metrics(result, bounded_slowdown_threshold=1.0)
+    metrics = run_measures(result, bounded_slowdown_threshold=1.0)
     assert metrics.bounded_slowdown.mean == pytest.approx(metrics.slowdown.mean, abs=1e-6)
     with pytest.raises(InputError, match="threshold is 0; a number of seconds above 0"):
-        compute_metrics(result, bounded_slowdown_threshold=0)
+        run_measures(result, bounded_slowdown_threshold=0)
 
 
 def test_a_job_that_was_run_again_is_one_job(write_run):
@@ -66,7 +64,7 @@ def test_a_job_that_was_run_again_is_one_job(write_run):
         write_run.ran("2", 3, 1, 3, 2, [0], profile="d2"),
         write_run.ran("1#1", 0, 1, 5, 4, [0], profile="d4"),
     ]
-    metrics = compute_metrics(read_run(write_run(jobs, hosts=1)))
+    metrics = run_measures(read_run(write_run(jobs, hosts=1)))
     assert (metrics.jobs_submitted, metrics.jobs_successful, metrics.jobs_killed) == (2, 2, 0)
     assert metrics.runs_killed == 1
     assert metrics.waiting_time.mean == (5 + 0) / 2
@@ -84,7 +82,7 @@ def test_a_job_that_goes_on_later_ran_as_long_as_all_its_runs(write_run):
         write_run.ran("2", 4, 1, 4, 2, [0], profile="work"),
         write_run.ran("1#1", 0, 1, 6, 2, [0], profile="work#1#1"),
     ]
-    metrics = compute_metrics(read_run(write_run(jobs, hosts=1)))
+    metrics = run_measures(read_run(write_run(jobs, hosts=1)))
     assert metrics.jobs_submitted == metrics.jobs_successful == 2
     assert metrics.waiting_time.max == 1
     assert metrics.turnaround_time.max == 8
@@ -97,7 +95,7 @@ def test_an_unrelated_job_with_such_a_name_is_a_job_of_its_own(write_run):
         write_run.ran("1", 0, 1, 0, 3, [0], profile="d3"),
         write_run.ran("1#1", 0, 1, 3, 3, [0], profile="d3"),
     ]
-    metrics = compute_metrics(read_run(write_run(jobs, hosts=1)))
+    metrics = run_measures(read_run(write_run(jobs, hosts=1)))
     assert (metrics.jobs_submitted, metrics.runs_killed) == (2, 0)
     assert metrics.queue_length_mean == pytest.approx(3 / 6)
 
@@ -105,7 +103,7 @@ def test_an_unrelated_job_with_such_a_name_is_a_job_of_its_own(write_run):
 @pytest.mark.parametrize("rejected", [True, False])
 def test_without_executed_jobs_there_is_nothing_to_average(write_run, rejected):
     jobs = [write_run.ran("1", 7, 1)] if rejected else []
-    metrics = compute_metrics(read_run(write_run(jobs)))
+    metrics = run_measures(read_run(write_run(jobs)))
     assert metrics.jobs_rejected == metrics.jobs_submitted == int(rejected)
     assert metrics.waiting_time.mean is None
     assert metrics.makespan is None
@@ -116,7 +114,7 @@ def test_without_executed_jobs_there_is_nothing_to_average(write_run, rejected):
 def test_a_job_without_run_time_has_no_slowdown(write_run, mixed_run):
     jobs = mixed_run()
     jobs[4].edits["stretch"] = "inf"
-    metrics = compute_metrics(read_run(write_run(jobs)))
+    metrics = run_measures(read_run(write_run(jobs)))
     assert metrics.slowdown.max == pytest.approx(15 / 7, abs=1e-6)
 
 
@@ -125,7 +123,7 @@ def test_too_few_hosts_are_refused(write_run, mixed_run):
     narrow = [job for job in jobs if job.requested <= 3]
     result = read_run(write_run(narrow), hosts=3)
     with pytest.raises(InputError, match=r"ran on host 3, but the number of hosts is 3 \(given\)"):
-        compute_metrics(result)
+        run_measures(result)
     with pytest.raises(
         InputError, match=r"resources is 4; at most the number of hosts, 3 \(given\)"
     ):
@@ -168,7 +166,7 @@ def test_metrics_agree_with_counting_second_by_second(write_run, drawn):
         writer = type(write_run)(Path(directory))
         result = read_run(writer(jobs, hosts=hosts, totals=bool(executed)))
     assert verify(result) == []
-    metrics = compute_metrics(result)
+    metrics = run_measures(result)
     if not executed:
         assert metrics.utilization is None
         return
@@ -200,7 +198,7 @@ def test_means_agree_with_every_recorded_schedule(shared):
         if not case["ended"]:
             continue
         result = read_run(recorded / case["name"])
-        schedule, metrics = result.schedule, compute_metrics(result)
+        schedule, metrics = result.schedule, run_measures(result)
         assert metrics.jobs_submitted == schedule["nb_jobs"]
         assert metrics.jobs_rejected == schedule["nb_jobs_rejected"]
         ran = metrics.jobs_submitted - metrics.jobs_rejected
@@ -231,7 +229,7 @@ def test_means_agree_with_every_recorded_schedule(shared):
     ],
 )
 def test_batsched_on_real_logs(shared, name, mean_wait, makespan, killed):
-    metrics = compute_metrics(read_run(shared / "batsim" / "recorded" / f"batsched_{name}"))
+    metrics = run_measures(read_run(shared / "batsim" / "recorded" / f"batsched_{name}"))
     assert metrics.waiting_time.mean == pytest.approx(mean_wait, abs=0.005)
     assert metrics.makespan == makespan
     assert metrics.jobs_walltime_killed == killed

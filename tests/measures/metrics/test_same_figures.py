@@ -14,24 +14,23 @@ from typing import Any
 import numpy as np
 import pytest
 
-from qops_batsim import compare, metrics, run
+from qops_batsim import Job, compare, metrics, read_workload, run
 from qops_batsim.advice.charge_report import charge_runs
 from qops_batsim.advice.explain import explain_from_files
 from qops_batsim.advice.trace_runs import _groups, add_up
 from qops_batsim.cli.texts import fate_text
-from qops_batsim.economics.charges import ReferenceJob, category_slowdowns
-from qops_batsim.experiments.deadline_runs import DeadlineRuns, outcomes_of
+from qops_batsim.economics import ReferenceJob, category_slowdowns
+from qops_batsim.experiments import DeadlineRuns, outcomes_of
 from qops_batsim.experiments.scores import Prices, score_of
 from qops_batsim.experiments.study import case_of
-from qops_batsim.jobs import COMPLETED_KILLED, Job
-from qops_batsim.measures.metrics.admission import PromiseMetrics, promise_metrics
-from qops_batsim.measures.metrics.outcomes import JobOutcomes, fates, outcomes_with_deadlines
-from qops_batsim.platform.equal_hosts import make_cluster
-from qops_batsim.protocol.port import make_scheduler
+from qops_batsim.jobs import COMPLETED_KILLED
+from qops_batsim.measures import JobOutcomes, Measures, fates, study_measures
+from qops_batsim.measures.metrics.outcomes import outcomes_with_deadlines
+from qops_batsim.platform import make_cluster
+from qops_batsim.protocol import make_scheduler
 from qops_batsim.running.run import Run
-from qops_batsim.workload.batsim_json import read_workload, write_workload
+from qops_batsim.workload import Workload, write_workload
 from qops_batsim.workload.scale import scale_load
-from qops_batsim.workload.workload_model import Workload
 
 PROCESSORS = 8
 TOLERANCE = 1e-6
@@ -94,12 +93,12 @@ def in_study(jobs: Workload, scheduler: str, settings: Mapping[str, Any]) -> Stu
     rows = zip(jobs.columns.ids, jobs.work, jobs.columns.processors, strict=True)
     alone = {job: ReferenceJob(work / q, work / q, float(q)) for job, work, q in rows}
     table = category_slowdowns(alone.values())
-    found = promise_metrics(outcomes, jobs.processors, alone, table)
+    found = study_measures(outcomes, jobs.processors, alone, table)
     return Studied(outcomes, found, module)
 
 
 class Studied:
-    def __init__(self, outcomes: JobOutcomes, found: PromiseMetrics, module: Any) -> None:
+    def __init__(self, outcomes: JobOutcomes, found: Measures, module: Any) -> None:
         self.outcomes, self.found, self.module = outcomes, found, module
 
 
@@ -253,7 +252,7 @@ def test_a_job_as_long_as_its_walltime_is_killed_and_its_promise_kept(tmp_path: 
     assert found.offered_load == made.offered_load == pytest.approx(9 / 8)
 
 
-def promise_metrics_of(jobs: Workload) -> PromiseMetrics:
+def promise_metrics_of(jobs: Workload) -> Measures:
     return in_study(jobs, "qops", {}).found
 
 
@@ -276,7 +275,7 @@ def test_compare_tells_what_run_tells_of_its_workload(tmp_path: Path) -> None:
     assert made.offered_load == pytest.approx(scale_load(read, 1.3, seed=1).offered_load)
     for each in found.outcomes:
         columns = each.metrics
-        assert isinstance(columns, PromiseMetrics)
+        assert isinstance(columns, Measures)
         assert columns.offered_load == pytest.approx(made.offered_load)
         told = run(each.cell.contestant, made, out=tmp_path / "run").metrics
         ran = told["jobs_submitted"] - told["jobs_rejected"]

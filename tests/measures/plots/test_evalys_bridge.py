@@ -3,9 +3,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from qops_batsim import read_run
 from qops_batsim.measures import to_jobset
-from qops_batsim.measures.metrics.run_metrics import compute_metrics
-from qops_batsim.measures.results.run_result import read_run
+from qops_batsim.measures.metrics.measures import run_measures
 from qops_batsim.measures.results.series import busy_hosts, step_series
 
 
@@ -32,7 +32,7 @@ def test_evalys_agrees_with_our_series(write_run, mixed_run, through_csv):
     waiting = (column[result.executed] for column in result.columns(*names))
     agree(jobset.queue, step_series(*waiting))
     area = np.nansum(jobset.utilisation["area"])
-    assert area / (4 * 24) == pytest.approx(compute_metrics(result).utilization)
+    assert area / (4 * 24) == pytest.approx(run_measures(result).utilization)
 
 
 def test_jobset_of_some_jobs(write_run, mixed_run):

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from matplotlib.figure import Figure
 
-from qops_batsim.experiments.pictures import draw_figure
+from qops_batsim.experiments import Panel, Series, draw_figure
 from qops_batsim.experiments.report import Figure as PaperFigure
-from qops_batsim.experiments.report import Panel, Series
-from qops_batsim.measures.plots.drawing import picture
+from qops_batsim.measures import picture
 
 
 def test_a_picture_without_a_file_can_be_shown() -> None:

@@ -5,11 +5,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from qops_batsim.errors import InputError
-from qops_batsim.jobs import Job, QosRequest
+from qops_batsim import InputError, Job, QosRequest, read_run
 from qops_batsim.measures.plots import occupation
-from qops_batsim.measures.results.run_result import read_run
-from qops_batsim.workload.workload_model import Workload
+from qops_batsim.workload import Workload
 
 # Host 0, lane 1 |    bbbb
 #         lane 0 |aaaaaaccccc
@@ -120,10 +118,10 @@ def test_hosts_that_the_machine_does_not_have_are_refused(write_run, tmp_path):
 def test_what_cannot_be_drawn_is_refused(write_run, tmp_path, monkeypatch):
     out = tmp_path / "a.png"
     result = read_run(write_run(shared_run(write_run), hosts=2))
-    with pytest.raises(InputError, match=r"no job runs from 20 to 30 s .* from 0 to 15 s"):
+    with pytest.raises(InputError, match=r"no job runs from 20 s to 30 s .* from 0 s to 15 s"):
         occupation.draw(result, out, begin=20, end=30)
     rejected = read_run(write_run([write_run.ran("1", 0, 9)], name="none"))
-    with pytest.raises(InputError, match="no job runs"):
+    with pytest.raises(InputError, match="no job of this run was executed"):
         occupation.draw(rejected, out)
     with pytest.raises(InputError, match=r"ends in \.gif"):
         occupation.draw(result, tmp_path / "a.gif")
@@ -144,4 +142,4 @@ def test_the_command_draws_a_run_of_nqs(cli, tmp_path):
     assert "class not known" not in out.read_text()
     result = cli("plot", "occupation", prefix, "-o", out, "--from", "9d")
     assert result.exit_code == 2
-    assert "no job runs" in result.err
+    assert "the run lasts from 0 s to" in result.err

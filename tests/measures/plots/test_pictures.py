@@ -4,14 +4,13 @@ import numpy as np
 import pytest
 from matplotlib.colors import to_rgb
 
+from qops_batsim import InputError, read_run, run
 from qops_batsim.dates import Calendar
-from qops_batsim.errors import InputError
+from qops_batsim.measures import picture
 from qops_batsim.measures.plots import gantt
 from qops_batsim.measures.plots import over_time as plots
-from qops_batsim.measures.plots.drawing import picture, set_time_axis
+from qops_batsim.measures.plots.drawing import set_time_axis
 from qops_batsim.measures.plots.gantt import by_deadline, by_state, colors_of
-from qops_batsim.measures.results.run_result import read_run
-from qops_batsim.running.run import run
 
 MUCH_KILLED = {"kill_and_restart": True, "tolerance_factor": 3.0}
 SIGNATURES = {"png": b"\x89PNG", "pdf": b"%PDF", "svg": b"<?xml"}

@@ -10,16 +10,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from qops_batsim.errors import InputError
+from qops_batsim import InputError, read_run, read_workload, verify
 from qops_batsim.file_set import run_files
-from qops_batsim.measures.metrics.run_metrics import compute_metrics
+from qops_batsim.measures.metrics.measures import run_measures
 from qops_batsim.measures.results.difference import compare_runs
 from qops_batsim.measures.results.result_tables import read_totals
-from qops_batsim.measures.results.run_result import read_run
 from qops_batsim.measures.results.series import busy_hosts
-from qops_batsim.measures.verify.verifier import verify
 from qops_batsim.running.releases import write_as_batsim4
-from qops_batsim.workload.batsim_json import read_workload
 
 TOTALS = '{"nb_jobs": 1, "nb_jobs_finished": 1, "nb_computing_machines": 2, "makespan": 3.0}'
 
@@ -32,7 +29,7 @@ def test_a_directory_of_batsim_5_is_a_run(batsim5_sessions: Path, name: str) -> 
     assert not any("!" in each for each in result.table.texts["profile"])
     workloads = {"w0": read_workload(batsim5_sessions / name / "workload.json")}
     assert verify(result, workloads=workloads) == []
-    assert compute_metrics(result, workloads).utilization > 0
+    assert run_measures(result, workloads).utilization > 0
     assert compare_runs(result, read_run(directory / "jobs.csv")).equal
 
 

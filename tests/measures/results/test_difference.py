@@ -6,9 +6,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from qops_batsim.errors import InputError
+from qops_batsim import InputError, read_run
 from qops_batsim.measures.results.difference import compare_runs
-from qops_batsim.measures.results.run_result import read_run
 
 
 @pytest.fixture

@@ -14,8 +14,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parents[3] / "benchmarks" / "soak"))
 
-from qops_batsim import explain, gantt, metrics, read_run, verify
-from qops_batsim.errors import InputError
+from qops_batsim import InputError, explain, gantt, metrics, read_run, verify
 
 HEAD = (
     "job_id,workload_name,profile,submission_time,requested_number_of_resources,requested_time,"

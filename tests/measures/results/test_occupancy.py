@@ -8,10 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from measures.conftest import Ran
-from qops_batsim.core.hostset import HostSet
+from qops_batsim import read_run
+from qops_batsim.core import HostSet
 from qops_batsim.measures.results.allocations import on_hosts, read_allocations
 from qops_batsim.measures.results.occupancy import occupancy
-from qops_batsim.measures.results.run_result import read_run
 from qops_batsim.measures.results.series import busy_hosts, computing_periods, step_series
 
 JOBS = st.lists(

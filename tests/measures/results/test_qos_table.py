@@ -10,17 +10,14 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from qops_batsim import tables
+from qops_batsim import InputError, Job, QosRequest, read_run, run, tables
 from qops_batsim.core.qos_log import QOS_COLUMNS
-from qops_batsim.economics.charges import ReferenceJob, category_slowdowns
-from qops_batsim.errors import InputError
-from qops_batsim.jobs import Job, QosRequest
-from qops_batsim.measures.metrics.charge_totals import charge_jobs, fill_qos_file
+from qops_batsim.economics import ReferenceJob, category_slowdowns
+from qops_batsim.measures import charge_jobs
+from qops_batsim.measures.metrics.charge_totals import fill_qos_file
 from qops_batsim.measures.metrics.outcomes import outcomes_of_run
 from qops_batsim.measures.results.run_files import find_run
-from qops_batsim.measures.results.run_result import read_run
-from qops_batsim.running.run import run
-from qops_batsim.workload.workload_model import Workload, delay_profile
+from qops_batsim.workload import Workload, delay_profile
 from support.changed_runs import allow_changes
 
 # One processor. A (10 s) may end by 30; at 2 B wants 3 s by 6; C (4 s by 5) is refused.

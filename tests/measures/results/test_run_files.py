@@ -10,10 +10,8 @@ from typing import Any
 
 import pytest
 
-from qops_batsim.errors import InputError
+from qops_batsim import InputError, read_run, run
 from qops_batsim.measures.results.run_files import find_run
-from qops_batsim.measures.results.run_result import read_run
-from qops_batsim.running.run import run
 
 Files = dict[str, bytes]
 

@@ -7,9 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from qops_batsim.errors import InputError
+from qops_batsim import InputError, read_run
 from qops_batsim.measures.results.run_files import find_run
-from qops_batsim.measures.results.run_result import load_run, read_run
+from qops_batsim.measures.results.run_result import load_run
 
 
 def test_a_run_is_named_by_prefix_directory_or_jobs_file(write_run, mixed_run, tmp_path):

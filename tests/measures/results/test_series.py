@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from qops_batsim.measures.results.run_result import read_run
+from qops_batsim import read_run
 from qops_batsim.measures.results.series import (
     StepSeries,
     busy_hosts,

@@ -7,9 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from qops_batsim.measures.results.run_result import read_run
+from qops_batsim import read_run, verify
 from qops_batsim.measures.verify.subject import most_at_once
-from qops_batsim.measures.verify.verifier import verify
 from qops_batsim.workload.batsim_json import parse_workload
 from support.qos_files import by_workload
 

@@ -10,14 +10,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from qops_batsim.economics.charges import ReferenceJob, category_slowdowns
-from qops_batsim.errors import InputError
-from qops_batsim.measures.metrics.charge_totals import charge_jobs
-from qops_batsim.measures.metrics.outcomes import deadlines_of_run, outcomes_of_run
+from qops_batsim import InputError, read_run, verify
+from qops_batsim.economics import ReferenceJob, category_slowdowns
+from qops_batsim.measures import charge_jobs
+from qops_batsim.measures.metrics.measures import run_measures
+from qops_batsim.measures.metrics.outcomes import outcomes_of_run
 from qops_batsim.measures.results.message_drift import chain_gaps
-from qops_batsim.measures.results.run_result import RunResult, read_run
+from qops_batsim.measures.results.run_result import RunResult
 from qops_batsim.measures.verify.rules_qos import Lateness
-from qops_batsim.measures.verify.verifier import Verification, verify
+from qops_batsim.measures.verify.verifier import Verification
 from qops_batsim.workload.batsim_json import parse_workload
 from support.qos_files import by_workload
 
@@ -285,7 +286,7 @@ def test_metrics_and_charges_bear_what_the_verifier_bears(
     result, workloads = chain(grace, round_trip, f"{101.8 - early},")
     found = [each.rule for each in verify(result, workloads=workloads)]
     assert found == ["admitted-deadline"] * broken
-    counted = deadlines_of_run(result, workloads).deadlines
+    counted = run_measures(result, workloads).deadlines
     assert counted is not None
     assert (counted.kept.jobs, counted.broken.jobs) == (1 - broken, broken)
     outcomes = outcomes_of_run(result, workloads)

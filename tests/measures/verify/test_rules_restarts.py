@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from qops_batsim.measures.metrics.admission import admission_metrics, broken_rule
+from qops_batsim import read_run, verify
+from qops_batsim.measures import original_id, study_measures
 from qops_batsim.measures.metrics.outcomes import outcomes_of_run
-from qops_batsim.measures.results.result_tables import first_run_id, original_id
-from qops_batsim.measures.results.run_result import read_run
-from qops_batsim.measures.verify.verifier import verify
+from qops_batsim.measures.results.result_tables import first_run_id
+from qops_batsim.measures.verify.outcome_rules import broken_rule
 from qops_batsim.workload.batsim_json import parse_workload
 from support.qos_files import by_workload
 
@@ -145,7 +145,7 @@ def test_metrics_take_the_last_run(restarted, tmp_path: Path) -> None:
     outcomes = outcomes_of_run(result, {"w0": three_jobs()})
     assert outcomes.start.tolist() == [9, 2, 7]
     assert outcomes.lost.tolist() == [[0, 2, 1], [5, 7, 1]]
-    metrics = admission_metrics(outcomes, 1)
+    metrics = study_measures(outcomes, 1)
     assert (metrics.jobs, metrics.kills) == (3, 2)
     assert metrics.wasted_work == pytest.approx(100 * 4 / 15)
     assert outcomes.promised.tolist() == [19, 5, 9]

@@ -9,8 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from measures.conftest import Ran, Writer
-from qops_batsim.measures.results.result_tables import first_run_id, original_id
-from qops_batsim.measures.results.run_result import read_run
+from qops_batsim import read_run
+from qops_batsim.measures import original_id
+from qops_batsim.measures.results.result_tables import first_run_id
 from qops_batsim.measures.verify.subject import JobNumbers
 from qops_batsim.workload.batsim_json import parse_workload
 

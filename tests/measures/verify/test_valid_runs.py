@@ -4,10 +4,8 @@ import random
 
 import pytest
 
-from qops_batsim import read_run, run
-from qops_batsim.jobs import Job, QosRequest
-from qops_batsim.measures.verify.verifier import verify
-from qops_batsim.workload.workload_model import Workload
+from qops_batsim import Job, QosRequest, read_run, run, verify
+from qops_batsim.workload import Workload
 
 
 def tiny_jobs(seed: int, since: float, seconds: float) -> Workload:
