@@ -32,6 +32,7 @@ COMPILED = (
     "schedulers/easy",
     "schedulers/fcfs",
     "schedulers/fqops",
+    "schedulers/job_orders",
     "schedulers/mrt",
     "schedulers/msb",
     "schedulers/nqs",

@@ -32,14 +32,6 @@ HOLDERS = {"user": "user", "account": "group"}
 ROUNDING = 1e-9
 """Part of a limit by which sums of work may exceed it."""
 
-Order = Annotated[
-    Literal["least_laxity", "earliest_deadline"],
-    Meta(
-        description="order in which jobs are placed: by deadline minus estimate, or by deadline; "
-        "ties by arrival"
-    ),
-]
-
 
 class DeadlineOptions(PlannerOptions, frozen=True, kw_only=True):
     """Base class of the options of schedulers that promise deadlines."""
@@ -77,16 +69,6 @@ def meets(start: float, duration: float, target: float) -> bool:
     ``start`` (all in seconds).
     """
     return end_of(start, duration) <= target + DEADLINE_TOLERANCE
-
-
-def deadline_key(job: Job, by_laxity: bool) -> float:
-    """Return the sort key of a job (seconds): with ``by_laxity`` the latest start that keeps its
-    promise, else the promise.
-    """
-    if by_laxity and job.promise < _INFINITY:
-        return job.promise - job.duration
-    # Without deadline nothing is as patient, estimate or not.
-    return job.promise
 
 
 def lift(jobs: list[Job], place: int, to: int) -> None:

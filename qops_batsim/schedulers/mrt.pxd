@@ -3,13 +3,14 @@ from qops_batsim.core.job cimport Job
 from qops_batsim.core.plan cimport Plan, sort_by_key
 from qops_batsim.core.profile cimport Profile
 from qops_batsim.core.scheduler cimport ResourceManager
-from qops_batsim.schedulers.deadline cimport DeadlineScheduler, deadline_key, lift, meets
+from qops_batsim.schedulers.deadline cimport DeadlineScheduler, lift, meets
+from qops_batsim.schedulers.job_orders cimport key_in
 from qops_batsim.timing cimport end_of
 
 cdef double _INFINITY
 
 cdef class Mrt(DeadlineScheduler):
-    cdef bint by_laxity
+    cdef int placing  # index in ORDERS
     cdef Py_ssize_t max_backtracks
 
     # The last search: its steps back, and the job whose deadline blocked it last. Of unplaced jobs,

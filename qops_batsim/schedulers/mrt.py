@@ -15,11 +15,10 @@ from qops_batsim.core.scheduler import ResourceManager
 from qops_batsim.schedulers.deadline import (
     DeadlineOptions,
     DeadlineScheduler,
-    Order,
-    deadline_key,
     lift,
     meets,
 )
+from qops_batsim.schedulers.job_orders import ORDERS, OrderName, key_in
 from qops_batsim.timing import end_of
 
 _INFINITY = math.inf
@@ -28,7 +27,9 @@ _INFINITY = math.inf
 class MrtOptions(DeadlineOptions, frozen=True, kw_only=True):
     """Options of :class:`Mrt`."""
 
-    order: Order = "least_laxity"
+    order: Annotated[
+        OrderName, Meta(description="order in which jobs are placed, as for qops; ties by arrival")
+    ] = "least_laxity"
     max_backtracks: Annotated[
         int, Meta(ge=0, description="most candidates given up before the new job is rejected")
     ] = 10
@@ -60,7 +61,7 @@ class Mrt(DeadlineScheduler):
     def __init__(self, options: SchedulerOptions | None = None) -> None:
         DeadlineScheduler.__init__(self, options)
         chosen = self.options
-        self.by_laxity = chosen.order == "least_laxity"
+        self.placing = ORDERS.index(chosen.order)
         self.max_backtracks = chosen.max_backtracks
 
     def begin(self, manager: ResourceManager) -> None:
@@ -94,7 +95,7 @@ class Mrt(DeadlineScheduler):
         self.order = order
         total = len(order)
         for job in order:
-            job.key = deadline_key(job, self.by_laxity)
+            job.key = key_in(self.placing, now - job.arrival, job)
             job.fits_from = now
             job.fits_until = _INFINITY
             job.headroom = 0

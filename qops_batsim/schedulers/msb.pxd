@@ -3,13 +3,15 @@ from qops_batsim.core.job cimport Job
 from qops_batsim.core.plan cimport Plan, sort_by_key
 from qops_batsim.core.profile cimport Profile
 from qops_batsim.core.scheduler cimport ResourceManager
-from qops_batsim.schedulers.deadline cimport DeadlineScheduler, deadline_key, lift, meets
+from qops_batsim.schedulers.deadline cimport DeadlineScheduler, lift, meets
+from qops_batsim.schedulers.job_orders cimport key_in
 from qops_batsim.timing cimport end_of
 
 cdef double _INFINITY, FOREVER, LEAST_SLACK
 
 cdef class Msb(DeadlineScheduler):
-    cdef bint by_start, by_laxity  # which key orders the jobs behind a position
+    cdef int placing  # index in ORDERS: of the jobs behind a position
+    cdef bint by_start
     cdef bint only_delays, is_fair  # what counts in a price
 
     # The search
@@ -26,7 +28,7 @@ cdef class Msb(DeadlineScheduler):
     cdef bound_prices(self, Job new)
     @cython.locals(job=Job, last=Py_ssize_t, index=Py_ssize_t, rest=double)
     cdef bound_behind(self, Py_ssize_t position)
-    @cython.locals(waiting=list, order=list, best=list, starts=list, base=Profile, job=Job, position=Py_ssize_t, place=Py_ssize_t, count=Py_ssize_t, cheapest=double, price=double)
+    @cython.locals(waiting=list, order=list, best=list, starts=list, base=Profile, job=Job, position=Py_ssize_t, place=Py_ssize_t, count=Py_ssize_t, now=double, cheapest=double, price=double)
     cdef bint search(self, Job new) except -1
     @cython.locals(order=list, trial=Profile, job=Job, index=Py_ssize_t, price=double, now=double, start=double, since=double)
     cdef double price_position(self, Py_ssize_t position, Job new, double cheapest) except? -1

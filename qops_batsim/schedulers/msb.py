@@ -16,10 +16,10 @@ from qops_batsim.core.scheduler import ResourceManager
 from qops_batsim.schedulers.deadline import (
     DeadlineOptions,
     DeadlineScheduler,
-    deadline_key,
     lift,
     meets,
 )
+from qops_batsim.schedulers.job_orders import ORDERS, OrderName, key_in
 from qops_batsim.timing import end_of
 
 FOREVER = 1e12
@@ -35,11 +35,10 @@ class MsbOptions(DeadlineOptions, frozen=True, kw_only=True):
     """Options of :class:`Msb`."""
 
     order: Annotated[
-        Literal["scheduled_start", "least_laxity", "earliest_deadline"],
+        Literal["scheduled_start", OrderName],
         Meta(
             description="order in which the waiting jobs behind a position are placed again: by "
-            "planned start, as Figure 1 has it, by deadline minus estimate, or by deadline; ties "
-            "by arrival"
+            "planned start, as Figure 1 has it, or as for qops; ties by arrival"
         ),
     ] = "scheduled_start"
     price: Annotated[
@@ -85,7 +84,7 @@ class Msb(DeadlineScheduler):
         DeadlineScheduler.__init__(self, options)
         chosen = self.options
         self.by_start = chosen.order == "scheduled_start"
-        self.by_laxity = chosen.order == "least_laxity"
+        self.placing = ORDERS.index(chosen.order)
         self.only_delays = chosen.price == "delays"
         self.is_fair = chosen.fairness
 
@@ -167,6 +166,7 @@ class Msb(DeadlineScheduler):
         """
         waiting = self.plan.waiting
         count = len(waiting)
+        now = self.plan.nominal()
         base = self.base
         base.copy_from(self.running)
         self.bound_prices(new)
@@ -175,7 +175,7 @@ class Msb(DeadlineScheduler):
         self.order = order
         if not self.by_start:
             for job in order:
-                job.key = deadline_key(job, self.by_laxity)
+                job.key = key_in(self.placing, now - job.arrival, job)
             sort_by_key(order, 1, len(order))
         self.least = [0.0] * (count + 1)
         self.bound_behind(0)
