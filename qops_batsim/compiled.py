@@ -16,8 +16,11 @@ from pathlib import Path
 COMPILED = (
     "measures/results/message_drift",
     "measures/results/occupancy",
+    "core/fixed_reservations",
     "core/host_bits",
     "core/job",
+    "core/job_sorting",
+    "core/plan_hosts",
     "core/plan_log",
     "core/plan",
     "core/profile",

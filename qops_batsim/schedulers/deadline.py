@@ -248,13 +248,13 @@ class DeadlineScheduler(PlanScheduler):
         not.
         """
         plan = self.plan
-        if job.target < _INFINITY and job.processors > plan.present:
+        if job.target < _INFINITY and job.processors > plan.hosts.present:
             size = plan.machine_size
             return Refusal(
                 kind=RefusalKind.HOSTS_AWAY,
                 processors=job.processors,
                 machine_size=size,
-                hosts=size - plan.present,
+                hosts=size - plan.hosts.present,
             )
 
         left = job.target - plan.nominal()
@@ -277,9 +277,8 @@ class DeadlineScheduler(PlanScheduler):
 
         plan = self.plan
         held = 0.0
-        claimed = [claim.job for claim in plan.claims]
-        for other in [*plan.waiting, *plan.running, *claimed]:
-            if other is None or other.phase == OVER or other.fields.get(field) != holder:
+        for other in [*plan.waiting, *plan.running, *plan.fixed.jobs()]:
+            if other.phase == OVER or other.fields.get(field) != holder:
                 continue
             if has_own_promise(other):
                 left = other.duration

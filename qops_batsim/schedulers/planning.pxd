@@ -1,7 +1,7 @@
 cimport cython
 from qops_batsim.core.job cimport Job
 from qops_batsim.core.plan_log cimport DecisionLog
-from qops_batsim.core.plan cimport Claim, Plan
+from qops_batsim.core.plan cimport Plan
 from qops_batsim.core.scheduler cimport ResourceManager, Scheduler
 from qops_batsim.timing cimport end_of, up_to_grid
 
@@ -45,5 +45,5 @@ cdef class PlanScheduler(Scheduler):
     cpdef refused(self, Job job, object refusal, object offer=*)
     @cython.locals(start=double, asked=double, target=double)
     cpdef reserve_start(self, Job job)
-    @cython.locals(date=double, claim=Claim)
+    @cython.locals(date=double)
     cdef call_for_start(self)

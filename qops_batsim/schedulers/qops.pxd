@@ -1,6 +1,7 @@
 cimport cython
 from qops_batsim.core.job cimport Job
-from qops_batsim.core.plan cimport Plan, sort_by_key
+from qops_batsim.core.job_sorting cimport sort_by_key
+from qops_batsim.core.plan cimport Plan
 from qops_batsim.core.profile cimport FitBounds, Profile
 from qops_batsim.core.scheduler cimport ResourceManager
 from qops_batsim.schedulers.deadline cimport DeadlineScheduler, lift, meets

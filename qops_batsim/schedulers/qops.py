@@ -10,9 +10,9 @@ from typing import Annotated, ClassVar, Literal
 from msgspec import Meta
 
 from qops_batsim.core.job import Job
+from qops_batsim.core.job_sorting import sort_by_key
 from qops_batsim.core.options import SchedulerOptions
 from qops_batsim.core.overrides import is_overridden
-from qops_batsim.core.plan import sort_by_key
 from qops_batsim.core.profile import FitBounds, Profile
 from qops_batsim.core.refusal import missed_deadline
 from qops_batsim.core.scheduler import ResourceManager

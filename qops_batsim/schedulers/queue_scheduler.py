@@ -440,7 +440,7 @@ class QueueScheduler(Scheduler):
         jobs = self.waiting()
         timetable = self.timetable
         if timetable is not None:
-            jobs = [*timetable.jobs(), *jobs]
+            jobs = [*timetable.jobs(), *timetable.asked, *jobs]
 
         wider = [job for job in jobs if job.processors > self.present]
         if timetable is not None:
@@ -496,8 +496,8 @@ class QueueScheduler(Scheduler):
 
     def planned_starts(self) -> dict[str, float]:
         """Return the waiting jobs' promised starts (seconds) by id."""
-        claims: list[Any] = [] if self.timetable is None else self.timetable.claims
-        return {claim.job.id: claim.start for claim in claims}
+        jobs = [] if self.timetable is None else self.timetable.jobs()
+        return {job.id: job.start for job in jobs}
 
     # Running jobs
 

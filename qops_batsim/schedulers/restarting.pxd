@@ -1,7 +1,8 @@
 cimport cython
 from qops_batsim.core.job cimport Job
 from qops_batsim.core.plan_log cimport DecisionLog
-from qops_batsim.core.plan cimport Plan, sort_by_start
+from qops_batsim.core.job_sorting cimport sort_by_start
+from qops_batsim.core.plan cimport Plan
 from qops_batsim.core.scheduler cimport ResourceManager
 from qops_batsim.schedulers.deadline cimport meets
 from qops_batsim.schedulers.qops cimport Qops

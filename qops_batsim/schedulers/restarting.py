@@ -13,9 +13,9 @@ from typing import Annotated
 from msgspec import Meta
 
 from qops_batsim.core.job import Job
+from qops_batsim.core.job_sorting import sort_by_start
 from qops_batsim.core.needs import EngineNeeds
 from qops_batsim.core.options import SchedulerOptions, seconds
-from qops_batsim.core.plan import sort_by_start
 from qops_batsim.core.plan_log import BY_KILL
 from qops_batsim.core.scheduler import ResourceManager
 from qops_batsim.jobs import COMPLETED_KILLED, rest_of, restarted_id
@@ -179,7 +179,7 @@ class RestartingQops(Qops):
             manager.note_metadata(again, told)
             again.is_held = False
             # Hosts may have gone for ever since the kill.
-            if self.plan.is_final:
+            if self.plan.hosts.is_final:
                 self.may_be_too_wide = True
         self.dead.clear()
 
@@ -231,7 +231,7 @@ class RestartingQops(Qops):
         # To kill what is about to end, or should have ended, gains nothing.
         if job.start + job.duration <= now + _PLAN_TOLERANCE or job.duration == _INFINITY:
             return False
-        if job.processors > self.plan.present:
+        if job.processors > self.plan.hosts.present:
             return False
         if self.most_kills >= 0 and job.kills >= self.most_kills:
             return False
@@ -385,7 +385,7 @@ class RestartingQops(Qops):
             line = list(self.order)
             for each in line:
                 each.start = each.trial
-            sort_by_start(line, 0)
+            sort_by_start(line)
         for job, start in kept:
             job.start = start
         if found:

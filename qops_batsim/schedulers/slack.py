@@ -16,8 +16,9 @@ from typing import Annotated, Literal
 from msgspec import UNSET, Meta
 
 from qops_batsim.core.job import RUNNING, Job
+from qops_batsim.core.job_sorting import sort_by_key, sort_by_start
 from qops_batsim.core.options import PlannerOptions, SchedulerOptions, seconds
-from qops_batsim.core.plan import Plan, Renewal, sort_by_key, sort_by_start
+from qops_batsim.core.plan import Plan, Renewal
 from qops_batsim.core.profile import FitBounds, Profile
 from qops_batsim.core.refusal import Refusal, RefusalKind
 from qops_batsim.core.scheduler import ResourceManager
@@ -403,7 +404,7 @@ class Search:
             for place in range(self.position, len(self.waiting)):
                 job = self.waiting[place]
                 job.start = self.starts[place]
-            sort_by_start(plan.waiting, 0)
+            sort_by_start(plan.waiting)
             # Any job may have been moved, and may have left room for any other.
             plan.given_from = -_INFINITY
             plan.given_until = _INFINITY
