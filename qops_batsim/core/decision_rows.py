@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from operator import attrgetter
 
-from qops_batsim.core import plan_log as rows
+from qops_batsim.core import log_rows as rows
 from qops_batsim.core.answers import AdmissionAnswer, refusal_of
 from qops_batsim.core.decision_events import (
     Admitted,
@@ -81,7 +81,7 @@ def events_of(
     Parameters
     ----------
     told
-        The rows (:mod:`~qops_batsim.core.plan_log`).
+        The rows (:mod:`~qops_batsim.core.log_rows`).
     job_of
         The job in a slot as it was submitted.
     worded

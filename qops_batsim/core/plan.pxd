@@ -3,7 +3,7 @@ from qops_batsim.core.fixed_reservations cimport FixedReservation, FixedReservat
 from qops_batsim.core.job cimport Job
 from qops_batsim.core.job_sorting cimport sort_by_arrival, sort_by_key, sort_by_start
 from qops_batsim.core.plan_hosts cimport PlanHosts
-from qops_batsim.core.plan_log cimport DecisionLog
+from qops_batsim.core.plan_log cimport PlanLog
 from qops_batsim.core.profile cimport Profile
 from qops_batsim.timing cimport end_of, on_grid
 
@@ -20,7 +20,7 @@ cdef class Plan:
     # The running jobs at least until their expected ends, fixed reservations, and the waiting jobs
     # at their starts; a search replaces it together with the starts
     cdef public Profile profile
-    cdef public DecisionLog log  # None: nothing is logged
+    cdef public PlanLog log  # None: nothing is logged
 
     # Jobs. A job is in one of new, waiting, fixed and running, a job that has ended in running and
     # gone until the next update.

@@ -23,7 +23,7 @@ from qops_batsim.core.fixed_reservations import FixedReservations
 from qops_batsim.core.job import RUNNING, Job
 from qops_batsim.core.job_sorting import sort_by_arrival, sort_by_key, sort_by_start
 from qops_batsim.core.plan_hosts import PlanHosts
-from qops_batsim.core.plan_log import DecisionLog
+from qops_batsim.core.plan_log import PlanLog
 from qops_batsim.core.profile import HostProfile, Profile
 from qops_batsim.timing import DEADLINE_TOLERANCE, GRACE, GRID_TOLERANCE, end_of, on_grid
 
@@ -115,7 +115,7 @@ class Plan:
         self.hosts = PlanHosts(machine_size, by_host)
         self.fixed = FixedReservations(self.hosts)
         self.profile = HostProfile(machine_size) if by_host else Profile(machine_size)
-        self.log: DecisionLog | None = None
+        self.log: PlanLog | None = None
 
         self.waiting: list[Job] = []
         self.running: list[Job] = []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from array import array
 from typing import Annotated
 
 from msgspec import Meta
@@ -68,6 +69,9 @@ class Mrt(DeadlineScheduler):
         """Start with an empty plan."""
         DeadlineScheduler.begin(self, manager)
         self.backtracks = 0
+        self.fits_from = array("d")
+        self.fits_until = array("d")
+        self.spare = array("q")
 
     def try_admission(self, job: Job) -> object:
         """Search a plan with a new job; return None if there is one, which is then in ``draft``,
@@ -94,11 +98,16 @@ class Mrt(DeadlineScheduler):
         order = [*self.plan.waiting, new]
         self.order = order
         total = len(order)
-        for job in order:
+        room = bytes(8 * total)
+        self.fits_from = array("d", room)
+        self.fits_until = array("d", room)
+        self.spare = array("q", room)
+        for rank in range(total):
+            job = order[rank]
+            job.rank = rank
             job.key = key_in(self.placing, now - job.arrival, job)
-            job.fits_from = now
-            job.fits_until = _INFINITY
-            job.headroom = 0
+            self.fits_from[rank] = now
+            self.fits_until[rank] = _INFINITY
         sort_by_key(order, 0, total)
         # As if a processor had just been taken for ever: a time is sought for each.
         if self.is_one_late(0, now, _INFINITY, 1):
@@ -166,10 +175,11 @@ class Mrt(DeadlineScheduler):
         order = self.order
         for place in range(first, len(order)):
             job = order[place]
-            if job.fits_until <= start or job.fits_from >= end:
+            rank = job.rank
+            if self.fits_until[rank] <= start or self.fits_from[rank] >= end:
                 continue
-            job.headroom -= taken
-            if job.headroom < 0 and not self.find_time(job):
+            self.spare[rank] -= taken
+            if self.spare[rank] < 0 and not self.find_time(job):
                 self.blamed = job
                 return True
         return False
@@ -182,9 +192,10 @@ class Mrt(DeadlineScheduler):
         """
         duration = job.duration
         needed = job.processors
+        rank = job.rank
         if job.target == _INFINITY:
             # It is never late: no reservation reaches it.
-            job.fits_from = job.fits_until = _INFINITY
+            self.fits_from[rank] = _INFINITY
             return True
 
         draft = self.draft
@@ -199,7 +210,7 @@ class Mrt(DeadlineScheduler):
                 return False
             spare = draft.lowest_free(start, end_of(start, duration)) - needed
 
-        job.fits_from = start
-        job.fits_until = end_of(start, duration)
-        job.headroom = spare
+        self.fits_from[rank] = start
+        self.fits_until[rank] = end_of(start, duration)
+        self.spare[rank] = spare
         return True

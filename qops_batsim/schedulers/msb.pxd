@@ -17,7 +17,8 @@ cdef class Msb(DeadlineScheduler):
 
     # The search
     cdef Profile trial  # of the position being tried; the draft is that of the best one
-    cdef list least  # by place in the order: lower bound of the price of all jobs behind it
+    cdef double[::1] rates, gains  # by rank: price of a second of delay; least price of a move
+    cdef double[::1] least  # by place in the order: lower bound of the price of all jobs behind it
     cdef Py_ssize_t following  # next position that can give another schedule
 
     cpdef begin(self, ResourceManager manager)
@@ -25,7 +26,7 @@ cdef class Msb(DeadlineScheduler):
     @cython.locals(rate=double, latest=double)
     cdef double rate_of(self, Job job) except? -1
     cdef double price_of(self, double delay, double rate) noexcept
-    @cython.locals(job=Job, now=double, soonest=double)
+    @cython.locals(waiting=list, rank=Py_ssize_t, job=Job, now=double, soonest=double)
     cdef bound_prices(self, Job new)
     @cython.locals(job=Job, last=Py_ssize_t, index=Py_ssize_t, rest=double)
     cdef bound_behind(self, Py_ssize_t position)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from array import array
 from typing import Annotated, Literal
 
 from msgspec import Meta
@@ -92,7 +93,9 @@ class Msb(DeadlineScheduler):
         """Start with an empty plan."""
         DeadlineScheduler.begin(self, manager)
         self.trial = Profile(manager.machine_size)
-        self.least: list[float] = []
+        self.rates = array("d")
+        self.gains = array("d")
+        self.least = array("d")
         self.following = 0
 
     def try_admission(self, job: Job) -> object:
@@ -132,17 +135,25 @@ class Msb(DeadlineScheduler):
 
     def bound_prices(self, new: Job) -> None:
         """Set each waiting job's price per second of delay, and a lower bound of the price of
-        moving it. O(waiting × steps).
+        moving it, by rank. O(waiting × steps).
 
         None can start earlier than with the running jobs alone, so positions that cannot win are
         given up early.
         """
+        waiting = self.plan.waiting
         now = self.plan.nominal()
-        for job in self.plan.waiting:
+        room = bytes(8 * (len(waiting) + 1))
+        self.rates = array("d", room)
+        self.gains = array("d", room)
+        self.least = array("d", room)
+        for rank in range(len(waiting)):
+            job = waiting[rank]
+            job.rank = rank
             soonest = self.base.earliest_fit(now, job.duration, job.processors)
-            job.rate = self.rate_of(job)
-            job.gain = self.price_of(soonest - job.start, job.rate)
-        new.rate = float(new.processors)
+            self.rates[rank] = self.rate_of(job)
+            self.gains[rank] = self.price_of(soonest - job.start, self.rates[rank])
+        new.rank = len(waiting)
+        self.rates[new.rank] = float(new.processors)
 
     def bound_behind(self, position: int) -> None:
         """Set, for each place of the order from ``position`` on, a lower bound of the price of all
@@ -153,7 +164,7 @@ class Msb(DeadlineScheduler):
         rest = 0.0
         for index in range(last - 1, position - 1, -1):
             job = self.order[index + 1]
-            rest += job.gain
+            rest += self.gains[job.rank]
             self.least[index] = rest
 
     # The search
@@ -177,7 +188,6 @@ class Msb(DeadlineScheduler):
             for job in order:
                 job.key = key_in(self.placing, now - job.arrival, job)
             sort_by_key(order, 1, len(order))
-        self.least = [0.0] * (count + 1)
         self.bound_behind(0)
 
         cheapest = _INFINITY
@@ -246,7 +256,7 @@ class Msb(DeadlineScheduler):
             if self.by_start and index == self.following and start == job.start:
                 self.following += 1
             since = now if job is new else job.start
-            price += self.price_of(start - since, job.rate)
+            price += self.price_of(start - since, self.rates[job.rank])
             if price + self.least[index] >= cheapest:
                 return _INFINITY
             trial.reserve(start, end_of(start, job.duration), job.processors)

@@ -1,6 +1,6 @@
 cimport cython
 from qops_batsim.core.job cimport Job
-from qops_batsim.core.plan_log cimport DecisionLog
+from qops_batsim.core.plan_log cimport PlanLog
 from qops_batsim.core.plan cimport Plan
 from qops_batsim.core.scheduler cimport ResourceManager, Scheduler
 from qops_batsim.timing cimport end_of, up_to_grid
@@ -33,7 +33,7 @@ cdef class PlanScheduler(Scheduler):
     cpdef decide(self)
     cpdef prepare_decision(self)
     cpdef conclude_decision(self)
-    @cython.locals(plan=Plan, log=DecisionLog, job=Job)
+    @cython.locals(plan=Plan, log=PlanLog, job=Job)
     cdef answer_new(self)
     @cython.locals(plan=Plan, manager=ResourceManager, job=Job, planned=double)
     cdef start_due(self)

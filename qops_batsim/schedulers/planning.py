@@ -11,9 +11,10 @@ from qops_batsim.core.capacity import maintenance_begins, why_never
 from qops_batsim.core.decision_events import Event
 from qops_batsim.core.hostset import HostSet
 from qops_batsim.core.job import RUNNING, WAITING, Job
+from qops_batsim.core.log_rows import BY_ADMISSION
 from qops_batsim.core.options import PlannerOptions, SchedulerOptions
 from qops_batsim.core.plan import Plan, Renewal
-from qops_batsim.core.plan_log import BY_ADMISSION, DecisionLog
+from qops_batsim.core.plan_log import PlanLog
 from qops_batsim.core.refusal import Refusal, RefusalKind, as_refusal, no_time, start_taken
 from qops_batsim.core.scheduler import ResourceManager, Scheduler
 from qops_batsim.schedulers.standing import Standing, restore, standing_of
@@ -67,7 +68,7 @@ class PlanScheduler(Scheduler):
         manager.plans = True
         self.plan = self.empty_plan(manager.machine_size)
         if self.logs:
-            self.plan.log = DecisionLog(manager.machine_size)
+            self.plan.log = PlanLog(manager.machine_size)
 
         self.called_for = -1.0
         self.is_whole = True

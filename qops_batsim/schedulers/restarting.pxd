@@ -1,6 +1,6 @@
 cimport cython
 from qops_batsim.core.job cimport Job
-from qops_batsim.core.plan_log cimport DecisionLog
+from qops_batsim.core.plan_log cimport PlanLog
 from qops_batsim.core.job_sorting cimport sort_by_start
 from qops_batsim.core.plan cimport Plan
 from qops_batsim.core.scheduler cimport ResourceManager
@@ -58,5 +58,5 @@ cdef class RestartingQops(Qops):
     cdef Restart restart_of(self, Job victim, Job sake, double now)
     @cython.locals(now=double, soonest=double, line=list, kept=list, found=bint, job=Job, each=Job)
     cdef bint plan_all(self, Job new, list restarts) except -1
-    @cython.locals(plan=Plan, log=DecisionLog, restart=Restart, victim=Job, again=Job)
+    @cython.locals(plan=Plan, log=PlanLog, restart=Restart, victim=Job, again=Job)
     cdef note_kills(self, Job new, list restarts)

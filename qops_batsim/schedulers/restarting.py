@@ -14,9 +14,9 @@ from msgspec import Meta
 
 from qops_batsim.core.job import Job
 from qops_batsim.core.job_sorting import sort_by_start
+from qops_batsim.core.log_rows import BY_KILL
 from qops_batsim.core.needs import EngineNeeds
 from qops_batsim.core.options import SchedulerOptions, seconds
-from qops_batsim.core.plan_log import BY_KILL
 from qops_batsim.core.scheduler import ResourceManager
 from qops_batsim.jobs import COMPLETED_KILLED, rest_of, restarted_id
 from qops_batsim.limits import MAX_SECONDS

@@ -50,8 +50,8 @@ def price_of(case: Case, name: str) -> float:
         job = Job("j", 0.0, each.processors, "p")
         job.priority, job.first_slack = each.priority, each.first_slack
         job.start, job.latest_start = each.start, each.latest
-        job.rate = prices.rate_of(job, case.new.priority)
-        total += prices.of_move(starts[each.slot] - each.start, job)
+        rate = prices.rate_of(job, case.new.priority)
+        total += prices.of_move(starts[each.slot] - each.start, job, rate)
     return total
 
 
