@@ -13,7 +13,7 @@ cdef int RUNNING, AST, AAT, DU, DC, DP, EXHAUSTIVE
 
 cdef double power(double base, double exponent) except? -1
 
-cdef class Prices:
+cdef class MovePrices:
     cdef double utilization, time, priority, fairness  # weights, which are exponents
 
     cpdef double of_wait(self, double wait, long long processors) except? -1
@@ -24,7 +24,7 @@ cdef class Prices:
 
 cdef class Search:
     cdef Plan plan
-    cdef readonly Prices prices
+    cdef readonly MovePrices prices
     cdef public int heuristic  # AST, AAT ...
     cdef Py_ssize_t exhaustive_up_to
     cdef public bint compresses  # without a new job, begins with a compressed plan

@@ -274,7 +274,7 @@ class AverageWait:
             self.sums[kind] += wait
 
 
-# Prices (sections 4.2, 4.4 and 4.7)
+# MovePrices (sections 4.2, 4.4 and 4.7)
 
 
 def power(base: float, exponent: float) -> float:
@@ -282,7 +282,7 @@ def power(base: float, exponent: float) -> float:
     return base if exponent == 1.0 else math.pow(base, exponent)
 
 
-class Prices:
+class MovePrices:
     """Prices of moving and delaying jobs, weighed by processors, time, priority and used slack.
 
     These are the paper's alpha_u, alpha_t, alpha_p and alpha_f, each from 0 to 1.
@@ -363,7 +363,7 @@ class Search:
     def __init__(self, plan: Plan, options: SlackOptions) -> None:
         size = plan.machine_size
         self.plan = plan
-        self.prices = Prices(options)
+        self.prices = MovePrices(options)
         self.heuristic = HEURISTICS[options.heuristic]
         self.order = AST
         self.exhaustive_up_to = options.exhaustive_up_to

@@ -13,8 +13,8 @@ from qops_batsim.users.user_fit import LoggedJob
 from qops_batsim.users.user_model import (
     HOUR,
     WEEK,
-    AskedJob,
     Batch,
+    BatchJob,
     Reactions,
     Sessions,
     User,
@@ -32,7 +32,7 @@ BY_SLACK = NeedChoices(mix=NeedMix(slack=1.0), slack=100.0)
 
 def batch(*jobs: tuple[float, int, float], then: str = "break", time: float = LATE) -> Batch:
     """Return a batch of jobs by offset, processors and run time, which is estimated exactly."""
-    asked = tuple(AskedJob(*job, job[2]) for job in jobs)
+    asked = tuple(BatchJob(*job, job[2]) for job in jobs)
     return Batch(asked, 0.0, then, time)  # type: ignore[arg-type]
 
 

@@ -18,7 +18,7 @@ DEADLINE, HIGH_PRIORITY, DEDICATED, BEST_EFFORT = QOS_CLASSES
 _INFINITY, _TOLERANCE = math.inf, PLAN_TOLERANCE
 
 
-class Host:
+class SharedHost:
     """A host, with the placements on it and scratch values of the mapping.
 
     Attributes
@@ -78,7 +78,7 @@ class Task:
     there.
     """
 
-    def __init__(self, placement: Placement, host: Host, need: float) -> None:
+    def __init__(self, placement: Placement, host: SharedHost, need: float) -> None:
         self.placement, self.host, self.need = placement, host, need
 
 
@@ -129,7 +129,7 @@ class Application:
         self.rank = QOS_CLASSES.index(service_class)
         self.exclusive = exclusive or service_class == DEDICATED
         self.deadline, self.latest_start = deadline, latest_start
-        self.only_hosts: list[Host] | None = None
+        self.only_hosts: list[SharedHost] | None = None
         self.known = True
         self.tasks, self.walltime = job.processors, job.limit
         self.memory = 0.0
@@ -161,7 +161,7 @@ class Application:
             *(self.deadline, self.latest_start, self.walltime, self.only_hosts),
         )
 
-    def rest(self, name: str, left: float, ran: float, hosts: list[Host]) -> Application:
+    def rest(self, name: str, left: float, ran: float, hosts: list[SharedHost]) -> Application:
         """Return the application that continues after a stop, on the same hosts (section 3.1).
 
         Parameters
@@ -226,7 +226,7 @@ class Placement:
         self.next_end = self.predicted = _INFINITY
         self.runs = False
 
-    def hosts(self) -> list[Host]:
+    def hosts(self) -> list[SharedHost]:
         """Return the hosts of the application, in the order of its tasks. O(tasks)."""
         return [task.host for task in self.tasks]
 

@@ -19,8 +19,8 @@ from qops_batsim.jobs import COMPLETED_KILLED
 from qops_batsim.schedulers.aroma.application import DEADLINE, HIGH_PRIORITY, Application
 from qops_batsim.schedulers.aroma.fallbacks import Fallbacks, Stopped
 from qops_batsim.schedulers.aroma.mapping import SOONEST_LATER, Mapper
-from qops_batsim.schedulers.aroma.planner import Planner, Prediction
-from qops_batsim.schedulers.aroma.recurrence import Book
+from qops_batsim.schedulers.aroma.planner import PlanKeeper, Prediction
+from qops_batsim.schedulers.aroma.recurrence import MappingPlan
 from qops_batsim.schedulers.aroma.unequal_hosts import UnequalHosts
 from qops_batsim.schedulers.aroma.work import (
     can_be_stopped,
@@ -144,13 +144,13 @@ class Aroma(Scheduler):
         self._machine = UnequalHosts(
             system.hosts, self._known_platform(), options.reference_speed or None
         )
-        self._book = Book()
+        self._book = MappingPlan()
         mapper = Mapper(self._machine, self._book, options.memory_weight, options.revisions)
         stops = options.stops if system.dynamic_jobs else 0
         fallbacks = Fallbacks(mapper, options.moves, stops, self._name_of_rest)
         if self._machine.has_delays and options.grace > PLAN_TOLERANCE:
             manager.news.mark_late()
-        self._planner = Planner(mapper, fallbacks, manager.news)
+        self._planner = PlanKeeper(mapper, fallbacks, manager.news)
         self._closed = HostSet()
         # Whether anything but submissions and ends has happened since the last decision.
         self._happened = False

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from qops_batsim.schedulers.aroma.application import Application, Placement
 from qops_batsim.schedulers.aroma.mapping import Mapper
-from qops_batsim.schedulers.aroma.recurrence import Book
+from qops_batsim.schedulers.aroma.recurrence import MappingPlan
 
 YOUNGEST = 1.0
 """Seconds that an application has run at least when it is stopped.
@@ -146,7 +146,7 @@ def map_all(mapper: Mapper, parts: Sequence[Application]) -> bool:
     return True
 
 
-def forget_all(book: Book, parts: Sequence[Application]) -> None:
+def forget_all(book: MappingPlan, parts: Sequence[Application]) -> None:
     """Remove all jobs of an application (its parts) from the plan."""
     for part in parts:
         book.remove(book.placement_of(part))

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import math
 
-from qops_batsim.schedulers.aroma.application import Application, Host, Placement
-from qops_batsim.schedulers.aroma.recurrence import Book
+from qops_batsim.schedulers.aroma.application import Application, Placement, SharedHost
+from qops_batsim.schedulers.aroma.recurrence import MappingPlan
 from qops_batsim.schedulers.aroma.unequal_hosts import UnequalHosts
 from qops_batsim.timing import PLAN_TOLERANCE
 
@@ -44,7 +44,7 @@ class Mapper:
     """
 
     def __init__(
-        self, machine: UnequalHosts, book: Book, memory_weight: float, revisions: int
+        self, machine: UnequalHosts, book: MappingPlan, memory_weight: float, revisions: int
     ) -> None:
         self.machine, self.hosts, self.book = machine, machine.hosts, book
         self.memory_weight, self.revisions = memory_weight, revisions
@@ -318,7 +318,7 @@ class Mapper:
 
     # The choice of hosts
 
-    def best_hosts(self, date: float) -> list[Host]:
+    def best_hosts(self, date: float) -> list[SharedHost]:
         """Return the best hosts for the application by criterion (1), in order of number; fewer
         than it needs if not enough are allowed.
 
@@ -343,13 +343,13 @@ class Mapper:
                 found.append(host)
         return found
 
-    def choose_apart(self) -> list[Host]:
+    def choose_apart(self) -> list[SharedHost]:
         """Return the allowed hosts that rank best by criterion (1), the best first; ties go to the
         lower number.
 
         O(hosts × log wanted), and the moves of an insertion sort.
         """
-        chosen: list[Host] = []
+        chosen: list[SharedHost] = []
         for host in self.hosts:
             if not host.is_allowed:
                 continue
@@ -371,7 +371,7 @@ class Mapper:
             chosen.insert(low, host)
         return chosen
 
-    def choose_near(self) -> list[Host]:
+    def choose_near(self) -> list[SharedHost]:
         """Choose hosts for tasks that communicate, one by one, preferring high bandwidth to those
         chosen already.
 
@@ -379,10 +379,10 @@ class Mapper:
         date. O(wanted × hosts).
         """
         slowest = [_INFINITY] * len(self.bandwidths)
-        chosen: list[Host] = []
+        chosen: list[SharedHost] = []
         worst = _INFINITY
         while len(chosen) < self.wanted:
-            best: Host | None = None
+            best: SharedHost | None = None
             least = _INFINITY
             for host in self.hosts:
                 if not host.is_allowed or host.is_chosen:
@@ -402,7 +402,7 @@ class Mapper:
                 slowest[group] = min(slowest[group], self.bandwidths[near][group])
         return chosen
 
-    def network_seconds(self, chosen: list[Host]) -> float:
+    def network_seconds(self, chosen: list[SharedHost]) -> float:
         """Return how long the communication between tasks on these hosts takes, at the lowest
         bandwidth between them (seconds). O(tasks + groups²).
         """
@@ -428,7 +428,7 @@ class Mapper:
             slowest = min(slowest, min(row))
         return self.sent / slowest
 
-    def place(self, start: float, chosen: list[Host], network: float) -> None:
+    def place(self, start: float, chosen: list[SharedHost], network: float) -> None:
         """Plan the application to start on the ``chosen`` hosts; communication adds ``network``
         seconds. O(tasks).
         """
@@ -439,7 +439,7 @@ class Mapper:
         placement.latest_end = placement.demanded_end()
 
 
-def crowded_seconds(host: Host, need: float) -> float:
+def crowded_seconds(host: SharedHost, need: float) -> float:
     """Return how long a task that takes ``need`` seconds alone takes with the tasks that run on a
     host (seconds).
     """

@@ -15,8 +15,8 @@ import math
 from collections.abc import Iterable
 
 from qops_batsim.core.news import News
-from qops_batsim.schedulers.aroma.application import Host, Placement
-from qops_batsim.schedulers.aroma.recurrence import Book
+from qops_batsim.schedulers.aroma.application import Placement, SharedHost
+from qops_batsim.schedulers.aroma.recurrence import MappingPlan
 from qops_batsim.timing import PLAN_TOLERANCE
 
 
@@ -31,7 +31,7 @@ class Nominal:
         What has started in the book, by planned start, whose hosts are not known to be free yet.
     """
 
-    def __init__(self, book: Book, news: News) -> None:
+    def __init__(self, book: MappingPlan, news: News) -> None:
         self._book, self._news = book, news
         self.held_up: list[Placement] = []
         # Ended in the book, but not told to have; and the other way round.
@@ -195,7 +195,7 @@ class Presence:
     """
 
     def __init__(self) -> None:
-        self._guests: dict[str, list[Host]] = {}
+        self._guests: dict[str, list[SharedHost]] = {}
         # Those that keep others off.
         self._lone: set[str] = set()
 

@@ -15,7 +15,7 @@ import msgspec
 from qops_batsim.core.job import Job
 from qops_batsim.core.news import News
 from qops_batsim.core.refusal import Refusal, RefusalKind
-from qops_batsim.schedulers.aroma.application import DEADLINE, Application, Host, Placement
+from qops_batsim.schedulers.aroma.application import DEADLINE, Application, Placement, SharedHost
 from qops_batsim.schedulers.aroma.fallbacks import Fallbacks, Stopped, map_all
 from qops_batsim.schedulers.aroma.mapping import Mapper
 from qops_batsim.schedulers.aroma.nominal import Nominal, Presence
@@ -43,7 +43,7 @@ class MappingRenewal(NamedTuple):
     loss: Refusal
 
 
-class Planner:
+class PlanKeeper:
     """The plan of all mapped applications, updated with the news of the engine.
 
     Attributes
@@ -96,7 +96,7 @@ class Planner:
             self._nominal.forget(placement)
         self._hosts_changed = True
 
-    def set_available(self, hosts: Iterable[Host], available: bool) -> None:
+    def set_available(self, hosts: Iterable[SharedHost], available: bool) -> None:
         """Mark hosts as available or unavailable."""
         for host in hosts:
             self._lost += host.available and not available

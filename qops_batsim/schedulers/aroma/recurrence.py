@@ -15,7 +15,7 @@ import math
 from operator import attrgetter
 from typing import Any
 
-from qops_batsim.schedulers.aroma.application import Application, Host, Placement, Task
+from qops_batsim.schedulers.aroma.application import Application, Placement, SharedHost, Task
 from qops_batsim.timing import PLAN_TOLERANCE
 
 _INFINITY, _TOLERANCE = math.inf, PLAN_TOLERANCE
@@ -49,7 +49,7 @@ class Recurrence:
 
     def __init__(self) -> None:
         self.blamed: Placement | None = None
-        self.where: Host | None = None
+        self.where: SharedHost | None = None
         self.running: list[Placement] = []
         self.event = self.search = 0
 
@@ -266,7 +266,7 @@ def strike_out(listed: list[Any], gone: object) -> None:
         listed[place] = last
 
 
-class Book:
+class MappingPlan:
     """The plan of AROMA ("book"): all mapped applications, running and planned, with their progress
     at a date.
 
@@ -329,7 +329,7 @@ class Book:
         for task in placement.tasks:
             self._drop(task.host.tasks, task)
 
-    def put_on(self, placement: Placement, hosts: list[Host], longer: float) -> None:
+    def put_on(self, placement: Placement, hosts: list[SharedHost], longer: float) -> None:
         """Move an application to other hosts, where communication adds ``longer`` seconds to each
         task.
 

@@ -17,10 +17,10 @@ from qops_batsim.errors import InputError, shown
 from qops_batsim.platform.network import Network, longest_round_trip
 from qops_batsim.platform.platform_model import Platform
 from qops_batsim.platform.units import parse_speed
-from qops_batsim.schedulers.aroma.application import Host
+from qops_batsim.schedulers.aroma.application import SharedHost
 
 
-class HostDescription(Protocol):
+class DescribedHost(Protocol):
     """A host as described by the engine."""
 
     name: str
@@ -53,7 +53,7 @@ class UnequalHosts:
 
     def __init__(
         self,
-        described: Sequence[HostDescription],
+        described: Sequence[DescribedHost],
         platform: Platform | None = None,
         reference_speed: float | None = None,
     ) -> None:
@@ -72,7 +72,7 @@ class UnequalHosts:
             speed = _speed(host) if found is None else found.speed
             cores = int(_positive(host, "cores", 1.0)) if found is None else found.cores
             memory = _positive(host, "memory", math.inf)
-            self.hosts.append(Host(index, speed, cores, memory, groups[index]))
+            self.hosts.append(SharedHost(index, speed, cores, memory, groups[index]))
         if reference_speed is None:
             counts = Counter(host.speed for host in self.hosts)
             most = max(counts.values(), default=0)
@@ -140,14 +140,14 @@ def _alike(platform: Platform) -> dict[str, tuple[object, ...]]:
     return found
 
 
-def _speed(host: HostDescription) -> float:
+def _speed(host: DescribedHost) -> float:
     text = host.properties.get("speed")
     if text is None:
         return DEFAULT_SPEED
     return parse_speed(text, where=f"host {shown(host.name)}: property speed")
 
 
-def _positive(host: HostDescription, name: str, default: float) -> float:
+def _positive(host: DescribedHost, name: str, default: float) -> float:
     text = host.properties.get(name, host.zone_properties.get(name))
     if text is None:
         return default
