@@ -230,27 +230,6 @@ class Queue:
             place += 1
         return place
 
-    def check(self) -> None:
-        """Raise an AssertionError unless the summaries match the jobs."""
-        for place in range(self.summarized):
-            job = self.jobs[place]
-            is_waiting = job.phase == WAITING
-            if is_waiting:
-                assert job.duration == self.durations[place], f"place {place}: duration"
-            width = job.processors if is_waiting else NO_WIDTH
-            assert width == self.widths[place], f"place {place}: width"
-
-        for block in range((self.summarized + _BLOCK - 1) // _BLOCK):
-            end = min((block + 1) * _BLOCK, self.summarized)
-            jobs = [job for job in self.jobs[block * _BLOCK : end] if job.phase == WAITING]
-            narrowest = min((job.processors for job in jobs), default=NO_WIDTH)
-            assert narrowest == self.narrowest[block], f"block {block}: narrowest"
-
-            for width in range(WIDTHS):
-                fitting = [job.duration for job in jobs if width_of(job.processors) <= width]
-                shortest = self.shortest[block * WIDTHS + width]
-                assert min(fitting, default=INFINITY) == shortest, f"block {block}: {width}"
-
 
 class QueueScheduler(Scheduler):
     """Base class of schedulers that start the jobs of a queue.
