@@ -88,8 +88,10 @@ class QosRequest(
         return next(filter(None, found), None)
 
 
-_DATES, _DURATIONS = ("deadline", "start"), ("estimated_runtime", "checkpoint")
-_AMOUNTS, _PRIORITIES = ("tolerance_factor", "memory"), ("user_priority", "political_priority")
+_DATES = ("deadline", "start")
+_DURATIONS = ("estimated_runtime", "checkpoint")
+_AMOUNTS = ("tolerance_factor", "memory")
+_PRIORITIES = ("user_priority", "political_priority")
 _NAMES = ("queue", "application")
 
 CHECKED = ("service_class", *_DATES, *_DURATIONS, *_AMOUNTS, *_PRIORITIES, *_NAMES)
@@ -195,6 +197,7 @@ def check_fields(fields: dict[str, Any], where: str) -> str:
     if not (is_number(submission_time) and abs(submission_time) <= MAX_SECONDS):
         accepted = f"a number of seconds up to {MAX_SECONDS:g}"
         raise _field_error(fields, _of_job(where, job_id), "subtime", accepted)
+
     processors = fields.get("res")
     if not is_whole_number(processors) or not 0 <= processors <= MAX_PROCESSORS:
         accepted = f"a whole number of processors from 0 to {MAX_PROCESSORS}"
@@ -224,7 +227,8 @@ def _field_error(fields: dict[str, Any], where: str, name: str, accepted: str) -
 
 def read_qos(fields: dict[str, Any], where: str) -> QosRequest | None:
     """Read a job's request from ``qos`` (Batsim 4) or from ``extra_data`` (Batsim 5)."""
-    name, raw = "qos", fields.get("qos")
+    name = "qos"
+    raw = fields.get("qos")
     if raw is None:
         # In Batsim v5 extra_data is open to all uses: it is ours only if every key is.
         raw = fields.get("extra_data")
@@ -247,11 +251,13 @@ def read_qos(fields: dict[str, Any], where: str) -> QosRequest | None:
                 f"{where}: field {name!r}: unknown field {shown(key)}"
                 f"{did_you_mean(key, QOS_FIELDS)}"
             )
+
     try:
         qos = msgspec.convert(raw, QosRequest)
     except msgspec.ValidationError as error:
         wrong = problem(error, raw, QosRequest, noun="")
         raise InputError(f"{where}: field {name!r}: {wrong}") from None
+
     told = qos.problem()
     if told:
         raise InputError(f"{where}: field {name!r}: {told}")

@@ -150,11 +150,13 @@ class FixedReservations:
                     if self.hosts.by_host:
                         job.bits.copy_from(reservation.amount)
                     start = after
+
                 job.start = start
                 reservation.start = start
                 reservation.end = end_of(start, job.duration)
                 if not is_idle:
                     profile.take(job, start, reservation.end)
+
         return is_left
 
     # Maintenance

@@ -177,6 +177,7 @@ class Job:
         if self.deadline < INFINITY and self.duration - self.estimate > SAME_DATE:
             # So much later it may end, as its estimate was lengthened to be whole on the grid.
             self.target = self.deadline + (self.duration - self.estimate)
+
         self.aim = INFINITY
         self.latest_start = INFINITY
         self.fixed_start = INFINITY
@@ -225,6 +226,7 @@ class Job:
             made = {**fields.fields, "id": self.id}
         else:
             made = fields.fields_of(self.id)
+
         self._fields = made
         return made
 

@@ -250,6 +250,7 @@ class Plan:
                 self.fixed.reserve(job, job.start, self.profile)
             else:
                 self.waiting.append(job)
+
         sort_by_start(self.waiting)
         self.reserve_plan(now)
         self.compress_everywhere()
@@ -312,6 +313,7 @@ class Plan:
             gone = (hosts_of[job] & away).bit_count()
             if gone > 0:
                 hosts.losing.append((job, gone))
+
         if self.log is not None and self.log.resizing:
             self.log.resized(hosts.present, hosts.is_final, hosts.losing)
 
@@ -334,6 +336,7 @@ class Plan:
                     job.suspended = promise
                     job.lost = lost
                     job.lost_date = self.now
+
         return lost > 0
 
     def settle(self) -> None:
@@ -408,6 +411,7 @@ class Plan:
         for job in self.settled:
             if job.suspended != job.suspended:
                 job.lost = 0
+
         self.settled.clear()
         self.starting = []
 
@@ -436,6 +440,7 @@ class Plan:
                 self.compress_everywhere()
                 Plan.compress(self)
             return False
+
         if overdue:
             self.rebuild()
             return False
@@ -481,7 +486,9 @@ class Plan:
                 if job.duration < job.requested and so_far < job.requested:
                     limit = job.requested
                 job.end = end_of(now, more_time(so_far, limit))
+
             self.soonest = min(self.soonest, job.end)
+
         return is_any_overdue
 
     def take_up_lags(self) -> None:
@@ -700,6 +707,7 @@ class Plan:
                 if mends:
                     job.aim = min(job.aim, job.target)
                 job.target = end
+
         sort_by_start(waiting)
 
     def aim_again(self) -> None:
@@ -789,6 +797,7 @@ class Plan:
             # Its hosts have left, and others came free too late.
             if job.lost > 0 and job.start > job.fixed_start + DEADLINE_TOLERANCE:
                 self.note_renewal(job, job.fixed_start, job.start)
+
         return late
 
     def refit_fixed(self) -> None:

@@ -112,6 +112,7 @@ class PlanLog:
         if place == len(self.codes):
             self.codes = grown("q", self.codes)
             self.numbers = grown("d", self.numbers)
+
         self.size += 1
 
         self.codes[place] = kind
@@ -129,7 +130,8 @@ class PlanLog:
         """
         for begin in range(0, 4 * self.size, 4 * BLOCK):
             end = min(begin + 4 * BLOCK, 4 * self.size)
-            codes, numbers = self.codes[begin:end], self.numbers[begin:end]
+            codes = self.codes[begin:end]
+            numbers = self.numbers[begin:end]
             columns: list[Any] = [codes[column::4] for column in range(4)]
             columns += [numbers[column::4] for column in range(4)]
             yield from zip(*columns, strict=True)
@@ -162,9 +164,11 @@ class PlanLog:
             self.append(ENDED, job, -1, job.kills, job.end - now)
             if job.end > now + PLAN_TOLERANCE:
                 self.culprits.append((job.number, job.kills))
+
         for job in undone:
             self.append(WITHDRAWN, job, -1, job.kills)
             self.culprits.append((job.number, job.kills))
+
         for job in cancelled:
             self.culprits.append((job.number, job.kills))
         self.early = len(self.culprits)
@@ -204,6 +208,7 @@ class PlanLog:
             if late == 0 and self.present != self.noted_present:
                 cause = BY_LEAVING if self.present < self.noted_present else BY_RETURNING
             self.noted_present = self.present
+
         self.note_moves(cause, waiting, starting)
 
     def note_ends(self, running: list[Job], starting: list[Job]) -> int:
@@ -223,6 +228,7 @@ class PlanLog:
                 self.append(OUTLIVED, job, -1, 0, job.end)
                 self.culprits.append((job.number, job.kills))
                 late += 1
+
         return late
 
     def note_moves(self, cause: int, waiting: list[Job], starting: list[Job]) -> None:
@@ -249,6 +255,7 @@ class PlanLog:
             for job in moved:
                 self.append(MOVE, job, -1, 0, job.noted_start, job.start)
                 job.noted_start = job.start
+
         self.culprits = []
 
         moved = [job for job in waiting if job.target != job.noted_target]

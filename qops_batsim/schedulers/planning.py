@@ -59,7 +59,8 @@ class PlanScheduler(Scheduler):
 
     def __init__(self, options: SchedulerOptions | None = None) -> None:
         Scheduler.__init__(self, options)
-        self.by_host = self.learns = False
+        self.by_host = False
+        self.learns = False
 
     def begin(self, manager: ResourceManager) -> None:
         """Start with an empty plan."""
@@ -72,7 +73,9 @@ class PlanScheduler(Scheduler):
 
         self.called_for = -1.0
         self.is_whole = True
-        self.is_final = self.refits = self.may_be_too_wide = False
+        self.is_final = False
+        self.refits = False
+        self.may_be_too_wide = False
         self.asked_for: list[Job] = []
 
     def empty_plan(self, machine_size: int) -> Plan:

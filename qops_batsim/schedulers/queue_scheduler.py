@@ -72,8 +72,10 @@ class Queue:
 
     def __init__(self) -> None:
         self.jobs: list[Job] = []
-        self.new = self.first = 0
-        self.waiting = self.summarized = 0
+        self.new = 0
+        self.first = 0
+        self.waiting = 0
+        self.summarized = 0
         self.blocks = 16
         self.make_room()
 
@@ -147,7 +149,9 @@ class Queue:
                 kept += 1
         while len(jobs) > kept:  # Few have left, so that a slice takes longer.
             jobs.pop()
-        self.first = self.waiting = self.summarized = 0
+        self.first = 0
+        self.waiting = 0
+        self.summarized = 0
 
     # Summaries
 
@@ -158,7 +162,8 @@ class Queue:
         if count > self.blocks * _BLOCK:
             self.blocks = 2 * (count // _BLOCK + 1)
             self.make_room()
-            self.waiting = self.summarized = 0
+            self.waiting = 0
+            self.summarized = 0
 
         for place in range(self.summarized, count):
             if place % _BLOCK == 0:

@@ -545,7 +545,8 @@ class Search:
                 self.price = self.prices.of_wait(self.start - self.now, new.processors)
             else:
                 # Only a position before other jobs can be early enough.
-                self.start = self.price = _INFINITY
+                self.start = _INFINITY
+                self.price = _INFINITY
         elif self.compresses:
             price = self.compress(fixed)
             if price < 0.0:
@@ -675,7 +676,8 @@ class Search:
         if price > limit + tolerance or (price >= limit - tolerance and moved >= self.moved):
             return following + 1
 
-        self.trial, self.best = self.best, trial
+        self.trial = self.best
+        self.best = trial
         self.starts = [job.trial for job in waiting]
         self.is_changed = True
         self.position = position
@@ -698,11 +700,13 @@ def next_order(line: list[Job], first: int) -> bool:
     other = len(line) - 1
     while line[other].rank <= line[place].rank:
         other -= 1
-    line[place], line[other] = line[other], line[place]
+    line[place] = line[other]
+    line[other] = line[place]
     low = place + 1
     high = len(line) - 1
     while low < high:
-        line[low], line[high] = line[high], line[low]
+        line[low] = line[high]
+        line[high] = line[low]
         low += 1
         high -= 1
     return True

@@ -38,7 +38,10 @@ from qops_batsim.workload.workload_model import (
 
 WORKLOAD = "w0"
 
-DONE, LEFT, ELSEWHERE, OPEN = "done", "left", "elsewhere", "open"
+DONE = "done"
+LEFT = "left"
+ELSEWHERE = "elsewhere"
+OPEN = "open"
 """Outcomes of what a user wanted: it ran, was given up, ran at another centre, or none of these."""
 
 ROUNDING = 0.01
@@ -224,6 +227,7 @@ class Reacting(Scheduler):
         for user in self.users.users:
             person = Person(user, self.users.seed, reactions.liars, reactions.hoarders)
             self._at(user.since, BEGIN, person)
+
         self.inner.begin(manager)
         check_attributes(self.inner)
 
@@ -290,6 +294,7 @@ class Reacting(Scheduler):
             wanted = self.by_job.pop(manager.original_id(job), None)
             if wanted is not None and wanted.outcome == OPEN:
                 self._over(wanted, DONE)
+
         self.over.clear()
 
         soon = manager.now + SAME_DATE
@@ -307,6 +312,7 @@ class Reacting(Scheduler):
         if not (heap or self.waiting or self.said_all):
             self.said_all = True
             self.inner.all_submitted()
+
         self.inner.decide()
 
         # What users answer to this decision, they do not do before the next second.
@@ -410,6 +416,7 @@ class Reacting(Scheduler):
         if self.is_exact:
             walltime = None
             asked["estimated_runtime"] = wanted.run_time
+
         if due < INFINITY:
             due = max(due, now + 1.0)
             asked["deadline"] = due
@@ -417,6 +424,7 @@ class Reacting(Scheduler):
             asked["tolerance_factor"] = max(latest - now, 0.0) / (due - now)
         elif users.deadlines is not None:
             asked["has_user_deadline"] = False
+
         if wanted.first != name:
             asked["origin"] = wanted.first
         qos = QosRequest(**asked) if asked else None

@@ -254,6 +254,7 @@ def _fit_behaviour(sessions: Sessions, users: Sequence[User]) -> Sessions:
         responses = np.array([batch.response for batch in waited])
         went_on = np.array([batch.then == "think" for batch in waited])
         fitted["stay"], fitted["patience"] = _maximum_likelihood(responses, went_on)
+
     rounded = {name: float(f"{value:.6g}") for name, value in fitted.items()}
     return msgspec.structs.replace(sessions, **rounded)
 

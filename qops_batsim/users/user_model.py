@@ -376,7 +376,8 @@ def more_users(users: Users, times: float, seed: int) -> Users:
     accepted = f"a number from 0.01 to {MOST_TIMES} is accepted (1.2: a fifth more users)"
     require(0.01 <= times <= MOST_TIMES, "times", times, accepted)
     check_seed(seed)
-    begin, end = min(u.since for u in users.users), max(u.until for u in users.users)
+    begin = min(u.since for u in users.users)
+    end = max(u.until for u in users.users)
     order = sorted(users.users, key=lambda user: drawn(seed, "order", user.name))
 
     # The first of the order are users of the log; from then on it is gone through again.

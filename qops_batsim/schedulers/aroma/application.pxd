@@ -1,7 +1,7 @@
 cimport cython
 from qops_batsim.core.job cimport Job
 
-cdef double _INFINITY, _TOLERANCE
+cdef double INFINITY, PLAN_TOLERANCE
 
 cdef class SharedHost:
     cdef public Py_ssize_t index, group, processors

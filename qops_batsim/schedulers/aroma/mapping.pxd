@@ -2,7 +2,7 @@ cimport cython
 from qops_batsim.schedulers.aroma.application cimport Application, SharedHost, Placement, Task
 from qops_batsim.schedulers.aroma.recurrence cimport MappingPlan, Recurrence
 
-cdef double _INFINITY, _TOLERANCE, _SOONEST_LATER, _SHORTEST_TASK
+cdef double INFINITY, PLAN_TOLERANCE, _SOONEST_LATER, SHORTEST_TASK
 
 cdef class Mapper:
     cdef public object machine

@@ -1,7 +1,7 @@
 cimport cython
 from qops_batsim.schedulers.aroma.application cimport Application, SharedHost, Placement, Task
 
-cdef double _INFINITY, _TOLERANCE
+cdef double INFINITY, PLAN_TOLERANCE
 
 @cython.locals(rate=double, share=double, task=Task, host=SharedHost)
 cdef double granted_rate(Placement placement) except? -1

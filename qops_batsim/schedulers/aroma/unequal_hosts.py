@@ -73,12 +73,14 @@ class UnequalHosts:
             cores = int(_positive(host, "cores", 1.0)) if found is None else found.cores
             memory = _positive(host, "memory", math.inf)
             self.hosts.append(SharedHost(index, speed, cores, memory, groups[index]))
+
         if reference_speed is None:
             counts = Counter(host.speed for host in self.hosts)
             most = max(counts.values(), default=0)
             reference_speed = min(
                 (speed for speed, count in counts.items() if count == most), default=DEFAULT_SPEED
             )
+
         self.reference_speed = reference_speed
         self.has_delays = platform is not None and longest_round_trip(platform) > 0
 
@@ -98,7 +100,8 @@ class UnequalHosts:
                 found[one][one] = self._bandwidth(self._network, members[0], members[1])
             for other in range(one + 1, count):
                 between = self._bandwidth(self._network, members[0], self._members[other][0])
-                found[one][other] = found[other][one] = between
+                found[one][other] = between
+                found[other][one] = between
         return found
 
     def _bandwidth(self, network: Network, one: int, other: int) -> float:
@@ -137,6 +140,7 @@ def _alike(platform: Platform) -> dict[str, tuple[object, ...]]:
                 for link in zone.host_links[host.name]
             ]
             found[host.name] = (host.zone, "star", *(link and link.bandwidth for link in links))
+
     return found
 
 
@@ -155,9 +159,11 @@ def _positive(host: DescribedHost, name: str, default: float) -> float:
         value = float(text)
     except ValueError:
         value = 0.0
+
     if not 0 < value < math.inf:
         raise InputError(
             f"host {shown(host.name)}: property {name} is {shown(text)}; "
             "a number above 0 is expected"
         )
+
     return value

@@ -100,11 +100,13 @@ def _work_in(
             flop=float(profile.get("cpu", 0.0)) / share,
             sent=float(profile.get("com", 0.0) or 0.0) / share * others,
         )
+
     if kind == "parallel":
         return Work(
             flop=float(max(profile.get("cpu") or [0.0])),
             sent=_most_sent(profile.get("com") or [], tasks),
         )
+
     if kind == "composed":
         total = Work()
         for name in profile.get("seq") or []:
@@ -122,6 +124,7 @@ def _work_in(
                 sent=total.sent + one.sent,
             )
         return total.times(int(profile.get("repeat", 1)))
+
     return None
 
 

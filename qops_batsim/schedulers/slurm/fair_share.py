@@ -24,7 +24,9 @@ class Account:
     def __init__(self, number: int, shares: float) -> None:
         self.number = number
         self.shares = shares
-        self.level = self.user_shares = self.usage = 0.0
+        self.level = 0.0
+        self.user_shares = 0.0
+        self.usage = 0.0
 
 
 class ShareHolder:
@@ -42,7 +44,8 @@ class ShareHolder:
         self.number = number
         self.account = account
         self.shares = shares
-        self.usage = self.level = 0.0
+        self.usage = 0.0
+        self.level = 0.0
         self.factor = 1.0
 
 
@@ -159,7 +162,8 @@ class FairTree:
     def set_levels(self) -> None:
         """Compute the level factors of accounts and users. O(users)."""
         for account in self.accounts:
-            account.user_shares = account.usage = 0.0
+            account.user_shares = 0.0
+            account.usage = 0.0
         all_used = 0.0
         for user in self.users:
             account = user.account

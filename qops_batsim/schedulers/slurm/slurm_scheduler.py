@@ -52,7 +52,8 @@ class Quota:
             self.most_jobs,
             self.most_processors,
         ) = rules.limits()
-        self.jobs = self.processors = 0
+        self.jobs = 0
+        self.processors = 0
         self.user_jobs: dict[int, int] = {}
         self.user_processors: dict[int, int] = {}
 
@@ -107,7 +108,9 @@ class QueueEntry:
         self.number = job.number
         self.requested = min(job.duration, LONGEST)
         self.base = base
-        self.priority = self.end = self.since = 0.0
+        self.priority = 0.0
+        self.end = 0.0
+        self.since = 0.0
         self.hosts = job.bits
         self.cancelled = math.nan
         self.is_waiting = True
@@ -231,9 +234,12 @@ class Slurm(QueueScheduler):
 
         self.tick = 0.0
         self.last_backfill = -_INFINITY
-        self.asked = self.late_date = _INFINITY
+        self.asked = _INFINITY
+        self.late_date = _INFINITY
         self.fraction = 0.0
-        self.has_changed = self.had_waiting = self.is_tested = False
+        self.has_changed = False
+        self.had_waiting = False
+        self.is_tested = False
 
     # Events
 
