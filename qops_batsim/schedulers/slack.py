@@ -274,7 +274,7 @@ class AverageWait:
             self.sums[kind] += wait
 
 
-# MovePrices (sections 4.2, 4.4 and 4.7)
+# Prices (sections 4.2, 4.4 and 4.7)
 
 
 def power(base: float, exponent: float) -> float:
@@ -700,13 +700,12 @@ def next_order(line: list[Job], first: int) -> bool:
     other = len(line) - 1
     while line[other].rank <= line[place].rank:
         other -= 1
-    line[place] = line[other]
-    line[other] = line[place]
+    line[place], line[other] = line[other], line[place]
+
     low = place + 1
     high = len(line) - 1
     while low < high:
-        line[low] = line[high]
-        line[high] = line[low]
+        line[low], line[high] = line[high], line[low]
         low += 1
         high -= 1
     return True
