@@ -70,6 +70,13 @@ def converted(
         raise InputError(f"{where}: {problem(error, data, kind, what)}") from None
 
 
+def check_ranges(checked: msgspec.Struct, where: str) -> None:
+    """Raise an InputError if a value of a struct is out of the range that its field declares: what
+    is made in Python is not checked as what is read is.
+    """
+    converted(msgspec.to_builtins(checked), type(checked), where)
+
+
 def read_toml(text: str, where: str, what: str) -> dict[str, Any]:
     """Parse TOML; an InputError names its place (``where``) and what was expected (``what``)."""
     import tomllib

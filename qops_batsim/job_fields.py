@@ -88,8 +88,10 @@ class QosRequest(
         return next(filter(None, found), None)
 
 
-_DATES, _DURATIONS = ("deadline", "start"), ("estimated_runtime", "checkpoint")
-_AMOUNTS, _PRIORITIES = ("tolerance_factor", "memory"), ("user_priority", "political_priority")
+_DATES = ("deadline", "start")
+_DURATIONS = ("estimated_runtime", "checkpoint")
+_AMOUNTS = ("tolerance_factor", "memory")
+_PRIORITIES = ("user_priority", "political_priority")
 _NAMES = ("queue", "application")
 
 CHECKED = ("service_class", *_DATES, *_DURATIONS, *_AMOUNTS, *_PRIORITIES, *_NAMES)
@@ -181,32 +183,38 @@ def _is_without_one(long: str, short: str) -> bool:
     return any(long[:place] + long[place + 1 :] == short for place in range(len(long)))
 
 
-def checked_id(fields: dict[str, Any], where: str) -> str:
+def check_fields(fields: dict[str, Any], where: str) -> str:
+    """Return a job's identifier, which may be written as a whole number; InputError if it, or
+    another field that Batsim reads, is not accepted.
+    """
     job_id = fields.get("id")
     if is_whole_number(job_id) and is_number(job_id):
         job_id = str(job_id)
     if not isinstance(job_id, str) or not job_id:
         raise _field_error(fields, where, "id", "a string or a whole number")
-    return job_id
 
-
-def check_fields(fields: dict[str, Any], where: str) -> None:
     submission_time = fields.get("subtime")
     if not (is_number(submission_time) and abs(submission_time) <= MAX_SECONDS):
         accepted = f"a number of seconds up to {MAX_SECONDS:g}"
-        raise _field_error(fields, where, "subtime", accepted)
+        raise _field_error(fields, _of_job(where, job_id), "subtime", accepted)
+
     processors = fields.get("res")
     if not is_whole_number(processors) or not 0 <= processors <= MAX_PROCESSORS:
         accepted = f"a whole number of processors from 0 to {MAX_PROCESSORS}"
-        raise _field_error(fields, where, "res", accepted)
+        raise _field_error(fields, _of_job(where, job_id), "res", accepted)
     if not isinstance(fields.get("profile"), str):
-        raise _field_error(fields, where, "profile", "the name of a profile")
+        raise _field_error(fields, _of_job(where, job_id), "profile", "the name of a profile")
     walltime = fields.get("walltime")
     if walltime is None or walltime == -1:
-        return
+        return job_id
     if not (is_number(walltime) and 0 < walltime <= MAX_SECONDS):
         accepted = f"a number of seconds above 0, up to {MAX_SECONDS:g}, or -1 for none"
-        raise _field_error(fields, where, "walltime", accepted)
+        raise _field_error(fields, _of_job(where, job_id), "walltime", accepted)
+    return job_id
+
+
+def _of_job(where: str, job_id: object) -> str:
+    return f"{where} (job {shown(str(job_id))})"
 
 
 def _field_error(fields: dict[str, Any], where: str, name: str, accepted: str) -> InputError:
@@ -219,7 +227,8 @@ def _field_error(fields: dict[str, Any], where: str, name: str, accepted: str) -
 
 def read_qos(fields: dict[str, Any], where: str) -> QosRequest | None:
     """Read a job's request from ``qos`` (Batsim 4) or from ``extra_data`` (Batsim 5)."""
-    name, raw = "qos", fields.get("qos")
+    name = "qos"
+    raw = fields.get("qos")
     if raw is None:
         # In Batsim v5 extra_data is open to all uses: it is ours only if every key is.
         raw = fields.get("extra_data")
@@ -232,6 +241,8 @@ def read_qos(fields: dict[str, Any], where: str) -> QosRequest | None:
         if not is_qos_request(raw):
             return None
         name = "extra_data"
+
+    where = _of_job(where, fields["id"])
     if not isinstance(raw, dict):
         raise _field_error(fields, where, name, "an object")
     for key in raw:
@@ -240,11 +251,13 @@ def read_qos(fields: dict[str, Any], where: str) -> QosRequest | None:
                 f"{where}: field {name!r}: unknown field {shown(key)}"
                 f"{did_you_mean(key, QOS_FIELDS)}"
             )
+
     try:
         qos = msgspec.convert(raw, QosRequest)
     except msgspec.ValidationError as error:
         wrong = problem(error, raw, QosRequest, noun="")
         raise InputError(f"{where}: field {name!r}: {wrong}") from None
+
     told = qos.problem()
     if told:
         raise InputError(f"{where}: field {name!r}: {told}")

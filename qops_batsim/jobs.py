@@ -46,12 +46,14 @@ def rest_of(job: Job, new_id: str, saved: float) -> Job:
     if saved == 0:
         return job.renamed(new_id)
     profile = rest_profile(job.profile, new_id.partition("!")[2])
-    walltime, qos = job.walltime, job.qos
+    walltime = job.walltime
+    qos = job.qos
     if walltime is not None:
         walltime = on_grid(walltime - saved)
     if qos is not None and qos.estimated_runtime is not None:
         rest = on_grid(qos.estimated_runtime - saved)
         qos = msgspec.structs.replace(qos, estimated_runtime=rest)
+
     asked = job.submission_time, job.processors, profile, walltime, qos
     kept = {name: told for name, told in job.fields.items() if name != "extra_data"}
     return Job(new_id, *asked, {**kept, **Job(new_id, *asked).fields})

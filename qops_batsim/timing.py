@@ -61,7 +61,10 @@ _SHIFT = 1.5 * 2.0**52
 """A float to which this is added is rounded to a whole number, ties to even: ``rint`` without C."""
 
 # What timing.pxd declares is a C variable where this is compiled, which Python does not see.
-_GRID, _GRID_END, _SAME_DATE, _SHORTEST = GRID, GRID_END, SAME_DATE, SHORTEST
+_GRID = GRID
+_GRID_END = GRID_END
+_SAME_DATE = SAME_DATE
+_SHORTEST = SHORTEST
 
 
 def least_grace(round_trip: float) -> float:

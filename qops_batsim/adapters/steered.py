@@ -28,6 +28,7 @@ from qops_batsim.core.qos_log import QosLog
 from qops_batsim.core.scheduler import ResourceManager
 from qops_batsim.errors import InputError, shown
 from qops_batsim.schedulers.fqops import Fqops, FqopsOptions, ToleranceFactor
+from qops_batsim.schedulers.job_orders import ORDERS as JOB_ORDERS
 from qops_batsim.schedulers.qops import QopsOptions
 from qops_batsim.timing import on_grid
 
@@ -178,7 +179,9 @@ class Steered(Fqops):
     def answer(self, job: Job) -> None:
         """Admit, refuse or make an offer to a new job, as the policy's action for it says."""
         answer, order = self._actions.pop(job.id)
-        self.by_laxity = order == LEAST_LAXITY
+        self.placing = JOB_ORDERS.index(
+            "least_laxity" if order == LEAST_LAXITY else "earliest_deadline"
+        )
         if answer == OFFER:
             super().answer(job)
             return

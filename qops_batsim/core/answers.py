@@ -62,7 +62,7 @@ def refusal_of(code: int, processors: int, size: int, gone: int) -> Refusal:
     Parameters
     ----------
     code
-        Number of the kind of refusal in the row (:mod:`~qops_batsim.core.plan_log`).
+        Number of the kind of refusal in the row (:mod:`~qops_batsim.core.log_rows`).
     size, gone
         Hosts of the machine, and those that have gone away for ever.
     """

@@ -1,12 +1,12 @@
 cimport cython
-from qops_batsim.core.plan_log cimport DecisionLog
+from qops_batsim.core.plan_log cimport PlanLog
 
 # Kinds of rows.
 cdef int SUBMITTED, ADMITTED, MOVED, BLAMED, MOVE, KILLED, WITHDRAWN, DROPPED
 cdef int RESIZED, UNDER, LATE_NEWS, STARTED, SLIPPED, OUTLIVED, LATE, ENDED
 
 cdef class LineWriter:
-    cdef DecisionLog log
+    cdef PlanLog log
     cdef int[::1] counts  # numbers of a row, by its kind
     cdef list ids  # as submitted, by the job's number
     cdef list runs  # ids of the present runs

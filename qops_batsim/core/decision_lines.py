@@ -26,7 +26,7 @@ from qops_batsim.core.decision_events import (
     Withdrawn,
     refusal_fields,
 )
-from qops_batsim.core.plan_log import (
+from qops_batsim.core.log_rows import (
     ADMITTED,
     BLAMED,
     BY_ADMISSION,
@@ -52,8 +52,8 @@ from qops_batsim.core.plan_log import (
     SUBMITTED,
     UNDER,
     WITHDRAWN,
-    DecisionLog,
 )
+from qops_batsim.core.plan_log import PlanLog
 from qops_batsim.core.refusal import Refusal, RefusalKind
 from qops_batsim.jobs import QosRequest, restarted_id
 
@@ -94,7 +94,7 @@ def texts_of(values: Sequence[object]) -> list[str]:
     return _encode(values).decode()[1:-1].split(",") if values else []
 
 
-def lines_of(log: DecisionLog) -> Iterator[str]:
+def lines_of(log: PlanLog) -> Iterator[str]:
     """Yield the lines of a decision log in order, without line ends. O(rows)."""
     writer = LineWriter(log)
     for codes, numbers, size in log.rows():
@@ -117,7 +117,7 @@ class LineWriter:
         The log of a plan.
     """
 
-    def __init__(self, log: DecisionLog) -> None:
+    def __init__(self, log: PlanLog) -> None:
         self.log = log
         self.counts = NUMBERS
         self.ids = [job_id for job_id, *_ in log.jobs]

@@ -5,9 +5,12 @@ from __future__ import annotations
 from array import array
 
 # Written in an expression, such numbers would be Python objects where this is compiled.
-_ONE, _ONES = 1, 0xFFFFFFFFFFFFFFFF
-_PAIRS, _FOURS = 0x5555555555555555, 0x3333333333333333
-_EIGHTS, _SUMS = 0x0F0F0F0F0F0F0F0F, 0x0101010101010101
+_ONE = 1
+_ONES = 0xFFFFFFFFFFFFFFFF
+_PAIRS = 0x5555555555555555
+_FOURS = 0x3333333333333333
+_EIGHTS = 0x0F0F0F0F0F0F0F0F
+_SUMS = 0x0101010101010101
 
 
 def bit_count(word: int) -> int:
@@ -130,7 +133,8 @@ class HostBits:
     def keep_lowest(self, wanted: int) -> None:
         """Keep the ``wanted`` lowest hosts, remove the others. O(hosts + wanted)."""
         for word in range(self.size):
-            left, kept = self.words[word], 0
+            left = self.words[word]
+            kept = 0
             while left != 0 and wanted > 0:
                 rest = left & (left - 1)
                 kept |= left ^ rest

@@ -143,6 +143,7 @@ def _intervals_in(text: str) -> list[tuple[int, int]]:
             f"host set {shown(text)}: has {len(text)} letters; no set of hosts needs more "
             f"than {_LONGEST}"
         )
+
     intervals = []
     for part in text.replace(",", " ").split():
         first, hyphen, last = part.partition("-")
@@ -150,14 +151,18 @@ def _intervals_in(text: str) -> list[tuple[int, int]]:
             raise InputError(
                 f"host set {shown(text)}: {shown(part)} is not a host id or FIRST-LAST"
             )
-        low, high = int(first), int(last or first)
+
+        low = int(first)
+        high = int(last or first)
         if high < low:
             raise InputError(f"host set {shown(text)}: {shown(part)} ends before it starts")
         if high > MAX_HOST_ID:
             raise InputError(
                 f"host set {shown(text)}: {high} is above {MAX_HOST_ID}, the largest host id"
             )
+
         intervals.append((low, high))
+
     return intervals
 
 
@@ -167,7 +172,8 @@ _LONGEST_KEPT = 200
 _LONGEST = 4 * MAX_HOST_ID
 """Letters of a set: every other host up to the largest takes fewer."""
 
-_FEW, _WIDE = 64, 1 << 14
+_FEW = 64
+_WIDE = 1 << 14
 """Most intervals, and hosts, at which sets are read and written interval by interval."""
 
 
@@ -202,6 +208,7 @@ def _mask_of(intervals: list[tuple[int, int]]) -> int:
         for low, high in intervals:
             mask |= ((1 << (high - low + 1)) - 1) << low
         return mask
+
     # Each would copy the whole mask: here each digit is set once.
     digits = bytearray(b"0") * (max(high for _, high in intervals) + 1)
     begin = 0
@@ -210,6 +217,7 @@ def _mask_of(intervals: list[tuple[int, int]]) -> int:
         if begin <= high:
             digits[begin : high + 1] = b"1" * (high + 1 - begin)
             begin = high + 1
+
     digits.reverse()
     return int(digits, 2)
 

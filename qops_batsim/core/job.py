@@ -3,23 +3,24 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import Any, Protocol
 
 import msgspec
 
 from qops_batsim.core.host_bits import HostBits
-from qops_batsim.errors import shown
-from qops_batsim.job_fields import FIELDS, QosRequest, check_fields, checked_id, read_qos
-from qops_batsim.limits import MAX_PROCESSORS, MAX_SECONDS
+from qops_batsim.job_fields import FIELDS, QosRequest, check_fields, read_qos
 from qops_batsim.timing import SAME_DATE, duration_on_grid, on_grid
 
 COMING, WAITING, RUNNING, OVER = range(4)
 """Phases of a job: not submitted yet, submitted, started, ended or rejected."""
 
 
-_INFINITY, _SAME_DATE, _COMING = math.inf, SAME_DATE, COMING
-_NO_DATE, _NO_HOSTS = math.nan, HostBits(0)
+# A cdef variable is not seen from Python, as the phases have to be.
+_COMING = COMING
+
+INFINITY = math.inf
+NO_DATE = math.nan
+NO_HOSTS = HostBits(0)
 
 
 class WrittenFields(Protocol):
@@ -27,12 +28,6 @@ class WrittenFields(Protocol):
 
     def fields_of(self, job_id: str) -> dict[str, Any]:
         """Return all JSON fields of the job with this id, in a new dictionary."""
-
-
-def _unpickle_job(kind: type[Job], arguments: tuple[Any, ...], estimate: float) -> Job:
-    job = kind(*arguments)
-    object.__setattr__(job, "estimate", estimate)
-    return job
 
 
 class Job:
@@ -113,10 +108,6 @@ class Job:
         larger; -1 until :class:`~qops_batsim.core.profile.FitBounds` sets them.
     headroom
         Processors that stay free next to it in a plan that is tried.
-    rate, gain
-        What a second of delay costs in such a plan, and the least that its delay can cost.
-    fits_from, fits_until
-        Dates between which it fits into such a plan and is in time (seconds).
     priority, first_slack
         Where moves have prices: what it weighs, from 0 to 1, minus infinity over quota; and by how
         much its first start may be delayed (seconds).
@@ -133,17 +124,6 @@ class Job:
     120.0
     """
 
-    __slots__ = (
-        *("_fields", "estimate", "id", "processors", "profile", "qos", "submission_time"),
-        *("arrival", "corrections", "deadline", "duration", "end", "index", "key", "limit"),
-        *("phase", "requested", "returning", "start", "state", "walltime"),
-        *("aim", "bits", "cell", "cell_above", "fits_from", "fits_until", "fixed_start", "gain"),
-        *("given_from", "given_until", "headroom", "is_dying", "is_held", "is_kept", "kills"),
-        *("lag", "latest_start", "lost", "lost_date", "noted_end", "noted_start"),
-        *("noted_target", "number", "place", "promise", "rank", "rate", "reserved"),
-        *("suspended", "target", "trial", "turn", "first_slack", "priority"),
-    )
-
     def __init__(
         self,
         id: str,  # noqa: A002 - the field's name in Batsim
@@ -152,7 +132,7 @@ class Job:
         profile: str,
         walltime: float | None = None,
         qos: QosRequest | None = None,
-        fields: dict[str, Any] | WrittenFields | None = None,
+        fields: dict[str, Any] | WrittenFields | Job | None = None,
     ) -> None:
         self.id = id
         self.submission_time = submission_time
@@ -160,50 +140,78 @@ class Job:
         self.walltime = walltime
         self.profile = profile
         self.qos = qos
-        self._estimate()
-        self._begin()
         # Most jobs are never asked for their fields: these are put together when they are.
-        self._fields: dict[str, Any] | WrittenFields | Job | None = fields
-
-    def _estimate(self) -> None:
-        if self.qos is not None and self.qos.estimated_runtime is not None:
-            self.estimate = self.qos.estimated_runtime
-        elif self.walltime is not None:
-            self.estimate = self.walltime
-        else:
-            self.estimate = _INFINITY
+        self._fields = fields
+        self._begin()
 
     def _begin(self) -> None:
-        """Reset the attributes that change in a simulation to their values before submission."""
-        self.arrival = max(self.submission_time, 0.0)  # Engines submit earlier ones at 0.
-        self.duration = self.requested = duration_on_grid(self.estimate)
-        self.deadline = self.limit = _INFINITY
-        if self.qos is not None and self.qos.deadline is not None:
-            self.deadline = self.qos.deadline
+        """Set the attributes that follow from what the user asks for, and those that change in a
+        simulation to their values before submission.
+        """
+        qos = self.qos
+        self.estimate = INFINITY
         if self.walltime is not None:
-            self.limit = self.walltime
-        self.phase, self.index, self.returning, self.state = _COMING, -1, self.processors, ""
-        self.start = self.end = self.trial = _INFINITY
-        self.number, self.reserved, self.bits = -1, self.processors, _NO_HOSTS
-        self.place, self.turn, self.lag, self.kills = -1, -1, 0.0, 0
-        self.latest_start, self.suspended = _INFINITY, _NO_DATE
-        self.lost, self.lost_date = 0, 0.0
-        self.noted_start = self.noted_end = self.noted_target = 0.0
-        self.rate, self.gain, self.headroom = 0.0, 0.0, 0
-        self.rank, self.cell, self.cell_above = 0, -1, -1
-        self.fits_from = self.fits_until = self.priority = self.first_slack = 0.0
-        self.given_from, self.given_until = _INFINITY, -_INFINITY
-        self.promise, self.aim, self.fixed_start = self.deadline, _INFINITY, _INFINITY
+            self.estimate = self.walltime
+        if qos is not None and qos.estimated_runtime is not None:
+            self.estimate = qos.estimated_runtime
+        self.duration = duration_on_grid(self.estimate)
+        self.requested = self.duration
+        self.limit = INFINITY if self.walltime is None else self.walltime
+
+        # Engines submit jobs with earlier dates at 0.
+        self.arrival = max(self.submission_time, 0.0)
+        self.index = -1
+        self.phase = _COMING
+        self.state = ""
+        self.start = INFINITY
+        self.end = INFINITY
+        self.returning = self.processors
+        self.key = 0.0
+        self.corrections = 0
+
+        self.deadline = INFINITY
+        if qos is not None and qos.deadline is not None:
+            self.deadline = qos.deadline
+        self.promise = self.deadline
         self.target = self.deadline
-        if self.deadline < _INFINITY and self.duration - self.estimate > _SAME_DATE:
+        if self.deadline < INFINITY and self.duration - self.estimate > SAME_DATE:
             # So much later it may end, as its estimate was lengthened to be whole on the grid.
             self.target = self.deadline + (self.duration - self.estimate)
-        self.is_held = self.is_dying = self.is_kept = False
-        if self.qos is not None:
-            self.is_kept = self.qos.rerunnable is False
-            if self.qos.start is not None:
-                self.fixed_start = on_grid(self.qos.start)
-        self.key, self.corrections = 0.0, 0
+
+        self.aim = INFINITY
+        self.latest_start = INFINITY
+        self.fixed_start = INFINITY
+        if qos is not None and qos.start is not None:
+            self.fixed_start = on_grid(qos.start)
+
+        self.number = -1
+        self.reserved = self.processors
+        self.bits = NO_HOSTS
+        self.place = -1
+        self.turn = -1
+        self.lag = 0.0
+        self.given_from = INFINITY
+        self.given_until = -INFINITY
+        self.suspended = NO_DATE
+        self.lost = 0
+        self.lost_date = 0.0
+
+        self.kills = 0
+        self.is_held = False
+        self.is_dying = False
+        self.is_kept = qos is not None and qos.rerunnable is False
+
+        self.trial = INFINITY
+        self.rank = 0
+        self.cell = -1
+        self.cell_above = -1
+        self.headroom = 0
+        self.priority = 0.0
+        self.first_slack = 0.0
+
+        self.noted_start = 0.0
+        self.noted_end = 0.0
+        self.noted_target = 0.0
 
     @property
     def fields(self) -> dict[str, Any]:
@@ -218,6 +226,7 @@ class Job:
             made = {**fields.fields, "id": self.id}
         else:
             made = fields.fields_of(self.id)
+
         self._fields = made
         return made
 
@@ -245,55 +254,26 @@ class Job:
         >>> Job.from_fields({"id": 7, "subtime": 3, "res": 4, "profile": "p"}, where="a.json")
         Job('7', submission_time=3.0, processors=4, walltime=None, profile='p')
         """
-        found: Callable[[str], Any] = fields.get
-        job_id, submission_time, processors, profile, walltime = map(found, FIELDS)
-        if walltime == -1:
-            walltime = None
-        # This runs for every job: what is as usual is seen without a call.
-        is_usual = (
-            type(job_id) is str
-            and job_id
-            and type(submission_time) in (float, int)
-            and abs(submission_time) <= MAX_SECONDS
-            and type(processors) is int
-            and 0 <= processors <= MAX_PROCESSORS
-            and type(profile) is str
-            and (walltime is None or type(walltime) in (float, int))
-            and (walltime is None or 0 < walltime <= MAX_SECONDS)
-        )
-        if not is_usual:
-            job_id = checked_id(fields, where)
-            check_fields(fields, f"{where} (job {shown(job_id)})")
-        qos = None
-        if "qos" in fields or "extra_data" in fields:
-            qos = read_qos(fields, f"{where} (job {shown(job_id)})")
+        job_id = check_fields(fields, where)
+        walltime = fields.get("walltime")
         return cls(
             job_id,
-            float(submission_time),
-            processors,
-            profile,
-            None if walltime is None else float(walltime),
-            qos,
+            float(fields["subtime"]),
+            fields["res"],
+            fields["profile"],
+            None if walltime in (None, -1) else float(walltime),
+            read_qos(fields, where),
             fields,
         )
 
     def renamed(self, new_id: str) -> Job:
         """Return a copy of the job, not yet submitted, with another identifier."""
-        job = Job.__new__(Job)
-        job.id = new_id
-        job.submission_time = self.submission_time
-        job.processors = self.processors
-        job.walltime = self.walltime
-        job.profile = self.profile
-        job.qos = self.qos
-        job.estimate = self.estimate
-        job._begin()
-        job._fields = self
-        return job
+        asked = self.submission_time, self.processors, self.profile, self.walltime, self.qos
+        return Job(new_id, *asked, self)
 
     def __reduce__(self) -> tuple[Any, ...]:
         asked = self.id, self.submission_time, self.processors, self.profile, self.walltime
-        return _unpickle_job, (type(self), (*asked, self.qos, self._fields), self.estimate)
+        return type(self), (*asked, self.qos, self._fields)
 
     def __repr__(self) -> str:
         return (

@@ -6,6 +6,7 @@ from typing import Annotated
 
 import msgspec
 
+from qops_batsim.errors import InputError, shown
 from qops_batsim.limits import MAX_SECONDS
 from qops_batsim.timing import GRACE
 
@@ -28,8 +29,15 @@ def seconds(description: str, **bounds: float) -> msgspec.Meta:
 
     ``bounds`` are the accepted range: ``ge``, ``gt`` and ``le`` of :class:`msgspec.Meta`.
     """
-    found: msgspec.Meta = msgspec.Meta(**bounds, description=description, extra={"unit": "s"})  # type: ignore[call-overload]
-    return found
+    annotation: msgspec.Meta = msgspec.Meta(  # type: ignore[call-overload]
+        **bounds, description=description, extra={"unit": "s"}
+    )
+    return annotation
+
+
+def option_error(scheduler: str, option: str, value: object, accepted: str) -> InputError:
+    """Return the error of an option's value that its type allows and the scheduler does not."""
+    return InputError(f"scheduler {scheduler!r}: option {option} is {shown(value)}; {accepted}")
 
 
 Grace = Annotated[

@@ -68,10 +68,12 @@ def check_overrides(kind: Any) -> None:
                 f"{named}which is no hook, so that nothing would call it; override a hook "
                 f"({hooks}), or give your method another name"
             )
+
         raise InterfaceError(
             f"{named}which only {base.__name__} itself sets, so that nothing would read yours; set "
             f"an option of {base.__name__}, override a hook ({hooks}), or use another name"
         )
+
     _check_behind(kind, ours)
 
 
@@ -90,6 +92,7 @@ def check_attributes(scheduler: Any) -> None:
                 f"{kind.__name__} sets self.{name}, but hooks are methods of the class, so that "
                 f"nothing would call it; define a method {name} in {kind.__name__}"
             )
+
         for base in _ours_of(kind):
             if name in methods_in_source(base) or name in _hidden(base):
                 raise InterfaceError(

@@ -1,83 +1,80 @@
 cimport cython
-from qops_batsim.core.host_bits cimport HostBits
+from qops_batsim.core.fixed_reservations cimport FixedReservation, FixedReservations
 from qops_batsim.core.job cimport Job
-from qops_batsim.core.plan_log cimport DecisionLog
-from qops_batsim.core.profile cimport HostProfile, Profile
+from qops_batsim.core.job_sorting cimport sort_by_arrival, sort_by_key, sort_by_start
+from qops_batsim.core.plan_hosts cimport PlanHosts
+from qops_batsim.core.plan_log cimport PlanLog
+from qops_batsim.core.profile cimport Profile
 from qops_batsim.timing cimport end_of, on_grid
 
-cdef double INFINITY, _NO_DATE, _DEADLINE_TOLERANCE, _GRID_TOLERANCE
-cdef int _RUNNING
-cdef Py_ssize_t _SHORT, _MOVES
-
-cdef int _BY_ARRIVAL, _BY_START, _BY_KEY
-
-cpdef sort_by_arrival(list jobs)
-
-cpdef sort_by_start(list jobs, Py_ssize_t first)
-
-@cython.locals(job=Job, place=Py_ssize_t, end=Py_ssize_t)
-cpdef sort_by_key(list jobs, Py_ssize_t first, Py_ssize_t last)
-
-@cython.locals(one=double, two=double)
-cdef bint is_before(Job job, Job other, int order) noexcept
-
-@cython.locals(job=Job, before=Job, last=Py_ssize_t, place=Py_ssize_t)
-cdef bint insertion_sort(list jobs, Py_ssize_t first, Py_ssize_t end, int order, Py_ssize_t moves) except -1
-
-@cython.locals(place=Py_ssize_t, middle=Py_ssize_t, left=Py_ssize_t, right=Py_ssize_t)
-cdef merge_sort(list jobs, Py_ssize_t first, Py_ssize_t end, list spare, int order)
+cdef double INFINITY, NO_DATE, DEADLINE_TOLERANCE, GRID_TOLERANCE
+cdef int RUNNING
 
 cpdef double more_time(double so_far, double limit) noexcept
 
-cdef class Claim:
-    cdef public double start, end
-    cdef public Job job
-    cdef public object amount
-
 cdef class Plan:
-    cdef public Py_ssize_t machine_size, present, free, arrivals, turns, lost, suspensions
-    cdef public bint by_host, keeps_promises, promises_starts, is_late, is_freed
-    cdef public bint is_resized, is_final, had_windows
+    cdef readonly Py_ssize_t machine_size
+    cdef readonly bint by_host, keeps_promises, promises_starts
+    cdef readonly PlanHosts hosts
+    cdef readonly FixedReservations fixed
+    # The running jobs at least until their expected ends, fixed reservations, and the waiting jobs
+    # at their starts; a search replaces it together with the starts
     cdef public Profile profile
-    cdef public object everything, all_hosts
-    cdef public HostBits free_hosts
-    cdef public list waiting, running, claims, gone, new, starting
-    cdef public list settled, renewals, losing, undone, cancelled
-    cdef public DecisionLog log
-    cdef public double now, tolerance, most_lag, soonest, grace, given_from, given_until
+    cdef public PlanLog log  # None: nothing is logged
+
+    # Jobs. A job is in one of new, waiting, fixed and running, a job that has ended in running and
+    # gone until the next update.
+    cdef public list waiting  # by start, ties by arrival
+    cdef public list running  # a job's place is its index
+    cdef public list new, gone
+    cdef public list starting  # by the last start_due()
+    cdef public list undone, cancelled  # since the last update, for the log
+    cdef public Py_ssize_t arrivals, turns  # the next job.number and job.turn
+
+    # Dates: planned ones are nominal, and news up to the tolerance late changes no plan
+    cdef public double now
+    cdef public double soonest  # no running job is expected to end before
+    cdef public bint is_late  # news is
+    cdef public double grace, tolerance
+    cdef public double most_lag  # a start that is later leads to a rebuild
+
+    # What the next update has to do
+    cdef public bint is_freed  # a reservation was released: compress
+    cdef public bint is_resized  # hosts have changed: fit everything again
+    cdef public double given_from, given_until  # released since; infinite and minus: nothing
+
+    # Promises that lost their hosts
+    cdef public Py_ssize_t suspensions  # waiting jobs whose job.suspended is a number
+    cdef public list settled  # jobs whose promises the last settle() decided about
+    cdef public list renewals
+
     cpdef arrived(self, Job job)
     cpdef joined(self, Job job, double start, object hosts, Py_ssize_t there)
     cpdef left(self, Job job)
     @cython.locals(place=Py_ssize_t)
     cpdef withdraw(self, Job job)
-    @cython.locals(each=Job)
+    @cython.locals(waiting=Job)
     cpdef bint holds(self, Job job) except -1
-    @cython.locals(place=Py_ssize_t, claim=Claim)
-    cpdef Py_ssize_t claim_of(self, Job job) except -2
     cpdef bint cancel(self, Job job) except -1
     @cython.locals(job=Job)
     cpdef resume(self, double now, object jobs)
     cpdef undo_kill(self, Job again)
     cpdef tell(self, double now, Py_ssize_t free)
-    cpdef announced(self, Py_ssize_t hosts)
     cpdef note_size(self, Py_ssize_t present, bint is_final)
-    cpdef reserve_for(self, Job job, object hosts)
     @cython.locals(lost=Py_ssize_t, job=Job, promise=double)
     cdef bint has_lost_hosts(self) except -1
     @cython.locals(job=Job, promise=double, planned=double)
     cpdef settle(self)
     cdef promise(self, Job job, double date)
     cdef note_renewal(self, Job job, double broken, double promise)
-    @cython.locals(now=double, job=Job, claim=Claim)
+    @cython.locals(now=double, job=Job)
     cpdef double nominal(self) except? -1
-    @cython.locals(early=bint, overdue=bint, late=double, job=Job)
+    @cython.locals(early=bint, overdue=bint, late=double, job=Job, first=Job)
     cpdef bint renew(self) except -1
     @cython.locals(early=bint, job=Job)
     cdef bint forget_gone(self) except -1
-    @cython.locals(now=double, due=double, found=bint, job=Job, so_far=double, limit=double)
+    @cython.locals(now=double, due=double, is_any_overdue=bint, job=Job, so_far=double, limit=double)
     cdef bint extend_overdue(self) except -1
-    @cython.locals(job=Job)
-    cdef bint has_missed_start(self) except -1
     @cython.locals(job=Job)
     cdef take_up_lags(self)
     cdef give_back(self, Job job, double start, double end)
@@ -91,12 +88,10 @@ cdef class Plan:
     cpdef insert(self, Job job)
     @cython.locals(now=double, line=list, any_moved=bint, profile=Profile, job=Job, start=double, end=double, first=double, last=double, after=double)
     cpdef compress(self)
+    cdef compress_everywhere(self)
     @cython.locals(first=double, last=double, own_first=double, own_last=double, place=Py_ssize_t, job=Job)
     cdef tell_earlier(self, list line)
-    @cython.locals(job=Job)
     cpdef reserve_running(self, Profile profile, double now)
-    @cython.locals(claim=Claim)
-    cdef take_claims(self, Profile profile, double now, bint with_job)
     @cython.locals(job=Job)
     cdef take_running(self, Profile profile, double now)
     @cython.locals(job=Job, late=Py_ssize_t)
@@ -109,25 +104,13 @@ cdef class Plan:
     cpdef aim_again(self)
     @cython.locals(job=Job)
     cpdef adopt(self, list jobs)
-    cdef bint can_start(self, Job job) except -1
     @cython.locals(lag=double)
     cdef bint start_now(self, Job job) except -1
     @cython.locals(late=bint, soon=double, waiting=list, count=Py_ssize_t, job=Job)
     cdef bint start_what_fits(self) except -1
     @cython.locals(late=bint)
     cpdef list start_due(self)
-    @cython.locals(late=bint, place=Py_ssize_t, soon=double, claim=Claim, job=Job)
-    cdef bint start_claimed(self) except -1
-    @cython.locals(asked=double, start=double)
-    cpdef double promise_start(self, Job job) except? -1
-    @cython.locals(claim=Claim)
-    cdef bint has_claims_before(self, double date) except -1
-    @cython.locals(start=double, claim=Claim)
-    cpdef double next_claimed_start(self, double date) except? -1
-    @cython.locals(claim=Claim, job=Job)
-    cdef refit_claims(self)
-    @cython.locals(is_left=bint, profile=Profile, due=double, is_due=bint, claim=Claim, job=Job, after=double, start=double)
-    cdef bint fit_claims(self, bint is_idle) except -1
-    cdef amount_of(self, Job job)
-    @cython.locals(end=double)
-    cpdef claim(self, Job job, double start)
+    @cython.locals(listed=list, late=bint, place=Py_ssize_t, soon=double, reservation=FixedReservation, job=Job)
+    cdef bint start_fixed(self) except -1
+    @cython.locals(fixed=FixedReservations, profile=Profile, now=double, due=double, lost=Py_ssize_t, job=Job)
+    cdef refit_fixed(self)

@@ -1,29 +1,38 @@
 cimport cython
 from qops_batsim.core.job cimport Job
 
-cdef int _SUBMITTED, _REFUSED, _ADMITTED, _MOVED, _BLAMED, _MOVE, _KILLED, _WITHDRAWN, _DROPPED
-cdef int _RESIZED, _UNDER, _LATE_NEWS, _STARTED, _SLIPPED, _OUTLIVED, _LATE, _ENDED
-cdef int _BY_EARLY_END, _BY_OUTLIVING, _BY_LATE_START, _BY_LEAVING, _BY_RETURNING
-cdef int _BY_CANCELLATION
-cdef double _INFINITY, _PLAN_TOLERANCE
+cdef int SUBMITTED, REFUSED, ADMITTED, MOVED, BLAMED, MOVE, KILLED, WITHDRAWN, DROPPED
+cdef int RESIZED, UNDER, LATE_NEWS, STARTED, SLIPPED, OUTLIVED, LATE, ENDED
+cdef int BY_EARLY_END, BY_OUTLIVING, BY_LATE_START, BY_LEAVING, BY_RETURNING, BY_CANCELLATION
+cdef double INFINITY, PLAN_TOLERANCE
 
-cdef class DecisionLog:
+cdef class PlanLog:
     cdef list blocks  # those that are full, in order
-    # The block that is being filled.
-    cdef int[::1] codes, counts
+    # The block that is being filled: four codes a row, and as many numbers as its kind has
+    cdef int[::1] codes
     cdef double[::1] numbers
     cdef Py_ssize_t block  # rows for which it has room
     cdef Py_ssize_t size, filled  # rows and numbers in it
-    cdef public list jobs
-    cdef public dict worded
-    cdef public double now, grace
+    cdef int[::1] counts  # numbers of a row, by its kind
+
+    cdef public list jobs  # by job.number
+    cdef public dict worded  # by job.number
+
+    # The present decision
+    cdef public double now
     cdef public bint is_late
+    cdef public double grace
     cdef bint has_said_late, has_looked
-    cdef list culprits
-    cdef readonly list resizing
-    cdef Py_ssize_t early, present, noted_present, cancelled
+
+    # What may have caused moves since the last call
+    cdef list culprits  # (job.number, number of its run)
+    cdef Py_ssize_t early  # the first so many of them ended early, were cancelled or withdrawn
+    cdef Py_ssize_t cancelled
+    cdef readonly list resizing  # is_final, then (job, hosts lost); empty: hosts are the same
+    cdef Py_ssize_t present, noted_present
+
     @cython.locals(place=Py_ssize_t, count=int)
-    cpdef append(self, int kind, Job job, Py_ssize_t other, long long code, double first, double second, double third)
+    cpdef append(self, int kind, Job job, Py_ssize_t other=*, long long code=*, double first=*, double second=*, double third=*)
     cdef begin_block(self)
     cpdef list rows(self)
     cpdef arrived(self, Job job)
@@ -34,7 +43,7 @@ cdef class DecisionLog:
     cpdef look(self, list waiting, list running, list starting)
     @cython.locals(late=Py_ssize_t, job=Job, before=double)
     cdef Py_ssize_t note_ends(self, list running, list starting) except -1
-    @cython.locals(job=Job, before=double, moved=list, late=list)
+    @cython.locals(job=Job)
     cdef note_moves(self, int cause, list waiting, list starting)
     cpdef moved_for(self, Job job, int cause, list waiting)
     cpdef submitted(self, Job job)

@@ -1,8 +1,8 @@
 """The log of a plan's decisions and their effects, in rows of numbers.
 
 A row has a kind, the number of a job, that of another job, a code, and up to four numbers, usually
-the date of the decision (seconds) first: what each kind means stands below. Lines and sentences are
-made of them at the edge.
+the date of the decision (seconds) first: what each kind means stands in
+:mod:`~qops_batsim.core.log_rows`. Lines and sentences are made of them at the edge.
 """
 
 from __future__ import annotations
@@ -13,97 +13,42 @@ from operator import attrgetter
 from typing import Any
 
 from qops_batsim.core.job import Job
+from qops_batsim.core.log_rows import (
+    ADMITTED,
+    BLAMED,
+    BY_CANCELLATION,
+    BY_EARLY_END,
+    BY_LATE_START,
+    BY_LEAVING,
+    BY_OUTLIVING,
+    BY_RETURNING,
+    DROPPED,
+    ENDED,
+    KILLED,
+    LATE,
+    LATE_NEWS,
+    MOVE,
+    MOVED,
+    NUMBERS,
+    OUTLIVED,
+    REFUSED,
+    RESIZED,
+    SLIPPED,
+    STARTED,
+    SUBMITTED,
+    UNDER,
+    WITHDRAWN,
+)
 from qops_batsim.timing import GRACE, PLAN_TOLERANCE
 
-(
-    SUBMITTED,
-    REFUSED,
-    ADMITTED,
-    MOVED,
-    BLAMED,
-    MOVE,
-    KILLED,
-    WITHDRAWN,
-    DROPPED,
-    RESIZED,
-    UNDER,
-    LATE_NEWS,
-    STARTED,
-    SLIPPED,
-    OUTLIVED,
-    LATE,
-    ENDED,
-) = range(17)
-"""Kinds of rows, with the code, and the numbers behind the date, that they have.
-
-===========  ===================================================================================
-SUBMITTED    a job asks for admission
-REFUSED      other: whose deadline blocked it, or -1; code and numbers: why, of a job that
-             can never run; else ``worded`` tells
-ADMITTED     numbers: start, promise, target; ``worded`` tells of an offered deadline
-MOVED        planned starts were moved; code: the cause; BLAMED and MOVE rows follow
-BLAMED       a job that caused it; code: number of its run; no date
-MOVE         numbers: start before and after; no date
-KILLED       other: the job that it is killed for; code: number of the run that is killed;
-             numbers: start of the next run, of the one that is killed, and the seconds of that
-             whose work is saved
-WITHDRAWN    a killed run had ended by itself; code: number of the next run, which is not made
-DROPPED      a waiting job was given up: it never fits any more, or its user cancelled it; code
-             and numbers: why
-RESIZED      code: 1 if that is final; numbers: hosts that are there; UNDER rows follow
-UNDER        other: number of hosts that have gone away under a running job; code: number of its
-             run; no date
-LATE_NEWS    news is late from now on
-STARTED      numbers: expected end, lag
-SLIPPED      a running job counts from its actual start; numbers: expected end
-OUTLIVED     a running job has outlived its estimate; numbers: expected end
-LATE         a waiting job will be late; numbers: target, hosts lost for that, date of that
-ENDED        code: number of the run; numbers: how early
-===========  ===================================================================================
-"""
-
-NUMBERS = array("i", bytes(4 * 17))
-"""How many numbers a row of each kind has, the date among them."""
-
-for _kind in (SUBMITTED, MOVED, WITHDRAWN, LATE_NEWS):
-    NUMBERS[_kind] = 1
-for _kind in (RESIZED, SLIPPED, OUTLIVED, ENDED, MOVE):
-    NUMBERS[_kind] = 2
-for _kind in (STARTED, REFUSED, DROPPED):
-    NUMBERS[_kind] = 3
-for _kind in (ADMITTED, KILLED, LATE):
-    NUMBERS[_kind] = 4
-
-(
-    BY_ADMISSION,
-    BY_EARLY_END,
-    BY_OUTLIVING,
-    BY_LATE_START,
-    BY_KILL,
-    BY_LEAVING,
-    BY_RETURNING,
-    BY_CANCELLATION,
-) = range(8)
-"""Causes of MOVED rows."""
-
-# Compiled, these are C variables.
-_SUBMITTED, _REFUSED, _ADMITTED = SUBMITTED, REFUSED, ADMITTED
-_MOVED, _BLAMED, _MOVE, _KILLED = MOVED, BLAMED, MOVE, KILLED
-_WITHDRAWN, _DROPPED, _RESIZED, _UNDER = WITHDRAWN, DROPPED, RESIZED, UNDER
-_LATE_NEWS, _STARTED, _SLIPPED, _OUTLIVED = LATE_NEWS, STARTED, SLIPPED, OUTLIVED
-_LATE, _ENDED = LATE, ENDED
-_BY_EARLY_END, _BY_OUTLIVING, _BY_LATE_START = BY_EARLY_END, BY_OUTLIVING, BY_LATE_START
-_BY_LEAVING, _BY_RETURNING, _BY_CANCELLATION = BY_LEAVING, BY_RETURNING, BY_CANCELLATION
-_INFINITY, _PLAN_TOLERANCE = math.inf, PLAN_TOLERANCE
-
+INFINITY = math.inf
 _by_number = attrgetter("number")
-
 
 BLOCK = 2048
 """Rows in a block."""
 
 
-class DecisionLog:
+class PlanLog:
     """Log of what a plan decided (answers, moves, kills, starts) and of the causes, as rows of
     numbers.
 
@@ -132,12 +77,19 @@ class DecisionLog:
         self.begin_block()
         self.jobs: list[tuple[str, float, int, float, Any]] = []
         self.worded: dict[int, Any] = {}
-        self.now, self.is_late, self.grace = 0.0, False, GRACE
-        self.has_said_late = self.has_looked = False
-        self.culprits: list[tuple[int, int]] = []  # numbers of jobs and of their runs
+
+        self.now = 0.0
+        self.is_late = False
+        self.grace = GRACE
+        self.has_said_late = False
+        self.has_looked = False
+
+        self.culprits: list[tuple[int, int]] = []
+        self.early = 0
+        self.cancelled = 0
         self.resizing: list[Any] = []
-        self.early = self.cancelled = 0
-        self.present = self.noted_present = processors
+        self.present = processors
+        self.noted_present = processors
 
     # Rows
 
@@ -145,11 +97,11 @@ class DecisionLog:
         self,
         kind: int,
         job: Job | None,
-        other: int,
-        code: int,
-        first: float,
-        second: float,
-        third: float,
+        other: int = -1,
+        code: int = 0,
+        first: float = 0.0,
+        second: float = 0.0,
+        third: float = 0.0,
     ) -> None:
         """Append a row about a job and maybe another one; ``kind`` says what code and
         numbers mean.
@@ -167,7 +119,7 @@ class DecisionLog:
         count = self.counts[kind]
         place = self.filled
         self.filled += count
-        if kind == _MOVE:
+        if kind == MOVE:
             self.numbers[place] = first
             self.numbers[place + 1] = second
             return
@@ -212,27 +164,33 @@ class DecisionLog:
 
         Likewise the killed jobs that had ended by themselves (``undone``), and cancelled ones.
         """
-        self.now, self.has_looked = now, False
+        self.now = now
+        self.has_looked = False
         if self.is_late and not self.has_said_late:
             self.has_said_late = True
-            self.append(_LATE_NEWS, None, -1, 0, 0.0, 0.0, 0.0)
+            self.append(LATE_NEWS, None)
+
         self.culprits = []
         for job in gone:
-            self.append(_ENDED, job, -1, job.kills, job.end - now, 0.0, 0.0)
-            if job.end > now + _PLAN_TOLERANCE:
+            self.append(ENDED, job, -1, job.kills, job.end - now)
+            if job.end > now + PLAN_TOLERANCE:
                 self.culprits.append((job.number, job.kills))
+
         for job in undone:
-            self.append(_WITHDRAWN, job, -1, job.kills, 0.0, 0.0, 0.0)
+            self.append(WITHDRAWN, job, -1, job.kills)
             self.culprits.append((job.number, job.kills))
+
         for job in cancelled:
             self.culprits.append((job.number, job.kills))
-        self.early, self.cancelled = len(self.culprits), len(cancelled)
+        self.early = len(self.culprits)
+        self.cancelled = len(cancelled)
 
     def resized(self, present: int, is_final: bool, losing: list[tuple[Job, int]]) -> None:
         """Remember how many hosts are present and how many each running job lost, to be logged by
         :meth:`look`.
         """
-        self.present, self.resizing = present, [is_final, *losing]
+        self.present = present
+        self.resizing = [is_final, *losing]
 
     def look(self, waiting: list[Job], running: list[Job], starting: list[Job]) -> None:
         """Log running jobs' new expected ends and the moves of starts since the last call; once per
@@ -241,46 +199,47 @@ class DecisionLog:
         if self.has_looked:
             return
         self.has_looked = True
+
         late = self.note_ends(running, starting)
-        cause = _BY_LATE_START
+        cause = BY_LATE_START
         if late > 0:
             # They are to blame, and not those that ended early.
-            cause = _BY_OUTLIVING
+            cause = BY_OUTLIVING
             self.culprits = self.culprits[self.early :]
         elif self.early > 0:
             # Where jobs ended early as well, all of them are named.
-            cause = _BY_CANCELLATION if self.early == self.cancelled else _BY_EARLY_END
+            cause = BY_CANCELLATION if self.early == self.cancelled else BY_EARLY_END
+
         if self.resizing:
             is_final = self.resizing[0]
-            self.append(_RESIZED, None, -1, is_final, self.present, 0.0, 0.0)
+            self.append(RESIZED, None, -1, is_final, self.present)
             for job, hosts in self.resizing[1:]:
-                self.append(_UNDER, job, hosts, job.kills, 0.0, 0.0, 0.0)
+                self.append(UNDER, job, hosts, job.kills)
             self.resizing = []
             if late == 0 and self.present != self.noted_present:
-                cause = _BY_LEAVING if self.present < self.noted_present else _BY_RETURNING
+                cause = BY_LEAVING if self.present < self.noted_present else BY_RETURNING
             self.noted_present = self.present
+
         self.note_moves(cause, waiting, starting)
 
     def note_ends(self, running: list[Job], starting: list[Job]) -> int:
         """Log running jobs' new expected ends; return how many jobs outlived their estimates."""
-        late = 0
-        changed = [job for job in running if job.end != job.noted_end]
-        if not changed:
-            return 0
-
-        # Those that start now are told by their starts.
         new = {job.number for job in starting}
-        changed = [job for job in changed if job.number not in new]
+        changed = [job for job in running if job.end != job.noted_end and job.number not in new]
         changed.sort(key=_by_number)
+
+        late = 0
         for job in changed:
-            before, job.noted_end = job.noted_end, job.end
+            before = job.noted_end
+            job.noted_end = job.end
             # What outlives its estimate does so by the grace, and is given a second more.
             if self.is_late and job.end - before <= self.grace:
-                self.append(_SLIPPED, job, -1, 0, job.end, 0.0, 0.0)
+                self.append(SLIPPED, job, -1, 0, job.end)
             else:
-                self.append(_OUTLIVED, job, -1, 0, job.end, 0.0, 0.0)
+                self.append(OUTLIVED, job, -1, 0, job.end)
                 self.culprits.append((job.number, job.kills))
                 late += 1
+
         return late
 
     def note_moves(self, cause: int, waiting: list[Job], starting: list[Job]) -> None:
@@ -292,29 +251,29 @@ class DecisionLog:
         """
         moved = [job for job in waiting if job.start != job.noted_start]
         for job in starting:
-            if abs(job.start - job.noted_start) > _PLAN_TOLERANCE:
+            if abs(job.start - job.noted_start) > PLAN_TOLERANCE:
                 moved.append(job)
             else:
                 job.noted_start = job.start
+
         if moved:
             moved.sort(key=_by_number)
-            self.append(_MOVED, None, -1, cause, 0.0, 0.0, 0.0)
+            self.append(MOVED, None, -1, cause)
             for number, run in self.culprits:
-                self.append(_BLAMED, None, -1, run, 0.0, 0.0, 0.0)
+                # Of a job that has left there is but the number.
+                self.append(BLAMED, None, -1, run)
                 self.codes[4 * self.size - 3] = number
             for job in moved:
-                before, job.noted_start = job.noted_start, job.start
-                self.append(_MOVE, job, -1, 0, before, job.start, 0.0)
-        if self.culprits:
-            self.culprits = []
+                self.append(MOVE, job, -1, 0, job.noted_start, job.start)
+                job.noted_start = job.start
 
-        late = [job for job in waiting if job.target != job.noted_target]
-        if not late:
-            return
-        late.sort(key=_by_number)
-        for job in late:
+        self.culprits = []
+
+        moved = [job for job in waiting if job.target != job.noted_target]
+        moved.sort(key=_by_number)
+        for job in moved:
             job.noted_target = job.target
-            self.append(_LATE, job, -1, 0, job.target, job.lost, job.lost_date)
+            self.append(LATE, job, -1, 0, job.target, job.lost, job.lost_date)
 
     def moved_for(self, job: Job, cause: int, waiting: list[Job]) -> None:
         """Log the moves of waiting jobs that the admission of a new job caused."""
@@ -325,48 +284,50 @@ class DecisionLog:
 
     def submitted(self, job: Job) -> None:
         """Log that a new job was submitted and asks for admission."""
-        self.append(_SUBMITTED, job, -1, 0, 0.0, 0.0, 0.0)
+        self.append(SUBMITTED, job)
 
     def joined(self, job: Job) -> None:
         """Log a running job that another scheduler has started, as if this one had admitted and
         started it.
         """
         self.submitted(job)
-        self.append(_ADMITTED, job, -1, 0, job.start, _INFINITY, _INFINITY)
-        self.append(_STARTED, job, -1, 0, job.end, 0.0, 0.0)
+        self.append(ADMITTED, job, -1, 0, job.start, INFINITY, INFINITY)
+        self.append(STARTED, job, -1, 0, job.end)
 
     def admitted(self, job: Job) -> None:
         """Log that a new job was admitted, with its planned start, promise and target."""
-        self.append(_ADMITTED, job, -1, 0, job.start, job.promise, job.target)
-        job.noted_start, job.noted_target = job.start, job.target
+        self.append(ADMITTED, job, -1, 0, job.start, job.promise, job.target)
+        job.noted_start = job.start
+        job.noted_target = job.target
 
     def refused(self, job: Job, answer: object, blamed: int) -> None:
         """Log a refusal: the answer, and the number of the job whose deadline stood in the way (-1:
         none).
         """
         self.worded[job.number] = answer
-        self.append(_REFUSED, job, blamed, 0, 0.0, 0.0, 0.0)
+        self.append(REFUSED, job, blamed)
 
     def unfit(self, job: Job, code: int, size: int, gone: int) -> None:
         """Log the refusal of a job that is too wide for a machine of ``size`` hosts, ``gone`` of
         which have left for good.
         """
         self.submitted(job)
-        self.append(_REFUSED, job, -1, code, size, gone, 0.0)
+        self.append(REFUSED, job, -1, code, size, gone)
 
     def dropped(self, job: Job, code: int, size: int, gone: int) -> None:
         """Log that a waiting job was dropped from the queue; ``code``, ``size`` and ``gone`` say
         why.
         """
-        self.append(_DROPPED, job, -1, code, size, gone, 0.0)
+        self.append(DROPPED, job, -1, code, size, gone)
 
     def killed(self, victim: Job, again: Job, for_job: Job, saved: float) -> None:
         """Log that ``victim`` is killed for another job and runs again as ``again``; ``saved``
         seconds of work are kept.
         """
         start = victim.start + victim.lag
-        self.append(_KILLED, again, for_job.number, victim.kills, again.start, start, saved)
-        again.noted_start, again.noted_target = again.start, victim.noted_target
+        self.append(KILLED, again, for_job.number, victim.kills, again.start, start, saved)
+        again.noted_start = again.start
+        again.noted_target = victim.noted_target
 
     # The end of a decision
 
@@ -378,10 +339,10 @@ class DecisionLog:
         if self.is_late:
             self.note_ends(running, starting)
         self.culprits = []
-        self.note_moves(_BY_LATE_START, waiting, starting)
+        self.note_moves(BY_LATE_START, waiting, starting)
 
     def started(self, starting: list[Job]) -> None:
         """Log the jobs that start in this decision."""
         for job in starting:
             job.noted_end = job.end
-            self.append(_STARTED, job, -1, 0, job.end, job.lag, 0.0)
+            self.append(STARTED, job, -1, 0, job.end, job.lag)

@@ -305,9 +305,11 @@ def load_price(name: str) -> PriceFunction:
         raise InputError(
             f"price function {shown(name)}: cannot be imported ({type(error).__name__}: {error})"
         ) from error
+
     if not callable(found):
         raise InputError(
             f"price function {shown(name)}: module {module_name} has no function {shown(function)}"
         )
+
     price: PriceFunction = found
     return price

@@ -67,6 +67,7 @@ class Prices(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
             value = getattr(self, name)
             fits = value is None or 0 <= value < math.inf
             require(fits, f"{where}: {name}", value, "a number from 0 up is accepted")
+
         bound = self.slowdown_bound
         fits = bound is None or 0 < bound < math.inf
         require(fits, f"{where}: slowdown_bound", bound, "a number of seconds above 0 is accepted")
@@ -76,6 +77,7 @@ class Prices(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
                 f"{where}: currency and core_hour, the price of a core-hour, are expected "
                 "together, also where qos_charge is set"
             )
+
         self.categories.check()
 
     @property

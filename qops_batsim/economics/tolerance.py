@@ -7,11 +7,12 @@ arrival of the job: offered − arrival ≤ TF × (requested − arrival).
 
 from __future__ import annotations
 
+import math
 import random
 from typing import Protocol
 
+from qops_batsim.core.job import Job
 from qops_batsim.errors import InputError
-from qops_batsim.jobs import Job, QosRequest
 
 
 class Tolerance(Protocol):
@@ -25,7 +26,7 @@ class Tolerance(Protocol):
 
 class FactorTolerance:
     """Users who accept a later deadline if it grants at most ``factor`` times the response time
-    that they asked for.
+    that they asked for ("Fixed TF" in section 6.1 of Islam et al. 2004).
 
     ``factor``, from 0 up, is that of users in general; the factor that a job brings along,
     ``qos.tolerance_factor``, goes before.
@@ -40,34 +41,18 @@ class FactorTolerance:
         """Return the tolerance factor of a job's user: longest accepted response time / response
         time asked for.
         """
-        return self.factor_for(job.id, job.qos)
+        own = None if job.qos is None else job.qos.tolerance_factor
+        return self.general_factor(job.id) if own is None else own
 
-    def factor_for(self, job_id: str, qos: QosRequest | None) -> float:
-        """Return the tolerance factor of a job's user, given the job's full id and its QoS request
-        (None without one).
-        """
-        own = None if qos is None else qos.tolerance_factor
-        return self._general_factor(job_id) if own is None else own
-
-    def _general_factor(self, job_id: str) -> float:
-        raise NotImplementedError
+    def general_factor(self, job_id: str) -> float:
+        """Return the tolerance factor of the user of a job that brings none along."""
+        return self.factor
 
     def __call__(self, job: Job, offered: float) -> bool:
         """Return whether the job's user accepts the offered deadline (a date in seconds)."""
-        requested = None if job.qos is None else job.qos.deadline
-        if requested is None:
+        if job.deadline == math.inf:
             return True
-        arrival = arrival_of(job)
-        return offered - arrival <= self.factor_of(job) * (requested - arrival)
-
-
-class FixedTolerance(FactorTolerance):
-    """Users who all have the same tolerance factor ("Fixed TF" in section 6.1 of Islam et al.
-    2004).
-    """
-
-    def _general_factor(self, job_id: str) -> float:
-        return self.factor
+        return offered - job.arrival <= self.factor_of(job) * (job.deadline - job.arrival)
 
 
 class RandomTolerance(FactorTolerance):
@@ -83,14 +68,5 @@ class RandomTolerance(FactorTolerance):
         super().__init__(factor)
         self.seed = seed
 
-    def _general_factor(self, job_id: str) -> float:
+    def general_factor(self, job_id: str) -> float:
         return 2.0 * self.factor * random.Random(f"{self.seed}:{job_id}").random()
-
-
-def arrival_of(job: Job) -> float:
-    """Return the date (seconds) from which a job's response time is counted: its submission, or 0
-    if that is negative.
-
-    Engines submit a job with a negative submission time at 0.
-    """
-    return max(job.submission_time, 0.0)

@@ -609,7 +609,6 @@ class Submissions:
         made.walltime = None if limit == INFINITY else limit
         made.qos = None if self.requests is None else self.requests[place]
         made._fields = self.fields
-        made._estimate()
         made._begin()
         made.index, made.phase = index, _WAITING
         return made

@@ -272,8 +272,8 @@ class PlanAsker:
         if state.present is not None:
             capacity = manager.capacity = self._capacity
             manager.hosts = {name: hosts.mask for name, hosts in self._hosts.items()}
-            plan.present = plan.everything = capacity.present
-            plan.is_final = capacity.is_final
+            plan.hosts.everything = plan.hosts.present = capacity.present
+            plan.hosts.is_final = capacity.is_final
             for story, job in zip(state.held, held, strict=True):
                 if not capacity.windows:
                     job.reserved -= state.under(story)

@@ -13,8 +13,6 @@ cpdef bint has_own_promise(Job job)
 
 cpdef bint meets(double start, double duration, double target) noexcept
 
-cpdef double deadline_key(Job job, bint by_laxity) noexcept
-
 @cython.locals(job=Job, earlier=Job)
 cpdef lift(list jobs, Py_ssize_t place, Py_ssize_t to)
 

@@ -32,14 +32,6 @@ HOLDERS = {"user": "user", "account": "group"}
 ROUNDING = 1e-9
 """Part of a limit by which sums of work may exceed it."""
 
-Order = Annotated[
-    Literal["least_laxity", "earliest_deadline"],
-    Meta(
-        description="order in which jobs are placed: by deadline minus estimate, or by deadline; "
-        "ties by arrival"
-    ),
-]
-
 
 class DeadlineOptions(PlannerOptions, frozen=True, kw_only=True):
     """Base class of the options of schedulers that promise deadlines."""
@@ -77,16 +69,6 @@ def meets(start: float, duration: float, target: float) -> bool:
     ``start`` (all in seconds).
     """
     return end_of(start, duration) <= target + DEADLINE_TOLERANCE
-
-
-def deadline_key(job: Job, by_laxity: bool) -> float:
-    """Return the sort key of a job (seconds): with ``by_laxity`` the latest start that keeps its
-    promise, else the promise.
-    """
-    if by_laxity and job.promise < _INFINITY:
-        return job.promise - job.duration
-    # Without deadline nothing is as patient, estimate or not.
-    return job.promise
 
 
 def lift(jobs: list[Job], place: int, to: int) -> None:
@@ -266,13 +248,13 @@ class DeadlineScheduler(PlanScheduler):
         not.
         """
         plan = self.plan
-        if job.target < _INFINITY and job.processors > plan.present:
+        if job.target < _INFINITY and job.processors > plan.hosts.present:
             size = plan.machine_size
             return Refusal(
                 kind=RefusalKind.HOSTS_AWAY,
                 processors=job.processors,
                 machine_size=size,
-                hosts=size - plan.present,
+                hosts=size - plan.hosts.present,
             )
 
         left = job.target - plan.nominal()
@@ -295,9 +277,8 @@ class DeadlineScheduler(PlanScheduler):
 
         plan = self.plan
         held = 0.0
-        claimed = [claim.job for claim in plan.claims]
-        for other in [*plan.waiting, *plan.running, *claimed]:
-            if other is None or other.phase == OVER or other.fields.get(field) != holder:
+        for other in [*plan.waiting, *plan.running, *plan.fixed.jobs()]:
+            if other.phase == OVER or other.fields.get(field) != holder:
                 continue
             if has_own_promise(other):
                 left = other.duration

@@ -1,15 +1,13 @@
 cimport cython
 from qops_batsim.core.job cimport Job
 from qops_batsim.core.scheduler cimport ResourceManager, Scheduler
+from qops_batsim.schedulers.job_orders cimport key_in
 from qops_batsim.schedulers.queue_scheduler cimport Queue, QueueScheduler
 
-cdef double INFINITY, PLAN_TOLERANCE, GRID_TOLERANCE, _MAX_SECONDS
-cdef int FCFS, SJF, LJF, SAF, F1, F2, F3, F4, LXF, WFP3, UNICEF, OWN
+cdef double INFINITY, PLAN_TOLERANCE, GRID_TOLERANCE
+cdef int FCFS, OWN
 cdef int WAITING
 cdef Py_ssize_t BLOCK, _SHORT_QUEUE
-
-@cython.locals(duration=double, processors=Py_ssize_t, ratio=double, logarithm=double, since=double)
-cpdef double key_in(int order, double wait, Job job) except? -1
 
 cdef class Easy(QueueScheduler):
     # The order: indices in ORDERS, for the reservation and for jobs behind it

@@ -12,88 +12,24 @@ from qops_batsim.core.options import PlannerOptions, SchedulerOptions, seconds
 from qops_batsim.core.scheduler import ResourceManager, Scheduler
 from qops_batsim.errors import InputError, SimulationError, python_text, shown
 from qops_batsim.limits import MAX_SECONDS
+from qops_batsim.schedulers.job_orders import CHANGING, ORDERS, OrderName, key_in
 from qops_batsim.schedulers.queue_scheduler import BLOCK, Queue, QueueScheduler
 from qops_batsim.schedulers.user_past import UserPast
 from qops_batsim.timing import GRID_TOLERANCE, PLAN_TOLERANCE
 
-ORDERS = ("fcfs", "sjf", "ljf", "saf", "f1", "f2", "f3", "f4", "lxf", "wfp3", "unicef", "own")
-"""Names of the orders by their codes; ``own`` is that of :meth:`Easy.key`."""
-
 INFINITY = math.inf
-FCFS, SJF, LJF, SAF, F1, F2, F3, F4, LXF, WFP3, UNICEF, OWN = range(12)
-
-LOGARITHMS = [1.0, 1.0, *(math.log2(processors) for processors in range(2, 1025))]
-"""Base-2 logarithms of numbers of processors, at least 1, which take long to calculate."""
+FCFS = ORDERS.index("fcfs")
+OWN = ORDERS.index("own")
 
 INCREMENTS = (60.0, 300.0, 900.0, 1800.0, 3600.0, 7200.0, 18e3, 36e3, 72e3, 18e4, 36e4)
 """By how much predictions that were too short grow, one time after the other (seconds)."""
-
-
-def key_in(order: int, wait: float, job: Job) -> float:
-    """Return a job's sort key in the order with this index in :data:`ORDERS`, after a wait
-    (seconds); the least key comes first.
-
-    With the time *w* that a job has waited, its duration *r* and its arrival *s* (all in seconds),
-    and its processors *n*:
-
-    ======  ==============================  ================================================
-    fcfs    0                               order of arrival
-    sjf     r                               shortest job first
-    ljf     -r                              longest job first
-    saf     r n                             smallest area first
-    lxf     -(w + r) / r                    largest expansion factor first
-    wfp3    -(w / r)³ n                     Tang, Lan, Desai, Buettner (2009)
-    unicef  -w / (log2(n) r)                the same; one processor counts as two
-    f1      log10(r) n + 870 log10(s)       Carastan-Santos, de Camargo (2017), as the next three
-    f2      √r n + 25,600 log10(s)
-    f3      r n + 6,860,000 log10(s)
-    f4      r √n + 530,000 log10(s)
-    ======  ==============================  ================================================
-
-    Arrivals before 1 s count as at 1 s in the last four.
-
-    W. Tang, Z. Lan, N. Desai, D. Buettner, "Fault-aware, utility-based job scheduling on Blue
-    Gene/P systems", IEEE Cluster 2009. D. Carastan-Santos, R. Y. de Camargo, "Obtaining dynamic
-    scheduling policies with simulation and machine learning", SC 2017.
-    """
-    duration = job.duration
-    processors = job.processors
-    if order == SJF:
-        return duration
-    if order == LJF:
-        return -min(duration, _MAX_SECONDS)
-    if order == SAF:
-        return duration * processors
-    if order == LXF:
-        return -wait / duration
-    if order == WFP3:
-        ratio = wait / duration
-        return -ratio * ratio * ratio * processors
-    if order == UNICEF:
-        logarithm = LOGARITHMS[processors] if processors <= 1024 else math.log2(processors)
-        return -wait / (logarithm * duration)
-
-    since = math.log10(max(job.arrival, 1.0))
-    if order == F1:
-        return math.log10(duration) * processors + 870.0 * since
-    if order == F2:
-        return math.sqrt(duration) * processors + 25600.0 * since
-    if order == F3:
-        return duration * processors + 6860000.0 * since
-    if order == F4:
-        return duration * math.sqrt(processors) + 530000.0 * since
-    return 0.0
 
 
 SHORT_QUEUE = 4 * BLOCK
 """A queue of this many places is closed up whenever a job has left it, and has no summaries."""
 
 # What easy.pxd declares is a C variable, which neither annotations nor other modules see.
-_MAX_SECONDS = MAX_SECONDS
 _SHORT_QUEUE = SHORT_QUEUE
-
-OrderName = Literal["fcfs", "sjf", "ljf", "saf", "lxf", "wfp3", "unicef", "f1", "f2", "f3", "f4"]
-"""Name of an order: see :func:`key_in`."""
 
 
 class EasyOptions(PlannerOptions, frozen=True, kw_only=True):
@@ -103,7 +39,8 @@ class EasyOptions(PlannerOptions, frozen=True, kw_only=True):
         OrderName,
         Meta(
             description="order of the waiting jobs: by arrival, shortest, longest, smallest area "
-            "or largest expansion first, or a formula of the literature; ties by arrival"
+            "or largest expansion first, by deadline, or a formula of the literature; ties by "
+            "arrival"
         ),
     ] = "fcfs"
     backfill_order: Annotated[
@@ -184,7 +121,7 @@ class Easy(QueueScheduler):
         self.predicts = given.run_times == "predicted"
 
         # Some keys change while jobs wait; those of predictions are known only after the arrival.
-        changes = self.reserving in (LXF, WFP3, UNICEF)
+        changes = given.order in CHANGING
         changes = changes or (self.predicts and self.reserving not in (FCFS, OWN))
         self.is_sorted = self.reserving != FCFS and not changes
         self.chooses = changes or bound is not None or behind not in ("same", given.order)

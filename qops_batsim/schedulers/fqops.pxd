@@ -7,21 +7,23 @@ from qops_batsim.schedulers.deadline cimport meets
 from qops_batsim.schedulers.restarting cimport RestartingQops
 from qops_batsim.timing cimport end_of
 
-cdef double _INFINITY, _MAX_SECONDS
+cdef double INFINITY, MAX_SECONDS
 
 cdef class Fqops(RestartingQops):
-    cdef public object tolerance
-    cdef double slack
-    cdef readonly double failed
+    cdef public object tolerance  # asked whether a user takes an offer
+    cdef double slack  # offers are later than the earliest deadline by this factor
     cdef Py_ssize_t retries
-    cdef Profile spare
-    cdef list best, starts
+
+    # The search for the earliest deadline: the last plan that was found, while others are tried
+    cdef readonly double failed
+    cdef Profile spare  # its draft
+    cdef list best, starts  # its jobs in order, and their starts
+
     cpdef begin(self, ResourceManager manager)
     cpdef answer(self, Job job)
     @cython.locals(slack=double, factor=double, soonest=double, offered=double)
     cdef answer_otherwise(self, Job job, object why)
     cdef note_offer(self, Job job, object offer)
-    cdef bint is_taken(self, Job job, double offered, double factor) except -1
     @cython.locals(lag=double)
     cdef admit_with(self, Job job, double offered, double soonest)
     cdef promise(self, Job job, double deadline, double lag)

@@ -16,7 +16,6 @@ from qops_batsim.core.refusal import OfferOutcome, Refusal, as_refusal
 from qops_batsim.core.scheduler import ResourceManager
 from qops_batsim.economics.tolerance import (
     FactorTolerance,
-    FixedTolerance,
     RandomTolerance,
     Tolerance,
 )
@@ -32,8 +31,7 @@ from qops_batsim.schedulers.restarting import (
 )
 from qops_batsim.timing import end_of
 
-_INFINITY, _MAX_SECONDS = math.inf, MAX_SECONDS
-
+INFINITY = math.inf
 
 ToleranceFactor = Annotated[
     float,
@@ -124,8 +122,9 @@ class Fqops(RestartingQops):
     ) -> None:
         RestartingQops.__init__(self, options)
         chosen = self.options
-        self.slack, self.retries = float(chosen.slack_factor), chosen.retry_count
-        self.tolerance: Tolerance = FixedTolerance(chosen.tolerance_factor)
+        self.slack = float(chosen.slack_factor)
+        self.retries = chosen.retry_count
+        self.tolerance: Tolerance = FactorTolerance(chosen.tolerance_factor)
         if accepts is not None:
             self.tolerance = accepts
         elif chosen.tolerance == "random":
@@ -137,7 +136,7 @@ class Fqops(RestartingQops):
         self.spare = Profile(manager.machine_size)
         self.best: list[Job] = []
         self.starts: list[float] = []
-        self.failed = _INFINITY
+        self.failed = INFINITY
 
     def answer(self, job: Job) -> None:
         """Admit a new job as requested, else with an offered later deadline, else reject it."""
@@ -150,22 +149,26 @@ class Fqops(RestartingQops):
         """Answer a job that cannot be admitted as asked: kill for it if allowed, else offer a later
         deadline, or reject it.
         """
-        if job.target == _INFINITY:
+        if job.target == INFINITY:
             # Its earliest fit moves no other job, and is always possible.
             self.plan.place_new(job)
             self.note_admission(job)
             return
         if self.kills and self.why_impossible(job) is None and self.kill_for(job):
             return
-        slack, factor = self.slack, math.nan
+
+        # No offer is made that the user is known not to take.
+        slack = self.slack
+        factor = math.nan
         if isinstance(self.tolerance, FactorTolerance):
             factor = self.tolerance.factor_of(job)
         if factor < slack:
             outcome = OfferOutcome.NOT_WORTH_MAKING
             self.refused(job, replace(why, offer=outcome, tolerance=factor, slack_factor=slack))
             return
+
         soonest = self.find_earliest(job)
-        if soonest == _INFINITY:
+        if soonest == INFINITY:
             self.refused(job, replace(why, offer=OfferOutcome.NO_DATE))
             return
         if soonest <= job.deadline:
@@ -173,11 +176,12 @@ class Fqops(RestartingQops):
             self.adopt()
             self.note_admission(job)
             return
+
         # Without artificial slack it is not rounded again.
         offered = soonest if slack == 1.0 else job.arrival + slack * (soonest - job.arrival)
-        if offered > _MAX_SECONDS:
+        if offered > MAX_SECONDS:
             self.refused(job, replace(why, offer=OfferOutcome.TOO_LATE, offered=offered))
-        elif self.is_taken(job, offered, factor):
+        elif self.tolerance(job, offered):
             offer = Offer(offered, True, why)
             self.note_offer(job, offer)
             self.admit_with(job, offered, soonest)
@@ -191,14 +195,6 @@ class Fqops(RestartingQops):
     def note_offer(self, job: Job, offer: Offer) -> None:
         """Record an offer to a job's user, accepted or not."""
         self.manager.note_metadata(job, offer.note(self.manager.record(job)))
-
-    def is_taken(self, job: Job, offered: float, factor: float) -> bool:
-        """Return whether a job's user accepts an ``offered`` deadline (seconds): at most ``factor``
-        times the requested response time.
-        """
-        if not isinstance(self.tolerance, FactorTolerance):
-            return bool(self.tolerance(job, offered))
-        return offered - job.arrival <= factor * (job.deadline - job.arrival)
 
     def admit_with(self, job: Job, offered: float, soonest: float) -> None:
         """Admit a job with an offered deadline, by a plan for this deadline or for the ``soonest``
@@ -223,7 +219,8 @@ class Fqops(RestartingQops):
 
         Its target is later by the ``lag`` with which its submission was told.
         """
-        job.promise, job.target = deadline, deadline + lag
+        job.promise = deadline
+        job.target = deadline + lag
 
     def find_earliest(self, new: Job) -> float:
         """Return the earliest deadline that can be promised to a new job (seconds), and leave its
@@ -238,14 +235,17 @@ class Fqops(RestartingQops):
         O(retries) searches. That is Figure 2 of the paper.
         """
         self.prepare()
-        lag, low, retries = new.target - new.deadline, new.deadline, self.retries
+        lag = new.target - new.deadline
+        low = new.deadline
+        retries = self.retries
         soonest = self.running.earliest_fit(self.plan.nominal(), new.duration, new.processors)
-        self.promise(new, _INFINITY, lag)
-        high = _INFINITY
+        self.promise(new, INFINITY, lag)
+        high = INFINITY
         if self.search(new):
             high = max(end_of(new.trial, new.duration) - lag, low)
             self.keep_draft()
-        while high < _INFINITY and high - low > 0.0 and retries > 0:
+
+        while high < INFINITY and high - low > 0.0 and retries > 0:
             middle = (low + high) / 2
             if not low < middle < high:
                 break
@@ -261,9 +261,10 @@ class Fqops(RestartingQops):
                 self.keep_draft()
             else:
                 low = middle
+
         self.promise(new, new.deadline, lag)
         self.failed = low
-        if high < _INFINITY:
+        if high < INFINITY:
             self.take_kept_draft()
         return high
 

@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 import math
+from array import array
 from typing import Annotated
 
 from msgspec import Meta
 
 from qops_batsim.core.job import Job
+from qops_batsim.core.job_sorting import sort_by_key
 from qops_batsim.core.options import SchedulerOptions
-from qops_batsim.core.plan import sort_by_key
 from qops_batsim.core.refusal import missed_deadline
 from qops_batsim.core.scheduler import ResourceManager
 from qops_batsim.schedulers.deadline import (
     DeadlineOptions,
     DeadlineScheduler,
-    Order,
-    deadline_key,
     lift,
     meets,
 )
+from qops_batsim.schedulers.job_orders import ORDERS, OrderName, key_in
 from qops_batsim.timing import end_of
 
 _INFINITY = math.inf
@@ -28,7 +28,9 @@ _INFINITY = math.inf
 class MrtOptions(DeadlineOptions, frozen=True, kw_only=True):
     """Options of :class:`Mrt`."""
 
-    order: Order = "least_laxity"
+    order: Annotated[
+        OrderName, Meta(description="order in which jobs are placed, as for qops; ties by arrival")
+    ] = "least_laxity"
     max_backtracks: Annotated[
         int, Meta(ge=0, description="most candidates given up before the new job is rejected")
     ] = 10
@@ -60,13 +62,16 @@ class Mrt(DeadlineScheduler):
     def __init__(self, options: SchedulerOptions | None = None) -> None:
         DeadlineScheduler.__init__(self, options)
         chosen = self.options
-        self.by_laxity = chosen.order == "least_laxity"
+        self.placing = ORDERS.index(chosen.order)
         self.max_backtracks = chosen.max_backtracks
 
     def begin(self, manager: ResourceManager) -> None:
         """Start with an empty plan."""
         DeadlineScheduler.begin(self, manager)
         self.backtracks = 0
+        self.fits_from = array("d")
+        self.fits_until = array("d")
+        self.spare = array("q")
 
     def try_admission(self, job: Job) -> object:
         """Search a plan with a new job; return None if there is one, which is then in ``draft``,
@@ -93,11 +98,16 @@ class Mrt(DeadlineScheduler):
         order = [*self.plan.waiting, new]
         self.order = order
         total = len(order)
-        for job in order:
-            job.key = deadline_key(job, self.by_laxity)
-            job.fits_from = now
-            job.fits_until = _INFINITY
-            job.headroom = 0
+        room = bytes(8 * total)
+        self.fits_from = array("d", room)
+        self.fits_until = array("d", room)
+        self.spare = array("q", room)
+        for rank in range(total):
+            job = order[rank]
+            job.rank = rank
+            job.key = key_in(self.placing, now - job.arrival, job)
+            self.fits_from[rank] = now
+            self.fits_until[rank] = _INFINITY
         sort_by_key(order, 0, total)
         # As if a processor had just been taken for ever: a time is sought for each.
         if self.is_one_late(0, now, _INFINITY, 1):
@@ -165,10 +175,11 @@ class Mrt(DeadlineScheduler):
         order = self.order
         for place in range(first, len(order)):
             job = order[place]
-            if job.fits_until <= start or job.fits_from >= end:
+            rank = job.rank
+            if self.fits_until[rank] <= start or self.fits_from[rank] >= end:
                 continue
-            job.headroom -= taken
-            if job.headroom < 0 and not self.find_time(job):
+            self.spare[rank] -= taken
+            if self.spare[rank] < 0 and not self.find_time(job):
                 self.blamed = job
                 return True
         return False
@@ -181,9 +192,10 @@ class Mrt(DeadlineScheduler):
         """
         duration = job.duration
         needed = job.processors
+        rank = job.rank
         if job.target == _INFINITY:
             # It is never late: no reservation reaches it.
-            job.fits_from = job.fits_until = _INFINITY
+            self.fits_from[rank] = _INFINITY
             return True
 
         draft = self.draft
@@ -198,7 +210,7 @@ class Mrt(DeadlineScheduler):
                 return False
             spare = draft.lowest_free(start, end_of(start, duration)) - needed
 
-        job.fits_from = start
-        job.fits_until = end_of(start, duration)
-        job.headroom = spare
+        self.fits_from[rank] = start
+        self.fits_until[rank] = end_of(start, duration)
+        self.spare[rank] = spare
         return True

@@ -3,23 +3,24 @@
 from __future__ import annotations
 
 import math
+from array import array
 from typing import Annotated, Literal
 
 from msgspec import Meta
 
 from qops_batsim.core.job import Job
+from qops_batsim.core.job_sorting import sort_by_key
 from qops_batsim.core.options import SchedulerOptions
-from qops_batsim.core.plan import sort_by_key
 from qops_batsim.core.profile import Profile
 from qops_batsim.core.refusal import missed_deadline
 from qops_batsim.core.scheduler import ResourceManager
 from qops_batsim.schedulers.deadline import (
     DeadlineOptions,
     DeadlineScheduler,
-    deadline_key,
     lift,
     meets,
 )
+from qops_batsim.schedulers.job_orders import ORDERS, OrderName, key_in
 from qops_batsim.timing import end_of
 
 FOREVER = 1e12
@@ -35,11 +36,10 @@ class MsbOptions(DeadlineOptions, frozen=True, kw_only=True):
     """Options of :class:`Msb`."""
 
     order: Annotated[
-        Literal["scheduled_start", "least_laxity", "earliest_deadline"],
+        Literal["scheduled_start", OrderName],
         Meta(
             description="order in which the waiting jobs behind a position are placed again: by "
-            "planned start, as Figure 1 has it, by deadline minus estimate, or by deadline; ties "
-            "by arrival"
+            "planned start, as Figure 1 has it, or as for qops; ties by arrival"
         ),
     ] = "scheduled_start"
     price: Annotated[
@@ -85,7 +85,7 @@ class Msb(DeadlineScheduler):
         DeadlineScheduler.__init__(self, options)
         chosen = self.options
         self.by_start = chosen.order == "scheduled_start"
-        self.by_laxity = chosen.order == "least_laxity"
+        self.placing = ORDERS.index(chosen.order)
         self.only_delays = chosen.price == "delays"
         self.is_fair = chosen.fairness
 
@@ -93,7 +93,9 @@ class Msb(DeadlineScheduler):
         """Start with an empty plan."""
         DeadlineScheduler.begin(self, manager)
         self.trial = Profile(manager.machine_size)
-        self.least: list[float] = []
+        self.rates = array("d")
+        self.gains = array("d")
+        self.least = array("d")
         self.following = 0
 
     def try_admission(self, job: Job) -> object:
@@ -133,17 +135,25 @@ class Msb(DeadlineScheduler):
 
     def bound_prices(self, new: Job) -> None:
         """Set each waiting job's price per second of delay, and a lower bound of the price of
-        moving it. O(waiting × steps).
+        moving it, by rank. O(waiting × steps).
 
         None can start earlier than with the running jobs alone, so positions that cannot win are
         given up early.
         """
+        waiting = self.plan.waiting
         now = self.plan.nominal()
-        for job in self.plan.waiting:
+        room = bytes(8 * (len(waiting) + 1))
+        self.rates = array("d", room)
+        self.gains = array("d", room)
+        self.least = array("d", room)
+        for rank in range(len(waiting)):
+            job = waiting[rank]
+            job.rank = rank
             soonest = self.base.earliest_fit(now, job.duration, job.processors)
-            job.rate = self.rate_of(job)
-            job.gain = self.price_of(soonest - job.start, job.rate)
-        new.rate = float(new.processors)
+            self.rates[rank] = self.rate_of(job)
+            self.gains[rank] = self.price_of(soonest - job.start, self.rates[rank])
+        new.rank = len(waiting)
+        self.rates[new.rank] = float(new.processors)
 
     def bound_behind(self, position: int) -> None:
         """Set, for each place of the order from ``position`` on, a lower bound of the price of all
@@ -154,7 +164,7 @@ class Msb(DeadlineScheduler):
         rest = 0.0
         for index in range(last - 1, position - 1, -1):
             job = self.order[index + 1]
-            rest += job.gain
+            rest += self.gains[job.rank]
             self.least[index] = rest
 
     # The search
@@ -167,6 +177,7 @@ class Msb(DeadlineScheduler):
         """
         waiting = self.plan.waiting
         count = len(waiting)
+        now = self.plan.nominal()
         base = self.base
         base.copy_from(self.running)
         self.bound_prices(new)
@@ -175,9 +186,8 @@ class Msb(DeadlineScheduler):
         self.order = order
         if not self.by_start:
             for job in order:
-                job.key = deadline_key(job, self.by_laxity)
+                job.key = key_in(self.placing, now - job.arrival, job)
             sort_by_key(order, 1, len(order))
-        self.least = [0.0] * (count + 1)
         self.bound_behind(0)
 
         cheapest = _INFINITY
@@ -246,7 +256,7 @@ class Msb(DeadlineScheduler):
             if self.by_start and index == self.following and start == job.start:
                 self.following += 1
             since = now if job is new else job.start
-            price += self.price_of(start - since, job.rate)
+            price += self.price_of(start - since, self.rates[job.rank])
             if price + self.least[index] >= cheapest:
                 return _INFINITY
             trial.reserve(start, end_of(start, job.duration), job.processors)

@@ -11,19 +11,22 @@ from __future__ import annotations
 import math
 from bisect import bisect_left
 from collections import Counter, deque
+from functools import partial
 from typing import Annotated, Any, ClassVar, Literal
 
 from msgspec import Meta
 
 from qops_batsim.core.job import WAITING, Job
-from qops_batsim.core.options import SchedulerOptions, seconds
+from qops_batsim.core.options import SchedulerOptions, option_error, seconds
 from qops_batsim.core.overrides import without
 from qops_batsim.core.scheduler import ResourceManager, Scheduler
-from qops_batsim.errors import InputError, shown
 from qops_batsim.schedulers.queue_scheduler import QueueScheduler
 
 SDSC_QUEUES = ("express", "high", "normal", "low", "standby")
 """Batch queues of the SDSC SP2, the dearest first, as its log names them."""
+
+
+_error = partial(option_error, "nqs")
 
 
 class NqsOptions(SchedulerOptions, frozen=True, kw_only=True):
@@ -69,15 +72,17 @@ class NqsOptions(SchedulerOptions, frozen=True, kw_only=True):
         """Raise :class:`~qops_batsim.errors.InputError` if a value is out of range."""
         limits = self.time_limits
         if not all(0 < limit < math.inf for limit in limits) or list(limits) != sorted(set(limits)):
-            raise _error("time_limits", limits, "seconds above 0 in ascending order are accepted")
+            raise option_error(
+                "nqs", "time_limits", limits, "seconds above 0 in ascending order are accepted"
+            )
         if not all(limit >= 1 for limit in self.run_limits.values()):
-            raise _error("run_limits", self.run_limits, "whole numbers from 1 up are accepted")
+            raise option_error(
+                "nqs", "run_limits", self.run_limits, "whole numbers from 1 up are accepted"
+            )
         if len(set(self.queues)) < len(self.queues) or "" in self.queues:
-            raise _error("queues", self.queues, "names that are not empty, each once, are accepted")
-
-
-def _error(option: str, value: object, accepted: str) -> InputError:
-    return InputError(f"scheduler 'nqs': option {option} is {shown(value)}; {accepted}")
+            raise option_error(
+                "nqs", "queues", self.queues, "names that are not empty, each once, are accepted"
+            )
 
 
 Place = tuple[int, str, int]

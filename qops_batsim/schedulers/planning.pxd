@@ -1,7 +1,7 @@
 cimport cython
 from qops_batsim.core.job cimport Job
-from qops_batsim.core.plan_log cimport DecisionLog
-from qops_batsim.core.plan cimport Claim, Plan
+from qops_batsim.core.plan_log cimport PlanLog
+from qops_batsim.core.plan cimport Plan
 from qops_batsim.core.scheduler cimport ResourceManager, Scheduler
 from qops_batsim.timing cimport end_of, up_to_grid
 
@@ -33,7 +33,7 @@ cdef class PlanScheduler(Scheduler):
     cpdef decide(self)
     cpdef prepare_decision(self)
     cpdef conclude_decision(self)
-    @cython.locals(plan=Plan, log=DecisionLog, job=Job)
+    @cython.locals(plan=Plan, log=PlanLog, job=Job)
     cdef answer_new(self)
     @cython.locals(plan=Plan, manager=ResourceManager, job=Job, planned=double)
     cdef start_due(self)
@@ -43,10 +43,10 @@ cdef class PlanScheduler(Scheduler):
     cpdef answer(self, Job job)
     cpdef note_admission(self, Job job, object offer=*)
     cdef note_promise(self, Job job)
-    @cython.locals(plan=Plan, log=DecisionLog, job=Job, size=Py_ssize_t)
+    @cython.locals(plan=Plan, log=PlanLog, job=Job, size=Py_ssize_t)
     cdef log_starts(self)
     cpdef refused(self, Job job, object refusal, object offer=*)
     @cython.locals(start=double, asked=double, target=double)
     cpdef reserve_start(self, Job job)
-    @cython.locals(date=double, claim=Claim)
+    @cython.locals(date=double)
     cdef call_for_start(self)

@@ -10,9 +10,10 @@ from qops_batsim.core.answers import AdmissionAnswer, Offer
 from qops_batsim.core.capacity import maintenance_begins, why_never
 from qops_batsim.core.hostset import HostSet
 from qops_batsim.core.job import RUNNING, WAITING, Job
+from qops_batsim.core.log_rows import BY_ADMISSION
 from qops_batsim.core.options import PlannerOptions, SchedulerOptions
-from qops_batsim.core.plan import Plan, Renewal, Window
-from qops_batsim.core.plan_log import BY_ADMISSION, DecisionLog
+from qops_batsim.core.plan import Plan, Renewal
+from qops_batsim.core.plan_log import PlanLog
 from qops_batsim.core.refusal import Refusal, RefusalKind, as_refusal, no_time, start_taken
 from qops_batsim.core.scheduler import ResourceManager, Scheduler
 from qops_batsim.schedulers.standing import Standing, restore, standing_of
@@ -57,7 +58,8 @@ class PlanScheduler(Scheduler):
 
     def __init__(self, options: SchedulerOptions | None = None) -> None:
         Scheduler.__init__(self, options)
-        self.by_host = self.learns = False
+        self.by_host = False
+        self.learns = False
 
     def begin(self, manager: ResourceManager) -> None:
         """Start with an empty plan."""
@@ -66,11 +68,13 @@ class PlanScheduler(Scheduler):
         manager.plans = True
         self.plan = self.empty_plan(manager.machine_size)
         if self.logs:
-            self.plan.log = DecisionLog(manager.machine_size)
+            self.plan.log = PlanLog(manager.machine_size)
 
         self.called_for = -1.0
         self.is_whole = True
-        self.is_final = self.refits = self.may_be_too_wide = False
+        self.is_final = False
+        self.refits = False
+        self.may_be_too_wide = False
         self.asked_for: list[Job] = []
 
     def empty_plan(self, machine_size: int) -> Plan:
@@ -87,7 +91,7 @@ class PlanScheduler(Scheduler):
         """Called when a running job has ended: free its processors in the plan."""
         if self.is_whole:
             if self.by_host:
-                self.plan.free_hosts.add(job.bits)
+                self.plan.hosts.free_hosts.add(job.bits)
         elif self.manager.capacity is not None and self.manager.capacity.windows:
             # A window may have waited for this job to leave its hosts.
             hosts = HostSet(self.manager.hosts_of(job))
@@ -121,7 +125,7 @@ class PlanScheduler(Scheduler):
             return
 
         self.is_whole = False
-        plan.announced(announced)
+        plan.hosts.lost += announced
         plan.note_size(capacity.present, capacity.is_final)
         self.refit()
 
@@ -129,23 +133,10 @@ class PlanScheduler(Scheduler):
         """Update which hosts are present, and which hosts running jobs have."""
         self.refits = False
         manager = self.manager
-        capacity = manager.capacity
-        if capacity is None:
-            return
-
-        # Where hosts are numbers, nothing starts on those of a window: it has them already.
-        closed = capacity.away if self.by_host else capacity.closed(drains=True)
-        windows = [
-            Window(
-                window.hosts.mask,
-                window.since,
-                window.until,
-                window.has_begun or capacity.is_drained(window),
-            )
-            for window in capacity.windows
-        ]
-        hosts = {job: manager.hosts_of(job) for job in self.plan.running if job.phase == RUNNING}
-        self.plan.refit(capacity.away.mask, closed.mask, windows, hosts)
+        if manager.capacity is not None:
+            running = [job for job in self.plan.running if job.phase == RUNNING]
+            hosts = {job: manager.hosts_of(job) for job in running}
+            self.plan.refit(manager.capacity, hosts)
 
     # Decisions
 
@@ -170,7 +161,7 @@ class PlanScheduler(Scheduler):
             self.hear_late()
         plan.tell(up_to_grid(manager.now), manager.free)
         if self.by_host and not self.is_whole:
-            plan.tell_hosts(manager.free_mask())
+            plan.hosts.free_hosts.set_mask(manager.free_mask())
         if plan.renew():
             self.compress()
         plan.settle()
@@ -222,7 +213,7 @@ class PlanScheduler(Scheduler):
             return
 
         for job in plan.new:
-            if job.phase != WAITING or 1 <= job.processors <= plan.present:
+            if job.phase != WAITING or 1 <= job.processors <= plan.hosts.present:
                 continue
             refusal = why_never(self.manager, job)
             if refusal is not None:
@@ -283,7 +274,7 @@ class PlanScheduler(Scheduler):
         for job in plan.drop_wider():
             if plan.log is not None:
                 self.note_date()
-                plan.log.dropped(job, RefusalKind.HOSTS_GONE.code, size, size - plan.present)
+                plan.log.dropped(job, RefusalKind.HOSTS_GONE.code, size, size - plan.hosts.present)
             self.manager.reject(job, why_never(self.manager, job))
 
     def reject_cancelled(self) -> None:
@@ -308,8 +299,7 @@ class PlanScheduler(Scheduler):
 
     def planned_starts(self) -> dict[str, float]:
         """Return each waiting job's planned start by id (seconds). O(waiting)."""
-        claimed = [claim.job for claim in self.plan.claims if claim.job is not None]
-        return {job.id: job.start for job in [*self.plan.waiting, *claimed]}
+        return {job.id: job.start for job in [*self.plan.waiting, *self.plan.fixed.jobs()]}
 
     # Answers
 
@@ -361,7 +351,7 @@ class PlanScheduler(Scheduler):
 
         What is planned stays, so no promise suffers.
         """
-        start = self.plan.promise_start(job)
+        start = self.plan.fixed.promise(job, self.plan.profile, self.plan.nominal())
         asked = job.fixed_start
         target = job.target
         # NaN: the job would miss its deadline even with that start.
@@ -405,12 +395,12 @@ class PlanScheduler(Scheduler):
         for job in self.unfit:
             refusal = why_never(self.manager, job)
             assert refusal is not None
-            log.unfit(job, refusal.kind.code, size, size - plan.present)
+            log.unfit(job, refusal.kind.code, size, size - plan.hosts.present)
         log.started(plan.starting)
 
     def call_for_start(self) -> None:
         """Ask the engine to call the scheduler at the next promised start."""
-        date = self.plan.next_claimed_start(self.plan.now)
+        date = self.plan.fixed.next_start(self.plan.now)
         if date < _INFINITY and date != self.called_for:
             self.called_for = date
             self.manager.call_at(date)

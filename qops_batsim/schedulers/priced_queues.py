@@ -20,21 +20,24 @@ assumption of ours: see docs/schedulers.md.
 from __future__ import annotations
 
 import math
+from functools import partial
 from itertools import pairwise
 from typing import Annotated, Any, Literal
 
 from msgspec import Meta
 
 from qops_batsim.core.job import Job
-from qops_batsim.core.options import PlannerOptions, SchedulerOptions, seconds
+from qops_batsim.core.options import PlannerOptions, SchedulerOptions, option_error, seconds
 from qops_batsim.core.scheduler import ResourceManager
-from qops_batsim.errors import InputError, shown
 from qops_batsim.jobs import QosRequest
 from qops_batsim.limits import MAX_SECONDS, MAX_WHOLE_NUMBER
 from qops_batsim.schedulers.easy import Easy
 from qops_batsim.schedulers.queue_scheduler import QueueScheduler
 
 NAME = "priced-queues"
+
+
+_error = partial(option_error, NAME)
 
 
 class PricedQueuesOptions(PlannerOptions, frozen=True, kw_only=True):
@@ -77,18 +80,20 @@ class PricedQueuesOptions(PlannerOptions, frozen=True, kw_only=True):
 
         prices = self.prices
         if len(prices) != len(names):
-            raise _error("prices", prices, f"{len(names)} prices are accepted, one for each queue")
+            raise option_error(
+                NAME, "prices", prices, f"{len(names)} prices are accepted, one for each queue"
+            )
         falling = all(first > second for first, second in pairwise(prices))
         if not (falling and min(prices) >= 0 and max(prices) < math.inf):
-            raise _error("prices", prices, "numbers from 0 up in descending order are accepted")
+            raise option_error(
+                NAME, "prices", prices, "numbers from 0 up in descending order are accepted"
+            )
 
         if self.choice == "stated" and self.default_queue not in names:
             known = ", ".join(names)
-            raise _error("default_queue", self.default_queue, f"one of {known} is accepted")
-
-
-def _error(option: str, value: object, accepted: str) -> InputError:
-    return InputError(f"scheduler '{NAME}': option {option} is {shown(value)}; {accepted}")
+            raise option_error(
+                NAME, "default_queue", self.default_queue, f"one of {known} is accepted"
+            )
 
 
 class PricedQueues(Easy):

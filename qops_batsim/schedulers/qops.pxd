@@ -1,9 +1,11 @@
 cimport cython
 from qops_batsim.core.job cimport Job
-from qops_batsim.core.plan cimport Plan, sort_by_key
+from qops_batsim.core.job_sorting cimport sort_by_key
+from qops_batsim.core.plan cimport Plan
 from qops_batsim.core.profile cimport FitBounds, Profile
 from qops_batsim.core.scheduler cimport ResourceManager
-from qops_batsim.schedulers.deadline cimport DeadlineScheduler, deadline_key, lift, meets
+from qops_batsim.schedulers.deadline cimport DeadlineScheduler, lift, meets
+from qops_batsim.schedulers.job_orders cimport key_in
 from qops_batsim.timing cimport end_of, on_grid, up_to_grid
 
 cdef double _INFINITY, DEADLINE_TOLERANCE, PATIENT, FOREVER, PRICE_TOLERANCE, ROUNDING
@@ -16,7 +18,7 @@ cdef sort_by_trial(list jobs, Py_ssize_t first, Py_ssize_t end)
 cdef class Qops(DeadlineScheduler):
     # In which order jobs are placed
     cdef bint has_key, has_points  # a subclass overrides key(), insertion_points()
-    cdef public bint by_laxity
+    cdef public int placing  # index in ORDERS
     cdef bint by_start, new_job_first
     cdef double share  # of the machine, that stays free beside a job
     cdef bint predicts

@@ -10,9 +10,9 @@ from typing import Annotated, ClassVar, Literal
 from msgspec import Meta
 
 from qops_batsim.core.job import Job
+from qops_batsim.core.job_sorting import sort_by_key
 from qops_batsim.core.options import SchedulerOptions
 from qops_batsim.core.overrides import is_overridden
-from qops_batsim.core.plan import sort_by_key
 from qops_batsim.core.profile import FitBounds, Profile
 from qops_batsim.core.refusal import missed_deadline
 from qops_batsim.core.scheduler import ResourceManager
@@ -20,10 +20,10 @@ from qops_batsim.errors import SimulationError, python_text
 from qops_batsim.schedulers.deadline import (
     DeadlineOptions,
     DeadlineScheduler,
-    deadline_key,
     lift,
     meets,
 )
+from qops_batsim.schedulers.job_orders import ORDERS, OrderName, key_in
 from qops_batsim.schedulers.user_past import UserPast
 from qops_batsim.timing import DEADLINE_TOLERANCE, end_of, on_grid, up_to_grid
 
@@ -55,12 +55,12 @@ class QopsOptions(DeadlineOptions, frozen=True, kw_only=True):
     """Options of :class:`Qops`."""
 
     order: Annotated[
-        Literal["least_laxity", "earliest_deadline", "scheduled_start"],
+        Literal[OrderName, "scheduled_start"],
         Meta(
-            description="order in which jobs are placed: by deadline minus estimate, or by "
-            "deadline, ties by arrival; or the new job, and then the others by planned start, "
-            "where a critical job goes before the others and these stay in order, as the authors' "
-            "talk has it (with undo=all, slides 12 and 13)"
+            description="order in which jobs are placed: by deadline minus estimate, by deadline, "
+            "or another of easy's, ties by arrival; or the new job, and then the others by planned "
+            "start, where a critical job goes before the others and these stay in order, as the "
+            "authors' talk has it (with undo=all, slides 12 and 13)"
         ),
     ] = "least_laxity"
     k_factor: Annotated[
@@ -185,7 +185,7 @@ class Qops(DeadlineScheduler):
         self.has_key = type(self).key is not Qops.key
         self.has_points = is_overridden(self, Qops, "insertion_points")
 
-        self.by_laxity = chosen.order == "least_laxity"
+        self.placing = ORDERS.index(chosen.order)
         # The keys of a subclass take the place of this option.
         self.by_start = chosen.order == "scheduled_start" and not self.has_key
         self.new_job_first = chosen.new_job == "first"
@@ -218,7 +218,7 @@ class Qops(DeadlineScheduler):
         Asked of each waiting job in each search. Not overridden: the option ``order``; where that
         is the scheduled start, jobs are placed by no key.
         """
-        return deadline_key(job, self.by_laxity)
+        return key_in(self.placing, self.plan.nominal() - job.arrival, job)
 
     def insertion_points(self, job: Job, waiting: list[Job]) -> Sequence[int]:
         """Return the insertion points at which a new job is tried, in this order.
@@ -269,7 +269,7 @@ class Qops(DeadlineScheduler):
             # The usual answer, a float that is not NaN, needs no call.
             job.key = key if type(key) is float and key == key else self.checked_key(job, key)
         else:
-            job.key = deadline_key(job, self.by_laxity)
+            job.key = key_in(self.placing, self.plan.nominal() - job.arrival, job)
 
     def decide(self) -> None:
         """Update the plan, answer new jobs, start the jobs that are due."""

@@ -18,12 +18,12 @@ cdef class Queue:
     cdef public Py_ssize_t new  # the last so many jobs are not in the order of keys yet
 
     # Summaries: valid for the places below summarized, 0 while the queue is short
-    cdef Py_ssize_t summarized, waiting
+    cdef readonly Py_ssize_t summarized, waiting
     cdef Py_ssize_t blocks  # for which there is room
-    cdef long long[::1] widths  # by place; NO_WIDTH where the job has left
-    cdef double[::1] durations  # by place
-    cdef long long[::1] narrowest  # by block
-    cdef double[::1] shortest  # by block * WIDTHS + width class; falls within a block
+    cdef readonly long long[::1] widths  # by place; NO_WIDTH where the job has left
+    cdef readonly double[::1] durations  # by place
+    cdef readonly long long[::1] narrowest  # by block
+    cdef readonly double[::1] shortest  # by block * WIDTHS + width class; falls within a block
 
     cdef make_room(self)
     @cython.locals(place=Py_ssize_t, job=Job)

@@ -72,8 +72,10 @@ class Queue:
 
     def __init__(self) -> None:
         self.jobs: list[Job] = []
-        self.new = self.first = 0
-        self.waiting = self.summarized = 0
+        self.new = 0
+        self.first = 0
+        self.waiting = 0
+        self.summarized = 0
         self.blocks = 16
         self.make_room()
 
@@ -147,7 +149,9 @@ class Queue:
                 kept += 1
         while len(jobs) > kept:  # Few have left, so that a slice takes longer.
             jobs.pop()
-        self.first = self.waiting = self.summarized = 0
+        self.first = 0
+        self.waiting = 0
+        self.summarized = 0
 
     # Summaries
 
@@ -158,7 +162,8 @@ class Queue:
         if count > self.blocks * _BLOCK:
             self.blocks = 2 * (count // _BLOCK + 1)
             self.make_room()
-            self.waiting = self.summarized = 0
+            self.waiting = 0
+            self.summarized = 0
 
         for place in range(self.summarized, count):
             if place % _BLOCK == 0:
@@ -229,27 +234,6 @@ class Queue:
                 break
             place += 1
         return place
-
-    def check(self) -> None:
-        """Raise an AssertionError unless the summaries match the jobs."""
-        for place in range(self.summarized):
-            job = self.jobs[place]
-            is_waiting = job.phase == WAITING
-            if is_waiting:
-                assert job.duration == self.durations[place], f"place {place}: duration"
-            width = job.processors if is_waiting else NO_WIDTH
-            assert width == self.widths[place], f"place {place}: width"
-
-        for block in range((self.summarized + _BLOCK - 1) // _BLOCK):
-            end = min((block + 1) * _BLOCK, self.summarized)
-            jobs = [job for job in self.jobs[block * _BLOCK : end] if job.phase == WAITING]
-            narrowest = min((job.processors for job in jobs), default=NO_WIDTH)
-            assert narrowest == self.narrowest[block], f"block {block}: narrowest"
-
-            for width in range(WIDTHS):
-                fitting = [job.duration for job in jobs if width_of(job.processors) <= width]
-                shortest = self.shortest[block * WIDTHS + width]
-                assert min(fitting, default=INFINITY) == shortest, f"block {block}: {width}"
 
 
 class QueueScheduler(Scheduler):
@@ -440,7 +424,7 @@ class QueueScheduler(Scheduler):
         jobs = self.waiting()
         timetable = self.timetable
         if timetable is not None:
-            jobs = [*timetable.jobs(), *jobs]
+            jobs = [*timetable.jobs(), *timetable.asked, *jobs]
 
         wider = [job for job in jobs if job.processors > self.present]
         if timetable is not None:
@@ -496,8 +480,8 @@ class QueueScheduler(Scheduler):
 
     def planned_starts(self) -> dict[str, float]:
         """Return the waiting jobs' promised starts (seconds) by id."""
-        claims: list[Any] = [] if self.timetable is None else self.timetable.claims
-        return {claim.job.id: claim.start for claim in claims}
+        jobs = [] if self.timetable is None else self.timetable.jobs()
+        return {job.id: job.start for job in jobs}
 
     # Running jobs
 

@@ -175,15 +175,19 @@ def scheduler_object(
         if settings:
             raise options_given(scheduler)
         return _checked(scheduler)
+
     if isinstance(scheduler, str):
-        kind, name = scheduler_class(scheduler), scheduler
+        kind = scheduler_class(scheduler)
+        name = scheduler
     elif isinstance(scheduler, type) and issubclass(scheduler, Scheduler):
-        kind, name = scheduler, registered_name(scheduler) or scheduler.__name__
+        kind = scheduler
+        name = registered_name(scheduler) or scheduler.__name__
     else:
         raise InputError(
             f"scheduler is {scheduler!r}; a registered name, FILE.py:CLASS, a subclass of "
             "Scheduler or an object of one is expected"
         )
+
     return _checked(kind(read_options(name, kind, settings or {})))
 
 
@@ -212,11 +216,13 @@ def read_options(name: str, kind: type[Scheduler], settings: Mapping[str, Any]) 
         if option not in known:
             hint = did_you_mean(option, known) if known else " (it has none)"
             raise InputError(f"scheduler {name!r} has no option {option!r}{hint}")
+
     try:
         options = msgspec.convert(dict(settings), kind.Options, strict=False)
     except msgspec.ValidationError as error:
         told = problem(error, dict(settings), kind.Options, noun="option")
         raise InputError(f"scheduler {name!r}: {told}") from None
+
     for option in settings:
         number: object = getattr(options, option, None)
         # Compiled code has whole numbers of 64 bits.
@@ -225,6 +231,7 @@ def read_options(name: str, kind: type[Scheduler], settings: Mapping[str, Any]) 
                 f"scheduler {name!r}: option {option} is {shown(number)}; a whole number up to "
                 f"{MAX_WHOLE_NUMBER} is expected"
             )
+
     return options
 
 
@@ -258,6 +265,7 @@ def parse_settings(assignments: Iterable[str]) -> dict[str, Any]:
         except (ValueError, RecursionError):
             # No JSON: a text; whether it is one that the option accepts is checked later.
             settings[name] = text.strip()
+
     return settings
 
 

@@ -1,29 +1,36 @@
 cimport cython
 from qops_batsim.core.job cimport Job
-from qops_batsim.core.plan_log cimport DecisionLog
-from qops_batsim.core.plan cimport Plan, sort_by_start
+from qops_batsim.core.plan_log cimport PlanLog
+from qops_batsim.core.job_sorting cimport sort_by_start
+from qops_batsim.core.plan cimport Plan
 from qops_batsim.core.scheduler cimport ResourceManager
 from qops_batsim.schedulers.deadline cimport meets
 from qops_batsim.schedulers.qops cimport Qops
 from qops_batsim.timing cimport on_grid
 
-cdef double _INFINITY, _DEADLINE_TOLERANCE, _PLAN_TOLERANCE
-cdef int _BY_KILL
-cdef Py_ssize_t _MOST_VICTIMS
+cdef double INFINITY, DEADLINE_TOLERANCE, PLAN_TOLERANCE
+cdef int BY_KILL
+cdef Py_ssize_t MOST_VICTIMS
 
 cdef class Restart:
     cdef readonly Job victim, again, sake
-    cdef readonly double since, saved, end
+    cdef readonly double since, saved, end  # since: the actual start
 
 cdef double actual_start(Job job) noexcept
 
 cdef class RestartingQops(Qops):
     cdef readonly bint kills
-    cdef bint registers, no_more_jobs
-    cdef Py_ssize_t most_kills
-    cdef double youngest, restart_price
-    cdef readonly double arrivals, work
+    cdef Py_ssize_t most_kills  # of one job; -1: any number
+    cdef double youngest  # seconds that a run has at least when it is killed
+    cdef double restart_price  # infinite: kills for one job may waste any amount of work
+
+    # Restarts: chosen in this decision, killed but not ended yet, ended since the last decision
     cdef readonly list chosen, under_way, dead
+    cdef bint registers  # the engine waits until no more jobs are registered
+    cdef bint no_more_jobs  # of users
+
+    cdef readonly double arrivals, work  # of jobs with an estimate: how many, processor-seconds
+
     cpdef begin(self, ResourceManager manager)
     cpdef submitted(self, Job job)
     @cython.locals(place=Py_ssize_t, restart=Restart)
@@ -57,5 +64,5 @@ cdef class RestartingQops(Qops):
     cdef Restart restart_of(self, Job victim, Job sake, double now)
     @cython.locals(now=double, soonest=double, line=list, kept=list, found=bint, job=Job, each=Job)
     cdef bint plan_all(self, Job new, list restarts) except -1
-    @cython.locals(plan=Plan, log=DecisionLog, restart=Restart, victim=Job, again=Job)
+    @cython.locals(plan=Plan, log=PlanLog, restart=Restart, victim=Job, again=Job)
     cdef note_kills(self, Job new, list restarts)

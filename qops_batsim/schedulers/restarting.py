@@ -13,10 +13,10 @@ from typing import Annotated
 from msgspec import Meta
 
 from qops_batsim.core.job import Job
+from qops_batsim.core.job_sorting import sort_by_start
+from qops_batsim.core.log_rows import BY_KILL
 from qops_batsim.core.needs import EngineNeeds
 from qops_batsim.core.options import SchedulerOptions, seconds
-from qops_batsim.core.plan import sort_by_start
-from qops_batsim.core.plan_log import BY_KILL
 from qops_batsim.core.scheduler import ResourceManager
 from qops_batsim.jobs import COMPLETED_KILLED, rest_of, restarted_id
 from qops_batsim.limits import MAX_SECONDS
@@ -52,8 +52,7 @@ RestartPrice = Annotated[
 MOST_VICTIMS = 8
 """No more jobs are killed for one."""
 
-_INFINITY, _BY_KILL, _MOST_VICTIMS = math.inf, BY_KILL, MOST_VICTIMS
-_DEADLINE_TOLERANCE, _PLAN_TOLERANCE = DEADLINE_TOLERANCE, PLAN_TOLERANCE
+INFINITY = math.inf
 
 
 class Restart:
@@ -72,8 +71,12 @@ class Restart:
     """
 
     def __init__(self, victim: Job, again: Job, sake: Job, since: float, saved: float) -> None:
-        self.victim, self.again, self.sake = victim, again, sake
-        self.since, self.saved, self.end = since, saved, victim.end
+        self.victim = victim
+        self.again = again
+        self.sake = sake
+        self.since = since
+        self.saved = saved
+        self.end = victim.end
 
 
 def actual_start(job: Job) -> float:
@@ -108,8 +111,8 @@ class RestartingQops(Qops):
         self.most_kills = -1 if most is None else most
         self.youngest = float(getattr(chosen, "kill_after", 1.0))
         price = getattr(chosen, "restart_price", None)
-        self.restart_price = _INFINITY if price is None else float(price)
-        self.learns = self.learns or self.restart_price < _INFINITY
+        self.restart_price = INFINITY if price is None else float(price)
+        self.learns = self.learns or self.restart_price < INFINITY
 
     @property
     def needs(self) -> EngineNeeds:
@@ -126,7 +129,8 @@ class RestartingQops(Qops):
         self.under_way: list[Restart] = []
         self.dead: list[Restart] = []
         self.no_more_jobs = False
-        self.arrivals = self.work = 0.0
+        self.arrivals = 0.0
+        self.work = 0.0
 
     # Events
 
@@ -167,11 +171,15 @@ class RestartingQops(Qops):
         """
         manager = self.manager
         for restart in self.dead:
-            again, victim, saved = restart.again, restart.victim, restart.saved
+            again = restart.again
+            victim = restart.victim
+            saved = restart.saved
             if victim.state != COMPLETED_KILLED:
                 self.plan.undo_kill(again)
                 continue
-            original, sake = manager.original_id(victim), manager.original_id(restart.sake)
+
+            original = manager.original_id(victim)
+            sake = manager.original_id(restart.sake)
             wasted = victim.processors * (manager.now - restart.since - saved)
             log = manager.qos_log
             told = log.note_restart(again.id, original, victim.id, sake, wasted)
@@ -179,8 +187,9 @@ class RestartingQops(Qops):
             manager.note_metadata(again, told)
             again.is_held = False
             # Hosts may have gone for ever since the kill.
-            if self.plan.is_final:
+            if self.plan.hosts.is_final:
                 self.may_be_too_wide = True
+
         self.dead.clear()
 
     def conclude_decision(self) -> None:
@@ -214,7 +223,8 @@ class RestartingQops(Qops):
         """Return whether one running job is to be killed rather than another: for less lost work,
         then earlier start, then arrival.
         """
-        one, two = self.lost_work(job, now), self.lost_work(other, now)
+        one = self.lost_work(job, now)
+        two = self.lost_work(other, now)
         if one != two:
             return one < two
         if job.start != other.start:
@@ -225,18 +235,18 @@ class RestartingQops(Qops):
         """Return whether a running job may be killed now; restarted at once it would still end by
         its target.
         """
-        soonest = now - self.youngest + _PLAN_TOLERANCE
+        soonest = now - self.youngest + PLAN_TOLERANCE
         if job.is_kept or job.is_dying or job.start > soonest or actual_start(job) > soonest:
             return False
         # To kill what is about to end, or should have ended, gains nothing.
-        if job.start + job.duration <= now + _PLAN_TOLERANCE or job.duration == _INFINITY:
+        if job.start + job.duration <= now + PLAN_TOLERANCE or job.duration == INFINITY:
             return False
-        if job.processors > self.plan.present:
+        if job.processors > self.plan.hosts.present:
             return False
         if self.most_kills >= 0 and job.kills >= self.most_kills:
             return False
         rest = job.duration - self.saved_time(job, now)
-        return now + rest <= job.target + _DEADLINE_TOLERANCE
+        return now + rest <= job.target + DEADLINE_TOLERANCE
 
     def next_victim(self, last: Job | None, now: float) -> Job | None:
         """Return the job to try killing next after ``last`` (None: the first one), None if there is
@@ -256,7 +266,7 @@ class RestartingQops(Qops):
         """Add a new job to the mean work of arrived jobs (processors × seconds), which limits the
         work that kills may waste.
         """
-        if duration < _INFINITY:
+        if duration < INFINITY:
             self.arrivals += 1.0
             self.work += processors * duration
 
@@ -270,9 +280,10 @@ class RestartingQops(Qops):
         2. With a ``restart_price``, those that would lose more are not tried, and if no single
            one will do, the youngest are killed together that have processors enough.
         """
-        now, free = self.plan.nominal(), self.running.free[0]
+        now = self.plan.nominal()
+        free = self.running.free[0]
         most = self.restart_price
-        if most < _INFINITY:
+        if most < INFINITY:
             most *= self.work / max(self.arrivals, 1.0)
         # The search has given the waiting jobs and the new one their headroom.
         self.leave_headroom(self.plan.running, new)
@@ -281,7 +292,8 @@ class RestartingQops(Qops):
             if self.kill_all(new, [victim]):
                 return True
             victim = self.next_victim(victim, now)
-        if most == _INFINITY:
+
+        if most == INFINITY:
             return False
         victims = self.choose_several(new.processors - free, most, now)
         return len(victims) > 1 and self.kill_all(new, victims)
@@ -295,13 +307,14 @@ class RestartingQops(Qops):
         """
         victims: list[Job] = []
         wasted = 0.0
-        while missing > 0 and len(victims) < _MOST_VICTIMS:
+        while missing > 0 and len(victims) < MOST_VICTIMS:
             best = self.youngest_beside(victims, most - wasted, now)
             if best is None:
                 return []
             victims.append(best)
             missing -= best.processors
             wasted += self.lost_work(best, now)
+
         if missing > 0:
             return []
         for place in range(len(victims) - 1, -1, -1):
@@ -309,6 +322,7 @@ class RestartingQops(Qops):
             if missing + victim.processors <= 0:
                 missing += victim.processors
                 del victims[place]
+
         return victims
 
     def youngest_beside(self, victims: list[Job], most: float, now: float) -> Job | None:
@@ -326,6 +340,7 @@ class RestartingQops(Qops):
                 if each.start == best.start and each.number > best.number:
                     continue
             best = each
+
         return best
 
     # Plans
@@ -347,6 +362,7 @@ class RestartingQops(Qops):
         else:
             for restart in restarts:
                 restart.victim.end = restart.end
+
         self.has_profile = False
         return found
 
@@ -354,16 +370,22 @@ class RestartingQops(Qops):
         """Return what killing a running job now for a new one would mean: its saved time and the
         job that continues it.
         """
-        saved, original = self.saved_time(victim, now), self.manager.original_id(victim)
+        saved = self.saved_time(victim, now)
+        original = self.manager.original_id(victim)
         again = rest_of(victim, restarted_id(original, victim.kills + 1), saved)
         # It keeps the place of the job in the order of arrivals, and what it was promised.
-        again.number, again.kills, again.is_kept = victim.number, victim.kills + 1, victim.is_kept
+        again.number = victim.number
+        again.kills = victim.kills + 1
+        again.is_kept = victim.is_kept
         again.duration = on_grid(victim.duration - saved)
         again.requested = on_grid(victim.requested - saved)
         again.limit = victim.limit - saved
-        again.deadline, again.promise = victim.deadline, victim.promise
-        again.target, again.aim = victim.target, victim.aim
-        again.start, again.headroom = victim.start, victim.headroom
+        again.deadline = victim.deadline
+        again.promise = victim.promise
+        again.target = victim.target
+        again.aim = victim.aim
+        again.start = victim.start
+        again.headroom = victim.headroom
         return Restart(victim, again, sake, actual_start(victim), saved)
 
     def plan_all(self, new: Job, restarts: list[Restart]) -> bool:
@@ -375,7 +397,8 @@ class RestartingQops(Qops):
         soonest = self.running.earliest_fit(now, new.duration, new.processors)
         if not meets(soonest, new.duration, new.target):
             return False
-        line, kept = list(self.plan.waiting), [(job, job.start) for job in self.plan.waiting]
+        line = list(self.plan.waiting)
+        kept = [(job, job.start) for job in self.plan.waiting]
         found = True
         for job in [new, *[restart.again for restart in restarts]]:
             found = self.try_points(line, job)
@@ -385,7 +408,8 @@ class RestartingQops(Qops):
             line = list(self.order)
             for each in line:
                 each.start = each.trial
-            sort_by_start(line, 0)
+            sort_by_start(line)
+
         for job, start in kept:
             job.start = start
         if found:
@@ -396,19 +420,24 @@ class RestartingQops(Qops):
         """Mark the victims of a new job as being killed, and write the admission and the kills to
         the log.
         """
-        plan, log = self.plan, self.plan.log
+        plan = self.plan
+        log = self.plan.log
         # Jobs that keep their places may rest on the end that a victim would have had, at which
         # nothing happens any more: they are placed again when its end is told.
         plan.is_freed = True
         if log is not None:
             log.admitted(new)
         for restart in restarts:
-            victim, again = restart.victim, restart.again
+            victim = restart.victim
+            again = restart.again
             if log is not None:
                 log.killed(victim, again, new, restart.saved)
-            victim.is_dying, victim.lag, victim.noted_end = True, 0.0, victim.end
+            victim.is_dying = True
+            victim.lag = 0.0
+            victim.noted_end = victim.end
             again.is_held = True
             self.chosen.append(restart)
+
         if log is not None:
-            log.moved_for(new, _BY_KILL, plan.waiting)
+            log.moved_for(new, BY_KILL, plan.waiting)
         self.note_promise(new)

@@ -1,6 +1,7 @@
 cimport cython
 from qops_batsim.core.job cimport Job
-from qops_batsim.core.plan cimport Plan, sort_by_key, sort_by_start
+from qops_batsim.core.job_sorting cimport sort_by_key, sort_by_start
+from qops_batsim.core.plan cimport Plan
 from qops_batsim.core.profile cimport FitBounds, Profile
 from qops_batsim.core.scheduler cimport ResourceManager
 from qops_batsim.schedulers.planning cimport PlanScheduler
@@ -12,18 +13,18 @@ cdef int RUNNING, AST, AAT, DU, DC, DP, EXHAUSTIVE
 
 cdef double power(double base, double exponent) except? -1
 
-cdef class Prices:
+cdef class MovePrices:
     cdef double utilization, time, priority, fairness  # weights, which are exponents
 
     cpdef double of_wait(self, double wait, long long processors) except? -1
     cpdef double of_killing(self, long long processors, double estimate) except? -1
     @cython.locals(rate=double, slack=double, used=double)
     cpdef double rate_of(self, Job job, double new_priority) except? -1
-    cpdef double of_move(self, double delay, Job job) except? -1
+    cpdef double of_move(self, double delay, Job job, double rate) except? -1
 
 cdef class Search:
     cdef Plan plan
-    cdef readonly Prices prices
+    cdef readonly MovePrices prices
     cdef public int heuristic  # AST, AAT ...
     cdef Py_ssize_t exhaustive_up_to
     cdef public bint compresses  # without a new job, begins with a compressed plan
@@ -37,6 +38,9 @@ cdef class Search:
     cdef public int order  # the heuristic; AST where there are too many jobs for an exhaustive one
     cdef readonly list waiting  # by planned start; a job's rank is its index
     cdef readonly list line  # the same jobs in the order in which they are placed
+    cdef double[::1] rates  # by rank: price of a move, but for the distance
+    cdef double[::1] gains  # by rank: the least that its move can cost, at most 0
+    cdef double[::1] first_fits  # by rank: no schedule starts the job earlier
     cdef readonly Profile base, trial
     cdef bint learns
     cdef FitBounds base_bounds, bounds
@@ -51,19 +55,19 @@ cdef class Search:
 
     @cython.locals(plan=Plan, job=Job, place=Py_ssize_t, end=double)
     cpdef double reschedule(self, Job new, double priority, double latest, double now, Py_ssize_t fixed, double most) except? -1
-    @cython.locals(plan=Plan, base=Profile, position=Py_ssize_t, kept=Py_ssize_t, place=Py_ssize_t, waiting=list, start=double)
+    @cython.locals(plan=Plan, base=Profile, position=Py_ssize_t, kept=Py_ssize_t, place=Py_ssize_t, waiting=list, start=double, after=double)
     cpdef find(self, Job new, double priority, double latest, double now, Py_ssize_t fixed)
     cdef keep(self, Job job)
-    @cython.locals(after=double, start=double)
-    cdef double soonest(self, Job job, Profile profile, FitBounds bounds) except? -1
-    @cython.locals(rank=Py_ssize_t, job=Job)
+    @cython.locals(start=double)
+    cdef double soonest(self, Job job, double after, Profile profile, FitBounds bounds) except? -1
+    @cython.locals(rank=Py_ssize_t, job=Job, fit=double, gain=double)
     cdef list_waiting(self, Py_ssize_t fixed, double priority)
     cdef double key_of(self, Job job) except? -1
     @cython.locals(count=Py_ssize_t, new=Job, profile=Profile, price=double)
     cdef stay(self, Py_ssize_t fixed)
     @cython.locals(price=double, best=Profile, now=double, place=Py_ssize_t, job=Job, start=double, starts=list)
     cdef double compress(self, Py_ssize_t fixed) except? -1
-    @cython.locals(gain=double, place=Py_ssize_t, job=Job)
+    @cython.locals(gain=double, place=Py_ssize_t)
     cdef double most_gain(self, Py_ssize_t position) except? -1
     @cython.locals(price=double, trial=Profile, new=Job, following=Py_ssize_t, tolerance=double, bound=double)
     cdef Py_ssize_t try_orders(self, Py_ssize_t position, double start) except -1

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import heapq
 import math
+from array import array
 from bisect import bisect_right
 from collections import deque
 from itertools import pairwise
@@ -16,8 +17,9 @@ from typing import Annotated, Literal
 from msgspec import UNSET, Meta
 
 from qops_batsim.core.job import RUNNING, Job
+from qops_batsim.core.job_sorting import sort_by_key, sort_by_start
 from qops_batsim.core.options import PlannerOptions, SchedulerOptions, seconds
-from qops_batsim.core.plan import Plan, Renewal, sort_by_key, sort_by_start
+from qops_batsim.core.plan import Plan, Renewal
 from qops_batsim.core.profile import FitBounds, Profile
 from qops_batsim.core.refusal import Refusal, RefusalKind
 from qops_batsim.core.scheduler import ResourceManager
@@ -280,7 +282,7 @@ def power(base: float, exponent: float) -> float:
     return base if exponent == 1.0 else math.pow(base, exponent)
 
 
-class Prices:
+class MovePrices:
     """Prices of moving and delaying jobs, weighed by processors, time, priority and used slack.
 
     These are the paper's alpha_u, alpha_t, alpha_p and alpha_f, each from 0 to 1.
@@ -315,8 +317,9 @@ class Prices:
             rate *= power(used, self.fairness)
         return rate
 
-    def of_move(self, delay: float, job: Job) -> float:
-        """Return the price of moving a job by ``delay`` seconds (negative: forward).
+    def of_move(self, delay: float, job: Job, rate: float) -> float:
+        """Return the price of moving a job by ``delay`` seconds (negative: forward), at its rate
+        (:meth:`rate_of`).
 
         Whether its slack allows that is not asked here. Delaying a job over its quota
         costs nothing. A job that had no start and has none now (the delay is no number)
@@ -325,10 +328,10 @@ class Prices:
         if delay != delay or delay == 0.0:
             return 0.0
         if delay < 0.0:
-            return -(power(min(-delay, FOREVER), self.time) * job.rate)
+            return -(power(min(-delay, FOREVER), self.time) * rate)
         if job.priority == -_INFINITY:
             return 0.0
-        return power(min(delay, FOREVER), self.time) * job.rate
+        return power(min(delay, FOREVER), self.time) * rate
 
 
 # The search (sections 4.5 and 4.6)
@@ -360,7 +363,7 @@ class Search:
     def __init__(self, plan: Plan, options: SlackOptions) -> None:
         size = plan.machine_size
         self.plan = plan
-        self.prices = Prices(options)
+        self.prices = MovePrices(options)
         self.heuristic = HEURISTICS[options.heuristic]
         self.order = AST
         self.exhaustive_up_to = options.exhaustive_up_to
@@ -371,6 +374,9 @@ class Search:
         self.latest = math.inf
         self.waiting: list[Job] = []
         self.line: list[Job] = []
+        self.rates = array("d")
+        self.gains = array("d")
+        self.first_fits = array("d")
         self.base = Profile(size)
         self.trial = Profile(size)
         self.learns = False
@@ -403,7 +409,7 @@ class Search:
             for place in range(self.position, len(self.waiting)):
                 job = self.waiting[place]
                 job.start = self.starts[place]
-            sort_by_start(plan.waiting, 0)
+            sort_by_start(plan.waiting)
             # Any job may have been moved, and may have left room for any other.
             plan.given_from = -_INFINITY
             plan.given_until = _INFINITY
@@ -433,7 +439,6 @@ class Search:
             self.learns = len(waiting) >= LONG
             if new is not None:
                 self.bounds.classify(new)
-                new.fits_from = now
             plan.reserve_running(base, now)
             if self.learns:
                 self.base_bounds.forget()
@@ -444,28 +449,31 @@ class Search:
 
         position = fixed
         kept = fixed
+        after = now
         while position < len(waiting):
             while kept < position:
                 self.keep(waiting[kept])
                 kept += 1
             start = now
             if new is not None:
-                start = self.soonest(new, base, self.base_bounds)
+                # Behind more jobs it starts no earlier.
+                after = self.soonest(new, after, base, self.base_bounds)
+                start = after
                 if start > latest:
-                    break  # Behind more jobs it would start no earlier.
+                    break
             position = self.try_orders(position, start)
 
     def keep(self, job: Job) -> None:
         """Reserve a waiting job at its planned start in the profile of unmoved jobs."""
         self.base.reserve(job.start, end_of(job.start, job.duration), job.processors)
 
-    def soonest(self, job: Job, profile: Profile, bounds: FitBounds) -> float:
-        """Return the earliest fit of a job in a profile (seconds); in long queues, remember it as a
-        bound for jobs as large. O(steps).
+    def soonest(self, job: Job, after: float, profile: Profile, bounds: FitBounds) -> float:
+        """Return the earliest fit of a job in a profile from a date on (seconds); in long queues,
+        remember it as a bound for jobs as large. O(steps).
         """
         if not self.learns:
-            return profile.earliest_fit(job.fits_from, job.duration, job.processors)
-        after = max(job.fits_from, bounds.dates[job.cell])
+            return profile.earliest_fit(after, job.duration, job.processors)
+        after = max(after, bounds.dates[job.cell])
         start = profile.earliest_fit(after, job.duration, job.processors)
         bounds.learn(job, start)
         return start
@@ -474,22 +482,27 @@ class Search:
         """Set each waiting job's price of being moved, the most that moving it can gain, and its
         place in the heuristic order.
 
-        No job can start earlier (``fits_from``) than in the profile of what is not moved in any
+        No job can start earlier (``first_fits``) than in the profile of what is not moved in any
         schedule. O(waiting × steps).
         """
+        room = bytes(8 * len(self.waiting))
+        self.rates = array("d", room)
+        self.gains = array("d", room)
+        self.first_fits = array("d", room)
         for rank in range(len(self.waiting)):
             job = self.waiting[rank]
             job.rank = rank
             if job.cell < 0:
                 self.bounds.classify(job)
-            job.rate = self.prices.rate_of(job, priority)
+            self.rates[rank] = self.prices.rate_of(job, priority)
             job.key = self.key_of(job)
 
             # A fixed job gains nothing: no position is before it.
             if rank >= fixed:
-                job.fits_from = self.now
-                job.fits_from = self.soonest(job, self.base, self.base_bounds)
-                job.gain = min(0.0, self.prices.of_move(job.fits_from - job.start, job))
+                fit = self.soonest(job, self.now, self.base, self.base_bounds)
+                gain = self.prices.of_move(fit - job.start, job, self.rates[rank])
+                self.first_fits[rank] = fit
+                self.gains[rank] = min(0.0, gain)
 
         self.line = list(self.waiting)
         if AST < self.order < EXHAUSTIVE:
@@ -507,7 +520,9 @@ class Search:
             if job.priority == -_INFINITY:
                 return 0.0
             # A job without slack cannot be moved at any price.
-            return -_INFINITY if end_of(job.start, 1.0) > job.latest_start else -job.rate
+            return (
+                -_INFINITY if end_of(job.start, 1.0) > job.latest_start else -self.rates[job.rank]
+            )
         if self.order == DP:
             return -job.priority
         return float(job.rank)
@@ -530,7 +545,8 @@ class Search:
                 self.price = self.prices.of_wait(self.start - self.now, new.processors)
             else:
                 # Only a position before other jobs can be early enough.
-                self.start = self.price = _INFINITY
+                self.start = _INFINITY
+                self.price = _INFINITY
         elif self.compresses:
             price = self.compress(fixed)
             if price < 0.0:
@@ -559,7 +575,7 @@ class Search:
             if start < job.start:
                 starts[place] = start
                 self.moved += 1
-                price += self.prices.of_move(start - job.start, job)
+                price += self.prices.of_move(start - job.start, job, self.rates[place])
             else:
                 start = job.start  # It is never delayed.
             best.reserve(start, end_of(start, job.duration), job.processors)
@@ -579,8 +595,6 @@ class Search:
         price = 0.0
         if new is not None:
             price = self.prices.of_wait(start - self.now, new.processors)
-            # No job behind it is placed earlier.
-            new.fits_from = start
 
         tolerance = PRICE_TOLERANCE * max(1.0, abs(self.price))
         bound = price + self.most_gain(position)
@@ -609,8 +623,7 @@ class Search:
         """
         gain = 0.0
         for place in range(position, len(self.waiting)):
-            job = self.waiting[place]
-            gain += job.gain
+            gain += self.gains[place]
         return gain
 
     def place_delayed(self, position: int, start: float, price: float) -> int:
@@ -645,7 +658,7 @@ class Search:
             if job.rank < position:
                 continue
 
-            fit = self.soonest(job, trial, bounds)
+            fit = self.soonest(job, self.first_fits[job.rank], trial, bounds)
             if fit > job.latest_start:
                 return following + 1
             job.trial = fit
@@ -656,14 +669,15 @@ class Search:
             delay = fit - job.start  # NaN: it had no start and has none now.
             if delay != 0.0 and delay == delay:
                 moved += 1
-                price += self.prices.of_move(delay, job)
-            hope -= job.gain
+                price += self.prices.of_move(delay, job, self.rates[job.rank])
+            hope -= self.gains[job.rank]
             trial.reserve_found(fit, end_of(fit, job.duration), job.processors)
 
         if price > limit + tolerance or (price >= limit - tolerance and moved >= self.moved):
             return following + 1
 
-        self.trial, self.best = self.best, trial
+        self.trial = self.best
+        self.best = trial
         self.starts = [job.trial for job in waiting]
         self.is_changed = True
         self.position = position
@@ -687,6 +701,7 @@ def next_order(line: list[Job], first: int) -> bool:
     while line[other].rank <= line[place].rank:
         other -= 1
     line[place], line[other] = line[other], line[place]
+
     low = place + 1
     high = len(line) - 1
     while low < high:

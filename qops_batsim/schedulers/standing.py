@@ -12,10 +12,11 @@ from typing import Any, Protocol
 import msgspec
 
 from qops_batsim.core.capacity import Capacity, Window
+from qops_batsim.core.fixed_reservations import FixedReservation
 from qops_batsim.core.host_bits import HostBits
 from qops_batsim.core.hostset import HostSet
 from qops_batsim.core.job import RUNNING, WAITING, Job
-from qops_batsim.core.plan import Claim, Plan
+from qops_batsim.core.plan import Plan
 from qops_batsim.core.qos_log import QosRecord
 from qops_batsim.core.scheduler import ResourceManager
 from qops_batsim.errors import InputError
@@ -100,10 +101,8 @@ class Standing(msgspec.Struct, kw_only=True):
 
 
 PLAN_DATES = ("given_from", "given_until", "grace", "most_lag", "now", "soonest", "tolerance")
-PLAN_NUMBERS = (
-    *("arrivals", "is_final", "is_freed", "is_late", "is_resized", "lost", "present"),
-    *("suspensions", "turns"),
-)
+PLAN_NUMBERS = ("arrivals", "is_freed", "is_late", "is_resized", "suspensions", "turns")
+HOST_NUMBERS = ("is_final", "lost", "present")
 
 
 def stored(date: float) -> Date:
@@ -153,8 +152,8 @@ def standing_of(scheduler: Planner) -> Standing | None:
     if any(busy) or scheduler.learns or plan.log is not None:
         return None
 
-    claimed = [claim.job for claim in plan.claims if claim.job is not None]
-    jobs = sorted([*plan.waiting, *claimed, *plan.running], key=lambda job: job.number)
+    listed = [*plan.waiting, *plan.fixed.jobs(), *plan.running]
+    jobs = sorted(listed, key=lambda job: job.number)
     if any(job.is_held or job.is_dying for job in jobs):
         return None
 
@@ -177,10 +176,13 @@ def standing_of(scheduler: Planner) -> Standing | None:
                 job=None if claim.job is None else places[id(claim.job)],
                 reserved=amount_of(claim.amount),
             )
-            for claim in plan.claims
+            for claim in plan.fixed.listed
         ],
         dates={name: stored(getattr(plan, name)) for name in PLAN_DATES},
-        numbers={name: int(getattr(plan, name)) for name in PLAN_NUMBERS},
+        numbers={
+            **{name: int(getattr(plan, name)) for name in PLAN_NUMBERS},
+            **{name: int(getattr(plan.hosts, name)) for name in HOST_NUMBERS},
+        },
         profile_start=plan.profile.start,
         called_for=stored(scheduler.called_for),
         away=str(known.away),
@@ -272,9 +274,9 @@ def restore(scheduler: Planner, standing: Standing) -> list[Job]:
 
     # The profile is not stored: it follows from the jobs and claims, and from when it begins.
     if plan.by_host:
-        plan.tell_hosts(manager.free_mask())
+        plan.hosts.free_hosts.set_mask(manager.free_mask())
     there = HostSet.first(size) - HostSet.parse(standing.away)
-    plan.everything = HostBits.of(there.mask, size) if plan.by_host else len(there)
+    plan.hosts.everything = plan.hosts.amount_of(there.mask)
     plan.reserve_plan(standing.profile_start)
     return jobs
 
@@ -287,8 +289,8 @@ def restore_plan(plan: Plan, standing: Standing, jobs: list[Job]) -> None:
     for place, job in enumerate(plan.running):
         job.place = place
 
-    plan.claims = [
-        Claim(
+    plan.fixed.listed = [
+        FixedReservation(
             float(claim.start),
             float(claim.end),
             None if claim.job is None else jobs[claim.job],
@@ -299,4 +301,4 @@ def restore_plan(plan: Plan, standing: Standing, jobs: list[Job]) -> None:
     for name, date in standing.dates.items():
         setattr(plan, name, float(date))
     for name, number in standing.numbers.items():
-        setattr(plan, name, number)
+        setattr(plan.hosts if name in HOST_NUMBERS else plan, name, number)

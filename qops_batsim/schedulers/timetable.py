@@ -11,10 +11,12 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+from qops_batsim.core.fixed_reservations import FixedReservations
 from qops_batsim.core.host_bits import HostBits
 from qops_batsim.core.hostset import HostSet
 from qops_batsim.core.job import Job
-from qops_batsim.core.plan import Plan
+from qops_batsim.core.plan_hosts import PlanHosts
+from qops_batsim.core.profile import HostProfile
 from qops_batsim.core.refusal import Refusal, RefusalKind, no_time, start_taken
 from qops_batsim.core.scheduler import ResourceManager
 from qops_batsim.timing import DEADLINE_TOLERANCE, GRID_TOLERANCE, end_of, up_to_grid
@@ -28,8 +30,8 @@ Starter = Any
 INFINITY = math.inf
 
 
-class Timetable(Plan):
-    """The plan of promised starts (reservations by users), which other jobs must not delay.
+class Timetable(FixedReservations):
+    """The promised starts (reservations by users), which other jobs must not delay.
 
     Attributes
     ----------
@@ -38,34 +40,32 @@ class Timetable(Plan):
     """
 
     def __init__(self, machine_size: int) -> None:
-        Plan.__init__(self, machine_size, by_host=True)
-        # What is due now and finds its hosts taken is looked at as what is late.
-        self.tolerance = -GRID_TOLERANCE
+        FixedReservations.__init__(self, PlanHosts(machine_size, by_host=True))
+        self.profile = HostProfile(machine_size)
+        self.now = 0.0
+        self.is_resized = False
         self.asked: list[Job] = []
         self.called_for = -INFINITY
 
     def is_needed(self, manager: ResourceManager) -> bool:
         """Return whether any start is promised or requested, or maintenance is announced. O(1)."""
-        if self.claims or self.asked:
+        if self.listed or self.asked:
             return True
         return manager.capacity is not None and bool(manager.capacity.windows)
 
-    def jobs(self) -> list[Job]:
-        """Return the jobs with promised starts and those that request one. O(claims)."""
-        return [*(claim.job for claim in self.claims if claim.job is not None), *self.asked]
-
     def drop(self, jobs: Sequence[Job]) -> None:
-        """Remove jobs with a requested or promised start from the timetable. O(jobs × claims)."""
+        """Remove jobs with a requested or promised start from the timetable. O(jobs ×
+        promises).
+        """
         leaving = {id(job) for job in jobs}
         self.asked = [job for job in self.asked if id(job) not in leaving]
-        self.claims = [claim for claim in self.claims if id(claim.job) not in leaving]
+        self.listed = [each for each in self.listed if id(each.job) not in leaving]
 
     def note_change(self, lost: int) -> None:
         """Record that hosts left or returned; ``lost`` of them left unannounced."""
         self.is_resized = True
-        for claim in self.claims:
-            if claim.job is not None:
-                claim.job.lost += lost
+        for job in self.jobs():
+            job.lost += lost
 
     def decide(self, scheduler: Starter) -> None:
         """Answer requests for starts; start the promised jobs that are due, and jobs that delay
@@ -84,7 +84,7 @@ class Timetable(Plan):
     def answer(self, manager: ResourceManager, job: Job) -> None:
         """Promise a new job the start that it requests, or reject it if it does not fit there."""
         asked = job.fixed_start
-        start = self.promise_start(job)
+        start = self.promise(job, self.profile, self.now)
         # NaN: the job would miss its deadline even with that start.
         if start != start:
             manager.reject(job, no_time(job.estimate, job.deadline - asked, job.deadline))
@@ -103,16 +103,19 @@ class Timetable(Plan):
         manager = scheduler.manager
         running = scheduler.running
         self.now = up_to_grid(manager.now)
-        if self.has_claims_before(INFINITY if self.is_resized else self.now + GRID_TOLERANCE):
+        now = self.now
+        # What is due now and finds its hosts taken is looked at as what is late.
+        due = now + GRID_TOLERANCE
+        if self.has_job_before(INFINITY if self.is_resized else due):
             self.write_others(manager, running)
             # Overdue starts for which running jobs leave no place are placed as if none ran.
-            if self.fit_claims(False):
+            if self.refit(self.profile, now, due, False):
                 self.write_others(manager, [])
-                self.fit_claims(True)
+                self.refit(self.profile, now, due, True)
         self.is_resized = False
 
         self.write_others(manager, running)
-        self.take_claims(self.profile, self.now, True)
+        self.take(self.profile, now, True)
 
     def write_others(self, manager: ResourceManager, running: list[Job]) -> None:
         """Build the availability profile from running jobs and maintenance. O(running × steps)."""
@@ -120,16 +123,15 @@ class Timetable(Plan):
         profile = self.profile
         capacity = manager.capacity
         away = 0 if capacity is None else capacity.away.mask
-        profile.reset(now, HostBits.of(self.all_hosts & ~away, self.machine_size))
+        profile.reset(now, self.hosts.amount_of(self.hosts.all & ~away))
 
         for job in running:
             end = end_of(up_to_grid(job.start), job.requested)
             end = end if end > now else end_of(now, OVERDUE)
-            hosts = HostBits.of(manager.hosts_of(job), self.machine_size)
-            profile.take_amount(now, end, hosts)
+            profile.take_amount(now, end, self.hosts.amount_of(manager.hosts_of(job)))
 
         for window in () if capacity is None else capacity.windows:
-            hosts = HostBits.of(window.hosts.mask, self.machine_size)
+            hosts = self.hosts.amount_of(window.hosts.mask)
             profile.take_amount(max(now, window.since), window.until, hosts)
 
     # Starts
@@ -138,15 +140,15 @@ class Timetable(Plan):
         """Start the jobs whose promised starts are due and whose hosts are free."""
         manager = scheduler.manager
         place = 0
-        while place < len(self.claims):
-            claim = self.claims[place]
-            mask = claim.amount.mask()
-            if claim.start > manager.now + GRID_TOLERANCE or mask & ~manager.free_mask():
+        while place < len(self.listed):
+            reservation = self.listed[place]
+            mask = reservation.amount.mask()
+            if reservation.start > manager.now + GRID_TOLERANCE or mask & ~manager.free_mask():
                 place += 1
                 continue
 
-            del self.claims[place]
-            job = claim.job
+            del self.listed[place]
+            job = reservation.job
             assert job is not None
             scheduler.start(job, HostSet(mask))
 
@@ -192,20 +194,20 @@ class Timetable(Plan):
         """Return the earliest start of a job from now up to ``limit`` (seconds), infinite if it
         fits at none.
         """
-        profile: Any = self.profile
+        profile = self.profile
         if job.bits.size == 0:
-            job.bits = HostBits(self.machine_size)
+            job.bits = HostBits(self.hosts.machine_size)
 
         # The profile looks at durations; predicted ones are not planned with.
         predicted = job.duration
         job.duration = job.requested
-        start: float = profile.earlier_hosts(job, job.bits, self.now, limit, INFINITY)
+        start = profile.earlier_hosts(job, job.bits, self.now, limit, INFINITY)
         job.duration = predicted
         return start
 
     def call_for_start(self, manager: ResourceManager) -> None:
         """Ask the engine to call the scheduler at the next promised start."""
-        date = self.next_claimed_start(manager.now)
+        date = self.next_start(manager.now)
         if date < INFINITY and date != self.called_for:
             self.called_for = date
             manager.call_at(date)

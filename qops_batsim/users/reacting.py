@@ -26,7 +26,7 @@ from qops_batsim.job_fields import QosRequest
 from qops_batsim.jobs import COMPLETED_KILLED
 from qops_batsim.tables import format_rows, shielded_column
 from qops_batsim.timing import SAME_DATE
-from qops_batsim.users.user_model import AskedJob, Batch, User, Users, WeekClock
+from qops_batsim.users.user_model import Batch, BatchJob, User, Users, WeekClock
 from qops_batsim.workload.need import needed_by
 from qops_batsim.workload.workload_model import (
     JobColumns,
@@ -38,7 +38,10 @@ from qops_batsim.workload.workload_model import (
 
 WORKLOAD = "w0"
 
-DONE, LEFT, ELSEWHERE, OPEN = "done", "left", "elsewhere", "open"
+DONE = "done"
+LEFT = "left"
+ELSEWHERE = "elsewhere"
+OPEN = "open"
 """Outcomes of what a user wanted: it ran, was given up, ran at another centre, or none of these."""
 
 ROUNDING = 0.01
@@ -47,10 +50,7 @@ ROUNDING = 0.01
 BEGIN, ASK, GIVE_BACK, END = range(4)
 """What happens at a date: a batch, a job, promises given back, an end at another centre."""
 
-# Compiled, these are C variables.
-_BEGIN, _ASK, _GIVE_BACK, _END = range(4)
-_WAITING, _RUNNING, _OVER = WAITING, RUNNING, OVER
-_INFINITY, _SAME_DATE, _ROUNDING = math.inf, SAME_DATE, ROUNDING
+INFINITY = math.inf
 
 
 class Wish(NamedTuple):
@@ -90,42 +90,45 @@ class Wish(NamedTuple):
     hoards: bool
 
 
-class _Person:
+class Person:
     """A user in a simulated run."""
 
-    __slots__ = ("breaks", "chosen", "hoards", "lies", "place", "told")
-
     def __init__(self, told: User, seed: int, liars: float, hoarders: float) -> None:
-        self.told, self.place = told, told.first
-        self.chosen = chosen = random.Random(f"{seed} {told.name}")
-        self.lies, self.hoards = chosen.random() < liars, chosen.random() < hoarders
-        self.breaks = [each.time for each in told.batches[:-1] if each.then != "think"]
+        self.told = told
+        self.place = told.first
+        self.chosen = random.Random(f"{seed} {told.name}")
+        self.lies = self.chosen.random() < liars
+        self.hoards = self.chosen.random() < hoarders
+        self.breaks = [batch.time for batch in told.batches[:-1] if batch.then != "think"]
 
 
-class _Visit:
+class Visit:
     """A batch of a user during the run: numbers of jobs to submit, and of unfinished ones."""
 
-    __slots__ = ("batch", "last", "open", "person", "to_come")
+    def __init__(self, person: Person, batch: Batch, now: float) -> None:
+        self.person = person
+        self.batch = batch
+        self.last = now
+        self.to_come = len(batch.jobs)
+        self.open = len(batch.jobs)
 
-    def __init__(self, person: _Person, batch: Batch, now: float) -> None:
-        self.person, self.batch, self.last = person, batch, now
-        self.to_come = self.open = len(batch.jobs)
 
-
-class _Wanted:
+class Wanted:
     """A user's wish, and the jobs that were submitted for it."""
 
-    __slots__ = (
-        *("asked", "ended", "first", "jobs", "lost", "needed", "outcome", "processors"),
-        *("run_time", "since", "submitted", "tries", "visit", "walltime"),
-    )
-
-    def __init__(self, visit: _Visit, wanted: AskedJob) -> None:
+    def __init__(self, visit: Visit, asked: BatchJob) -> None:
         self.visit = visit
-        _, self.processors, self.run_time, self.walltime = wanted
+        _, self.processors, self.run_time, self.walltime = asked
         self.jobs: list[Job] = []
-        self.first, self.outcome, self.tries, self.lost = "", OPEN, 0, 0.0
-        self.submitted = self.since = self.ended = self.needed = self.asked = math.nan
+        self.first = ""
+        self.outcome = OPEN
+        self.tries = 0
+        self.lost = 0.0
+        self.submitted = math.nan
+        self.since = math.nan
+        self.ended = math.nan
+        self.needed = math.nan
+        self.asked = math.nan
 
     @property
     def work(self) -> float:
@@ -135,7 +138,7 @@ class _Wanted:
     @property
     def has_started(self) -> bool:
         """Whether a job that was submitted for the wish has started."""
-        return self.outcome != OPEN or any(job.phase == _RUNNING for job in self.jobs)
+        return self.outcome != OPEN or any(job.phase == RUNNING for job in self.jobs)
 
 
 class Reacting(Scheduler):
@@ -163,12 +166,17 @@ class Reacting(Scheduler):
     def __init__(self, scheduler: Scheduler, users: Users) -> None:
         Scheduler.__init__(self, scheduler.options)
         users.check()
-        self.inner, self.users = scheduler, users
+        self.inner = scheduler
+        self.users = users
         self.made: Workload | None = None
-        self.names = {each.name: json.dumps(each.name) for each in users.users}
-        self.is_exact, self.gap_limit = users.estimates == "exact", users.sessions.gap_limit
-        self.summary, self.keeps_decisions = scheduler.summary, scheduler.keeps_decisions
-        self.needs_deadlines, self.kills = scheduler.needs_deadlines, scheduler.kills
+        self.names = {user.name: json.dumps(user.name) for user in users.users}
+        self.is_exact = users.estimates == "exact"
+        self.gap_limit = users.sessions.gap_limit
+
+        self.summary = scheduler.summary
+        self.keeps_decisions = scheduler.keeps_decisions
+        self.needs_deadlines = scheduler.needs_deadlines
+        self.kills = scheduler.kills
         if users.reactions.hoarders and not is_overridden(scheduler, Scheduler, "cancelled"):
             raise InputError(
                 f"hoarders is {users.reactions.hoarders:g}; {type(scheduler).__name__} does not "
@@ -195,24 +203,31 @@ class Reacting(Scheduler):
     def begin(self, manager: ResourceManager) -> None:
         """Begin with an idle machine, before the first user submits a job."""
         Scheduler.begin(self, manager)
-        self.inner.options, self.inner.logs = self.options, self.logs
+        self.inner.options = self.options
+        self.inner.logs = self.logs
         manager.refusals = []
-        told, seed = self.users.reactions, self.users.seed
         self.clock = WeekClock(self.users.sessions)
+
         self.heap: list[tuple[float, int, int, Any]] = []
-        self.serial, self.count, self.waiting, self.soonest = 0, 0, 0, 0.0
+        self.serial = 0
+        self.soonest = 0.0
         self.calls: list[float] = []
         self.over: list[Job] = []
-        self.by_job: dict[str, _Wanted] = {}
-        self.hoards: list[_Wanted] = []
-        self.wanted: list[_Wanted] = []
+        self.by_job: dict[str, Wanted] = {}
+        self.hoards: list[Wanted] = []
+        self.wanted: list[Wanted] = []
         self.rows: list[tuple[float, int, float | None, str, QosRequest | None, float]] = []
         self.made = None
         self.cancelled_at: dict[str, float] = {}
+        self.count = 0
+        self.waiting = 0
         self.said_all = False
+
+        reactions = self.users.reactions
         for user in self.users.users:
-            person = _Person(user, seed, told.liars, told.hoarders)
-            self._at(user.since, _BEGIN, person)
+            person = Person(user, self.users.seed, reactions.liars, reactions.hoarders)
+            self._at(user.since, BEGIN, person)
+
         self.inner.begin(manager)
         check_attributes(self.inner)
 
@@ -247,7 +262,7 @@ class Reacting(Scheduler):
 
     def called(self) -> None:
         """Pass a wake-up call on to the scheduler, unless it was requested for the users."""
-        if self.calls and self.calls[0] <= self.manager.now + _SAME_DATE:
+        if self.calls and self.calls[0] <= self.manager.now + SAME_DATE:
             heapq.heappop(self.calls)
         else:
             self.inner.called()
@@ -271,37 +286,45 @@ class Reacting(Scheduler):
 
     def decide(self) -> None:
         """Let users submit, then the scheduler decide, then users answer its refusals."""
-        manager, heap = self.manager, self.heap
+        manager = self.manager
+        heap = self.heap
         self.soonest = manager.now
+
         for job in self.over:
             wanted = self.by_job.pop(manager.original_id(job), None)
             if wanted is not None and wanted.outcome == OPEN:
                 self._over(wanted, DONE)
+
         self.over.clear()
-        soon = manager.now + _SAME_DATE
+
+        soon = manager.now + SAME_DATE
         while heap and heap[0][0] <= soon:
             _, _, kind, what = heapq.heappop(heap)
-            if kind == _BEGIN:
+            if kind == BEGIN:
                 self._begin_batch(what)
-            elif kind == _ASK:
+            elif kind == ASK:
                 self._ask(what)
-            elif kind == _GIVE_BACK:
+            elif kind == GIVE_BACK:
                 self._give_back(what)
             else:
                 self._over(what, ELSEWHERE)
+
         if not (heap or self.waiting or self.said_all):
             self.said_all = True
             self.inner.all_submitted()
+
         self.inner.decide()
+
+        # What users answer to this decision, they do not do before the next second.
         self.soonest = manager.now + 1.0
         refusals = manager.refusals or []
         for place in range(len(refusals)):
             self._hear_refusal(refusals[place])
         refusals.clear()
-        if self.hoards:
-            for wanted in [each for each in self.hoards if each.has_started]:
-                self.hoards.remove(wanted)
-                self._at(self.soonest, _GIVE_BACK, wanted)
+        for wanted in [hoard for hoard in self.hoards if hoard.has_started]:
+            self.hoards.remove(wanted)
+            self._at(self.soonest, GIVE_BACK, wanted)
+
         if heap:
             if not self.calls or heap[0][0] < self.calls[0]:
                 heapq.heappush(self.calls, heap[0][0])
@@ -314,83 +337,100 @@ class Reacting(Scheduler):
     def _at(self, date: float, kind: int, what: Any) -> None:
         """Schedule a user's action at a date, rounded up to a whole second in the future."""
         self.serial += 1
-        date = float(math.ceil(max(date, self.soonest) - _ROUNDING))
+        date = float(math.ceil(max(date, self.soonest) - ROUNDING))
         heapq.heappush(self.heap, (date, self.serial, kind, what))
 
-    def _begin_batch(self, person: _Person) -> None:
-        batches, now = person.told.batches, self.manager.now
+    def _begin_batch(self, person: Person) -> None:
+        now = self.manager.now
+        batches = person.told.batches
         batch = batches[person.place]
         person.place = (person.place + 1) % len(batches)
-        visit = _Visit(person, batch, now)
-        for each in batch.jobs:
-            wanted, offset = _Wanted(visit, each), each.offset
+        visit = Visit(person, batch, now)
+        for asked in batch.jobs:
+            wanted = Wanted(visit, asked)
+            offset = asked.offset
             if offset > 0:
-                self._at(now + offset, _ASK, wanted)
+                self._at(now + offset, ASK, wanted)
             else:
                 self._ask(wanted)
 
-    def _next_session(self, person: _Person, since: float, seconds: float) -> None:
+    def _next_session(self, person: Person, since: float, seconds: float) -> None:
         date = self.clock.after(since, seconds)
-        if math.ceil(date - _ROUNDING) <= person.told.until:
-            self._at(date, _BEGIN, person)
+        if math.ceil(date - ROUNDING) <= person.told.until:
+            self._at(date, BEGIN, person)
 
-    def _ask(self, wanted: _Wanted) -> None:
+    def _ask(self, wanted: Wanted) -> None:
         """Submit a job for a wish, for the first time or after a refusal."""
-        now, visit, reactions = self.manager.now, wanted.visit, self.users.reactions
+        now = self.manager.now
+        visit = wanted.visit
         wanted.tries += 1
         if wanted.tries == 1:
             self.waiting += 1
             self._know_needs(wanted)
             visit.to_come -= 1
             visit.last = now
+
         person = visit.person
-        copies = reactions.promises if person.hoards and wanted.needed < _INFINITY else 0
+        copies = self.users.reactions.promises if person.hoards and wanted.needed < INFINITY else 0
         due = wanted.since + wanted.asked
         wanted.jobs = [
             self._register(wanted, due + number * wanted.asked) for number in range(copies + 1)
         ]
         if copies:
             self.hoards.append(wanted)
+
         if wanted.tries == 1 and not visit.to_come and visit.batch.then == "leave":
             self._next_session(person, now + self.gap_limit, visit.batch.time)
 
-    def _know_needs(self, wanted: _Wanted) -> None:
+    def _know_needs(self, wanted: Wanted) -> None:
         """Compute the response time that a wish needs, and the one that its user requests."""
-        now, users, person = self.manager.now, self.users, wanted.visit.person
+        now = self.manager.now
+        users = self.users
         self.wanted.append(wanted)
-        wanted.first, wanted.submitted, wanted.since = str(self.count + 1), now, now
-        estimate, choices = self._estimate(wanted), users.deadlines
-        wanted.needed = wanted.asked = _INFINITY
-        if choices is not None:
-            due = needed_by(choices, users.calendar, wanted.first, now, estimate)
-            wanted.needed = wanted.asked = _INFINITY if due is None else due - now
-            if person.lies and due is not None:
-                asked = users.reactions.asked(wanted.needed, estimate)
-                wanted.asked = float(math.ceil(asked - _ROUNDING))
+        wanted.first = str(self.count + 1)
+        wanted.submitted = now
+        wanted.since = now
 
-    def _estimate(self, wanted: _Wanted) -> float:
-        is_exact = self.is_exact or wanted.walltime is None
-        return wanted.run_time if is_exact else float(wanted.walltime or 0.0)
+        estimate = wanted.run_time
+        if wanted.walltime is not None and not self.is_exact:
+            estimate = float(wanted.walltime)
+        due = None
+        if users.deadlines is not None:
+            due = needed_by(users.deadlines, users.calendar, wanted.first, now, estimate)
+        wanted.needed = INFINITY if due is None else due - now
+        wanted.asked = wanted.needed
+        if due is not None and wanted.visit.person.lies:
+            asked = users.reactions.asked(wanted.needed, estimate)
+            wanted.asked = float(math.ceil(asked - ROUNDING))
 
-    def _register(self, wanted: _Wanted, due: float) -> Job:
+    def _register(self, wanted: Wanted, due: float) -> Job:
         """Register a job for a wish, with a deadline (seconds) if the user sets one."""
-        manager, users = self.manager, self.users
+        manager = self.manager
+        users = self.users
         now = manager.now
         self.count += 1
-        name, walltime = str(self.count), wanted.walltime
+        name = str(self.count)
+        walltime = wanted.walltime
+
         asked: dict[str, Any] = {}
         if self.is_exact:
-            walltime, asked["estimated_runtime"] = None, wanted.run_time
-        if due < _INFINITY:
-            asked["deadline"] = due = max(due, now + 1.0)
+            walltime = None
+            asked["estimated_runtime"] = wanted.run_time
+
+        if due < INFINITY:
+            due = max(due, now + 1.0)
+            asked["deadline"] = due
             latest = wanted.since + users.reactions.tolerance * wanted.needed
             asked["tolerance_factor"] = max(latest - now, 0.0) / (due - now)
         elif users.deadlines is not None:
             asked["has_user_deadline"] = False
+
         if wanted.first != name:
             asked["origin"] = wanted.first
         qos = QosRequest(**asked) if asked else None
-        full, user = f"{WORKLOAD}!{name}", wanted.visit.person.told.name
+        user = wanted.visit.person.told.name
+        full = f"{WORKLOAD}!{name}"
+
         # The fields are put together only if somebody asks for them.
         job = Job(full, now, wanted.processors, name, walltime, qos, self)
         self.rows.append((now, wanted.processors, walltime, user, qos, wanted.run_time))
@@ -414,28 +454,35 @@ class Reacting(Scheduler):
             f'"profile": "{name}", "user": {self.names[user]}{asked}}}'
         )
 
-    def _over(self, wanted: _Wanted, outcome: str) -> None:
+    def _over(self, wanted: Wanted, outcome: str) -> None:
         """End a wish with its outcome; after the last wish of a batch, the user continues."""
-        visit, now = wanted.visit, self.manager.now
-        wanted.outcome, self.waiting = outcome, self.waiting - 1
+        visit = wanted.visit
+        now = self.manager.now
+        wanted.outcome = outcome
+        self.waiting -= 1
         if outcome in (DONE, ELSEWHERE):
             wanted.ended = now
         visit.open -= 1
         if visit.open or visit.batch.then == "leave":
             return
-        person, batch, sessions = visit.person, visit.batch, self.users.sessions
+
+        person = visit.person
+        batch = visit.batch
+        sessions = self.users.sessions
         # One number decides, such that users do as in the log where they wait as long as there.
-        before, number = sessions.continuation_probability(batch.response), person.chosen.random()
+        before = sessions.continuation_probability(batch.response)
+        number = person.chosen.random()
         number = number * before if batch.then == "think" else before + number * (1.0 - before)
         if number < sessions.continuation_probability(now - visit.last):
             think = batch.time
             if batch.then != "think":
                 typical = person.chosen.lognormvariate(math.log(sessions.think), sessions.spread)
                 think = min(typical, sessions.think_limit)
-            self._at(now + think, _BEGIN, person)
+            self._at(now + think, BEGIN, person)
         elif batch.then == "break":
             self._next_session(person, now + sessions.think_limit, batch.time)
         else:
+            # In the log the user went on: how long breaks are is known from others.
             breaks = person.breaks
             usual = person.chosen.choice(breaks) if breaks else sessions.pause
             self._next_session(person, now + sessions.think_limit, usual)
@@ -447,34 +494,39 @@ class Reacting(Scheduler):
         wanted = self.by_job.pop(self.manager.original_id(job), None)
         if wanted is None or wanted.outcome != OPEN or job.id in self.cancelled_at:
             return
-        if any(each.phase != _OVER for each in wanted.jobs):
+        if any(copy.phase != OVER for copy in wanted.jobs):
             return
-        for each in wanted.jobs:
-            self.by_job.pop(each.id, None)
+        for copy in wanted.jobs:
+            self.by_job.pop(copy.id, None)
         if wanted in self.hoards:
             self.hoards.remove(wanted)
         self._answer(wanted)
 
-    def _answer(self, wanted: _Wanted) -> None:
+    def _answer(self, wanted: Wanted) -> None:
         """Let the user answer a refusal: ask again, later, for less, elsewhere, or give up."""
-        told, now, person = self.users.reactions, self.manager.now, wanted.visit.person
-        kinds = msgspec.structs.asdict(told.answers)
-        (kind,) = person.chosen.choices(list(kinds), list(kinds.values()))
-        later = now + person.chosen.expovariate(1.0 / told.retry_after)
-        soon, most = now + told.answer_after, told.tolerance * wanted.needed
-        if wanted.tries >= told.tries or wanted.needed == _INFINITY:
+        reactions = self.users.reactions
+        now = self.manager.now
+        chosen = wanted.visit.person.chosen
+        kinds = msgspec.structs.asdict(reactions.answers)
+        (kind,) = chosen.choices(list(kinds), list(kinds.values()))
+        later = now + chosen.expovariate(1.0 / reactions.retry_after)
+        soon = now + reactions.answer_after
+        most = reactions.tolerance * wanted.needed
+
+        if wanted.tries >= reactions.tries or wanted.needed == INFINITY:
             kind = "leave"
         elif wanted.asked < wanted.needed:
             # Who has exaggerated asks for what is needed first.
             wanted.asked = wanted.needed
-            self._at(soon, _ASK, wanted)
+            self._at(soon, ASK, wanted)
             return
+
         if kind == "later" and wanted.asked < math.floor(most):
             wanted.asked = float(math.floor(most))
-            self._at(soon, _ASK, wanted)
+            self._at(soon, ASK, wanted)
         elif kind == "retry":
             wanted.since = float(math.ceil(max(later, self.soonest)))
-            self._at(later, _ASK, wanted)
+            self._at(later, ASK, wanted)
         elif kind == "split" and wanted.processors > 1:
             self._split(wanted, soon)
         elif kind == "shorten" and wanted.run_time > 1:
@@ -483,31 +535,36 @@ class Reacting(Scheduler):
             wanted.run_time = half
             if wanted.walltime is not None:
                 wanted.walltime = float(math.ceil(wanted.walltime / 2))
-            self._at(soon, _ASK, wanted)
+            self._at(soon, ASK, wanted)
         elif kind == "elsewhere":
             wanted.lost += wanted.work
-            self._at(now + wanted.run_time, _END, wanted)
+            self._at(now + wanted.run_time, END, wanted)
         else:
             wanted.lost += wanted.work
             self._over(wanted, LEFT)
 
-    def _split(self, wanted: _Wanted, date: float) -> None:
+    def _split(self, wanted: Wanted, date: float) -> None:
         """Submit two jobs at a date, each with half the processors of the refused one."""
         half = wanted.processors // 2
-        other = _Wanted(wanted.visit, AskedJob(0.0, half, wanted.run_time, wanted.walltime))
+        other = Wanted(wanted.visit, BatchJob(0.0, half, wanted.run_time, wanted.walltime))
         wanted.processors -= half
-        other.first, other.tries, other.submitted = wanted.first, wanted.tries, wanted.submitted
-        other.needed, other.asked, other.since = wanted.needed, wanted.asked, wanted.since
+        other.first = wanted.first
+        other.tries = wanted.tries
+        other.submitted = wanted.submitted
+        other.since = wanted.since
+        other.needed = wanted.needed
+        other.asked = wanted.asked
+
         wanted.visit.open += 1
         self.waiting += 1
         self.wanted.append(other)
-        for each in (wanted, other):
-            self._at(date, _ASK, each)
+        self._at(date, ASK, wanted)
+        self._at(date, ASK, other)
 
-    def _give_back(self, wanted: _Wanted) -> None:
+    def _give_back(self, wanted: Wanted) -> None:
         """Cancel a hoarder's other waiting jobs, once one job of the wish has started."""
         for job in wanted.jobs:
-            if job.phase == _WAITING:
+            if job.phase == WAITING:
                 self.cancelled_at[job.id] = self.manager.now
                 self.inner.cancelled(job)
 
@@ -517,20 +574,20 @@ class Reacting(Scheduler):
     def wishes(self) -> list[Wish]:
         return [
             Wish(
-                job=each.first,
-                user=each.visit.person.told.name,
-                submitted=each.submitted,
-                ended=each.ended,
-                processors=each.processors,
-                run_time=each.run_time,
-                needed=each.needed if each.needed < _INFINITY else math.nan,
-                outcome=each.outcome,
-                tries=each.tries,
-                lost=each.lost,
-                lies=each.visit.person.lies,
-                hoards=each.visit.person.hoards,
+                job=wanted.first,
+                user=wanted.visit.person.told.name,
+                submitted=wanted.submitted,
+                ended=wanted.ended,
+                processors=wanted.processors,
+                run_time=wanted.run_time,
+                needed=wanted.needed if wanted.needed < INFINITY else math.nan,
+                outcome=wanted.outcome,
+                tries=wanted.tries,
+                lost=wanted.lost,
+                lies=wanted.visit.person.lies,
+                hoards=wanted.visit.person.hoards,
             )
-            for each in self.wanted
+            for wanted in self.wanted
         ]
 
     def workload(self) -> Workload:
@@ -539,7 +596,7 @@ class Reacting(Scheduler):
             return self.made
         ids = [*map(str, range(1, len(self.rows) + 1))]
         dates, processors, limits, _, requests, run_times = zip(*self.rows, strict=True)
-        walltimes = np.array([_INFINITY if each is None else each for each in limits], np.float64)
+        walltimes = np.array([INFINITY if told is None else told for told in limits], np.float64)
         estimates = walltimes.copy()
         if self.is_exact:
             estimates = np.array(run_times, np.float64)
@@ -551,12 +608,12 @@ class Reacting(Scheduler):
             estimates=estimates,
             profiles=np.arange(len(ids)),
             profile_names=ids,
-            requests=list(requests) if any(each is not None for each in requests) else None,
+            requests=list(requests) if any(requests) else None,
         )
         written = b"[%s]" % ",\n".join(map(self._line, ids)).encode()
         delays = map(plain_number, run_times)
         profiles = {
-            name: {"type": "delay", "delay": each} for name, each in zip(ids, delays, strict=True)
+            name: {"type": "delay", "delay": delay} for name, delay in zip(ids, delays, strict=True)
         }
         told = {"command": "run --users", "users": self.users.provenance}
         self.made = Workload(

@@ -17,8 +17,8 @@ from qops_batsim.users.user_model import (
     HOUR,
     HOURS,
     WEEK,
-    AskedJob,
     Batch,
+    BatchJob,
     Sessions,
     User,
     Users,
@@ -31,17 +31,16 @@ from qops_batsim.workload.workload_model import plain_number
 SHORTEST = 1.0
 """Think times and breaks that are typical are no shorter (seconds)."""
 
-
 FEWEST = 0.01
 """Sessions that begin in an hour in addition, so that no hour is impossible."""
 
 WORKING_DAYS = 5
 
 
-class _Visit(NamedTuple):
+class LoggedBatch(NamedTuple):
     """A batch of jobs in the log: its first and last submission, and the last end of a job."""
 
-    jobs: list[AskedJob]
+    jobs: list[BatchJob]
     since: float
     last: float
     end: float
@@ -80,24 +79,27 @@ def fit_users(log: Conversion, *, seed: int = 1, sessions: Sessions | None = Non
     InputError
         If no job has a user.
     """
-    names, records, workload = log.names("user"), log.records, log.workload
+    names = log.names("user")
+    records = log.records
+    workload = log.workload
     dates = workload.columns.submission_times
     ends = dates + np.maximum(records["wait_time"], 0.0) + records["run_time"]
-    walltimes = [None if each <= 0 else each for each in records["requested_time"].tolist()]
+    walltimes = [None if limit <= 0 else limit for limit in records["requested_time"].tolist()]
     columns = dates, ends, records["requested_processors"], records["run_time"]
     rows = zip(names, *(column.tolist() for column in columns), walltimes, strict=True)
     jobs = [LoggedJob(*row) for row in rows if row[0]]
     if not jobs:
         raise InputError(f"{workload.source}: names no job's user; a log that does is expected")
-    told = {
+
+    provenance = {
         "command": "workload users",
         "version": __version__,
         "jobs": len(jobs),
         "without_user": len(names) - len(jobs),
         "log": workload.provenance,
     }
-    found = users_of(jobs, workload.processors, workload.calendar, sessions)
-    return msgspec.structs.replace(found, seed=seed, provenance=told)
+    users = users_of(jobs, workload.processors, workload.calendar, sessions)
+    return msgspec.structs.replace(users, seed=seed, provenance=provenance)
 
 
 def users_of(
@@ -124,15 +126,18 @@ def users_of(
     """
     limits = sessions or Sessions()
     limits.check()
+
     rows: dict[str, list[LoggedJob]] = {}
     for job in jobs:
         rows.setdefault(job.user, []).append(job)
-    visits = {name: _visits(each, limits) for name, each in rows.items()}
+    logged = {name: _batches(of_user, limits) for name, of_user in rows.items()}
+
+    # The week's profile first: breaks are counted in its seconds.
     monday = _monday(calendar)
-    week = _week([b for each in visits.values() for b in _breaks(each, limits)], monday)
-    fitted = msgspec.structs.replace(limits, week=week, monday=monday)
+    breaks = [pair for batches in logged.values() for pair in _breaks(batches, limits)]
+    fitted = msgspec.structs.replace(limits, week=_week(breaks, monday), monday=monday)
     clock = WeekClock(fitted)
-    users = tuple(_user(name, each, limits, clock) for name, each in visits.items())
+    users = tuple(_user(name, batches, limits, clock) for name, batches in logged.items())
     return Users(
         processors=processors,
         users=users,
@@ -141,40 +146,41 @@ def users_of(
     )
 
 
-def _visits(rows: list[LoggedJob], limits: Sessions) -> list[_Visit]:
+def _batches(rows: list[LoggedJob], limits: Sessions) -> list[LoggedBatch]:
     """Group a user's jobs, in order of submission, into the batches of the log."""
-    found: list[_Visit] = []
+    batches: list[LoggedBatch] = []
     for _, date, end, processors, run_time, walltime in rows:
-        last = found[-1] if found else None
+        last = batches[-1] if batches else None
         if last is None or date >= last.end or date - last.last > limits.gap_limit:
-            found.append(_Visit([AskedJob(0.0, processors, run_time, walltime)], date, date, end))
-            continue
-        last.jobs.append(AskedJob(date - last.since, processors, run_time, walltime))
-        found[-1] = last._replace(last=date, end=max(last.end, end))
-    return found
+            job = BatchJob(0.0, processors, run_time, walltime)
+            batches.append(LoggedBatch([job], date, date, end))
+        else:
+            last.jobs.append(BatchJob(date - last.since, processors, run_time, walltime))
+            batches[-1] = last._replace(last=date, end=max(last.end, end))
+    return batches
 
 
-def _continues(visit: _Visit, following: _Visit, limits: Sessions) -> bool:
-    return 0 <= following.since - visit.end <= limits.think_limit
+def _continues(batch: LoggedBatch, following: LoggedBatch, limits: Sessions) -> bool:
+    return 0 <= following.since - batch.end <= limits.think_limit
 
 
-def _breaks(visits: list[_Visit], limits: Sessions) -> list[tuple[float, float]]:
+def _breaks(logged: list[LoggedBatch], limits: Sessions) -> list[tuple[float, float]]:
     """Return, for each break between sessions, its earliest possible end and its end (seconds)."""
     return [
         (_earliest_session(one, two, limits), two.since)
-        for one, two in pairwise(visits)
+        for one, two in pairwise(logged)
         if not _continues(one, two, limits)
     ]
 
 
-def _earliest_session(visit: _Visit, following: _Visit, limits: Sessions) -> float:
+def _earliest_session(batch: LoggedBatch, following: LoggedBatch, limits: Sessions) -> float:
     """Return the first date (s) from which a submission begins a new session.
 
     What comes sooner counts as the same session.
     """
-    if following.since < visit.end:
-        return visit.last + limits.gap_limit
-    return visit.end + limits.think_limit
+    if following.since < batch.end:
+        return batch.last + limits.gap_limit
+    return batch.end + limits.think_limit
 
 
 def _monday(calendar: Calendar | None) -> float:
@@ -192,66 +198,75 @@ def _week(breaks: list[tuple[float, float]], monday: float) -> tuple[float, ...]
     Sessions alone would tell too few by day, when others are busy. Monday to Friday are alike, and
     so are Saturday and Sunday. O(breaks × hours of a week).
     """
+    # How often breaks end in each hour of the week, and how long users were away in it.
     dates = np.array(breaks, np.float64).reshape(-1, 2) - monday
     sessions = np.bincount((dates[:, 1] % WEEK // HOUR).astype(np.int64), minlength=HOURS)
     weeks, rest = np.divmod(dates[:, :, None], WEEK)
     until = weeks * HOUR + np.clip(rest - np.arange(HOURS) * HOUR, 0.0, HOUR)
     away = (until[:, 1] - until[:, 0]).sum(axis=0)
-    days = slice(0, WORKING_DAYS), slice(WORKING_DAYS, None)
-    counts, seconds = sessions[:HOURS].reshape(7, 24), away.reshape(7, 24)
+
+    counts = sessions[:HOURS].reshape(7, 24)
+    seconds = away.reshape(7, 24)
     rates = np.empty((7, 24))
-    for each in days:
-        rates[each] = (counts[each].sum(axis=0) + FEWEST) / (seconds[each].sum(axis=0) + HOUR)
+    for days in (slice(0, WORKING_DAYS), slice(WORKING_DAYS, None)):
+        rates[days] = (counts[days].sum(axis=0) + FEWEST) / (seconds[days].sum(axis=0) + HOUR)
     return tuple(np.round(rates.ravel() / rates.mean(), 6).tolist())
 
 
-def _user(name: str, visits: list[_Visit], limits: Sessions, clock: WeekClock) -> User:
+def _user(name: str, logged: list[LoggedBatch], limits: Sessions, clock: WeekClock) -> User:
     batches = []
-    for place, visit in enumerate(visits):
-        following = visits[place + 1] if place + 1 < len(visits) else None
-        jobs, response = tuple(visit.jobs), max(visit.end - visit.last, 0.0)
-        if following is None:
-            # What came then, nobody knows; -1 is replaced below.
-            batches.append(Batch(jobs, response, "break", -1.0))
-        elif _continues(visit, following, limits):
-            batches.append(Batch(jobs, response, "think", following.since - visit.end))
+    breaks = []
+    for batch, following in pairwise(logged):
+        if _continues(batch, following, limits):
+            then = "think"
+            time = following.since - batch.end
         else:
-            soonest = clock.at(_earliest_session(visit, following, limits))
+            then = "leave" if following.since < batch.end else "break"
+            soonest = clock.at(_earliest_session(batch, following, limits))
             time = max(round(clock.at(following.since) - soonest, 9), 0.0)
-            leaves = following.since < visit.end
-            batches.append(Batch(jobs, response, "leave" if leaves else "break", time))
-    breaks = sorted(each.time for each in batches[:-1] if each.then != "think")
-    last = breaks[len(breaks) // 2] if breaks else WEEK
-    batches[-1] = Batch(batches[-1].jobs, batches[-1].response, "break", last)
-    since, until = visits[0].since, max(visits[-1].since, visits[0].since)
-    return User(name=name, since=since, until=until, batches=tuple(batches))
+            breaks.append(time)
+        batches.append(_batch(batch, then, time))
+
+    # What came after the last batch, nobody knows: the user's median break.
+    breaks.sort()
+    batches.append(_batch(logged[-1], "break", breaks[len(breaks) // 2] if breaks else WEEK))
+    since = logged[0].since
+    return User(name=name, since=since, until=logged[-1].since, batches=tuple(batches))
+
+
+def _batch(logged: LoggedBatch, then: Any, time: float) -> Batch:
+    return Batch(tuple(logged.jobs), max(logged.end - logged.last, 0.0), then, time)
 
 
 def _fit_behaviour(sessions: Sessions, users: Sequence[User]) -> Sessions:
     """Fit think times, breaks and the probability that a user continues, without last batches."""
-    seen = [each for user in users for each in user.batches[:-1]]
-    thinks = [math.log(max(each.time, SHORTEST)) for each in seen if each.then == "think"]
-    breaks = sorted(each.time for each in seen if each.then != "think")
-    waited = [each for each in seen if each.then != "leave"]
-    found: dict[str, float] = {}
+    batches = [batch for user in users for batch in user.batches[:-1]]
+    thinks = [math.log(max(batch.time, SHORTEST)) for batch in batches if batch.then == "think"]
+    breaks = sorted(batch.time for batch in batches if batch.then != "think")
+    waited = [batch for batch in batches if batch.then != "leave"]
+
+    fitted: dict[str, float] = {}
     if thinks:
-        found = {"think": math.exp(np.median(thinks)), "spread": float(np.std(thinks))}
+        fitted = {"think": math.exp(np.median(thinks)), "spread": float(np.std(thinks))}
     if breaks:
-        found["pause"] = max(breaks[len(breaks) // 2], SHORTEST)
+        fitted["pause"] = max(breaks[len(breaks) // 2], SHORTEST)
     if thinks and len(thinks) < len(waited):
-        responses = np.array([each.response for each in waited])
-        went_on = np.array([each.then == "think" for each in waited])
-        found["stay"], found["patience"] = _maximum_likelihood(responses, went_on)
-    rounded = {name: float(f"{value:.6g}") for name, value in found.items()}
+        responses = np.array([batch.response for batch in waited])
+        went_on = np.array([batch.then == "think" for batch in waited])
+        fitted["stay"], fitted["patience"] = _maximum_likelihood(responses, went_on)
+
+    rounded = {name: float(f"{value:.6g}") for name, value in fitted.items()}
     return msgspec.structs.replace(sessions, **rounded)
 
 
 def _maximum_likelihood(responses: Any, went_on: Any) -> tuple[float, float]:
     """Fit the probability of continuing by maximum likelihood on a grid; return its parameters."""
+    # Responses that are alike count as one, of their mean length.
     bins = np.round(8 * np.log2(1 + responses)).astype(np.int64)
     count = np.bincount(bins).astype(float)
     yes = np.bincount(bins, went_on, len(count))
     middle = np.bincount(bins, responses, len(count)) / np.maximum(count, 1)
+
     stays = np.arange(0.01, 1.0, 0.01)[:, None, None]
     patience = np.geomspace(60.0, 1e7, 200)[None, :, None]
     p = stays / (1.0 + middle / patience)
@@ -292,11 +307,12 @@ class UsersSummary(msgspec.Struct, frozen=True, kw_only=True):
 
 def summary(users: Users) -> UsersSummary:
     """Summarize users. O(jobs)."""
-    batches = [each for user in users.users for each in user.batches]
-    jobs, told, week = list(users.jobs), users.sessions, np.array(users.sessions.week)
-    sessions = sum(each.then != "think" for each in batches)
-    days = week.reshape(7, 24)
-    begin, end = min(u.since for u in users.users), max(u.until for u in users.users)
+    batches = [batch for user in users.users for batch in user.batches]
+    jobs = list(users.jobs)
+    sessions = sum(batch.then != "think" for batch in batches)
+    week = np.array(users.sessions.week).reshape(7, 24)
+    begin = min(user.since for user in users.users)
+    end = max(user.until for user in users.users)
     work = math.fsum(job.processors * job.run_time for job in jobs)
     return UsersSummary(
         users=len(users.users),
@@ -304,11 +320,11 @@ def summary(users: Users) -> UsersSummary:
         batches=len(batches),
         sessions=sessions,
         batches_a_session=len(batches) / max(sessions, 1),
-        sessions_by_night=float((days[:, :8].sum() + days[:, 20:].sum()) / days.sum()),
-        sessions_at_weekends=float(days[5:].sum() / days.sum()),
-        left=sum(each.then == "leave" for each in batches) / len(batches),
-        think=told.think,
-        goes_on_after_minute=told.continuation_probability(60.0),
-        goes_on_after_hour=told.continuation_probability(HOUR),
+        sessions_by_night=float((week[:, :8].sum() + week[:, 20:].sum()) / week.sum()),
+        sessions_at_weekends=float(week[WORKING_DAYS:].sum() / week.sum()),
+        left=sum(batch.then == "leave" for batch in batches) / len(batches),
+        think=users.sessions.think,
+        goes_on_after_minute=users.sessions.continuation_probability(60.0),
+        goes_on_after_hour=users.sessions.continuation_probability(HOUR),
         load=work / (users.processors * (end - begin)) if end > begin else None,
     )

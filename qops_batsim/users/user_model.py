@@ -27,11 +27,11 @@ from bisect import bisect_right
 from collections.abc import Iterator
 from hashlib import blake2b
 from pathlib import Path
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple, TypeVar
 
 import msgspec
 
-from qops_batsim.data_problems import converted, read_toml
+from qops_batsim.data_problems import check_ranges, converted, read_toml
 from qops_batsim.dates import Calendar
 from qops_batsim.errors import InputError, require
 from qops_batsim.files import decoded, read_bytes, read_text, write_text
@@ -39,22 +39,22 @@ from qops_batsim.limits import MAX_SECONDS
 from qops_batsim.workload.need import NeedChoices, with_times
 from qops_batsim.workload.workload_model import Workload, check_processors, check_seed
 
-HOUR, WEEK = 3600.0, 604_800.0
+HOUR = 3600.0
+WEEK = 604_800.0
 HOURS = 168
 """Hours of a week."""
 
 MOST_TIMES = 100
 """Most users for each one of a log."""
 
-_SHARE = "a number from 0 to 1 is accepted"
-_POSITIVE = f"a number above 0 and up to {MAX_SECONDS:g} is accepted"
-
-
 _Seconds = Annotated[float, msgspec.Meta(ge=0, le=MAX_SECONDS)]
 _SomeSeconds = Annotated[float, msgspec.Meta(gt=0, le=MAX_SECONDS)]
+_Share = Annotated[float, msgspec.Meta(ge=0, le=1)]
+_Factor = Annotated[float, msgspec.Meta(ge=0, le=1e6)]
+_LeastOne = Annotated[float, msgspec.Meta(ge=1, le=1e6)]
 
 
-class AskedJob(NamedTuple):
+class BatchJob(NamedTuple):
     """A job that a user submits in a batch.
 
     Submitted ``offset`` seconds after the first one, it takes ``processors`` for ``run_time``
@@ -76,7 +76,7 @@ class Batch(msgspec.Struct, frozen=True, array_like=True):
     the jobs (``leave``), beyond the gap limit. Breaks are in seconds of the week's profile.
     """
 
-    jobs: Annotated[tuple[AskedJob, ...], msgspec.Meta(min_length=1)]
+    jobs: Annotated[tuple[BatchJob, ...], msgspec.Meta(min_length=1)]
     response: _Seconds
     then: Literal["think", "break", "leave"]
     time: _Seconds
@@ -120,27 +120,21 @@ class Sessions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         Second at which a week begins; up to 0.
     """
 
-    think_limit: float = 1200.0
-    gap_limit: float = 3600.0
-    stay: float = 0.8
-    patience: float = 1200.0
-    think: float = 120.0
-    spread: float = 1.5
-    pause: float = 43_200.0
-    week: tuple[float, ...] = (1.0,) * HOURS
-    monday: float = 0.0
+    think_limit: _SomeSeconds = 1200.0
+    gap_limit: _SomeSeconds = 3600.0
+    stay: _Share = 0.8
+    patience: _SomeSeconds = 1200.0
+    think: _SomeSeconds = 120.0
+    spread: Annotated[float, msgspec.Meta(ge=0, le=10)] = 1.5
+    pause: _SomeSeconds = 43_200.0
+    week: Annotated[tuple[_SomeSeconds, ...], msgspec.Meta(min_length=HOURS, max_length=HOURS)] = (
+        1.0,
+    ) * HOURS
+    monday: Annotated[float, msgspec.Meta(ge=-WEEK, le=0)] = 0.0
 
     def check(self) -> None:
         """Raise :class:`~qops_batsim.errors.InputError` if a value is out of range."""
-        require(0 <= self.stay <= 1, "sessions: stay", self.stay, _SHARE)
-        for name in ("think_limit", "gap_limit", "patience", "think", "pause"):
-            value = getattr(self, name)
-            require(0 < value <= MAX_SECONDS, f"sessions: {name}", value, _POSITIVE)
-        require(0 <= self.spread <= 10, "sessions: spread", self.spread, "0 to 10 is accepted")
-        fits = len(self.week) == HOURS and all(0 < each < math.inf for each in self.week)
-        accepted = f"{HOURS} numbers above 0 are accepted, one an hour from Monday on"
-        require(fits, "sessions: week", len(self.week), accepted)
-        require(-WEEK <= self.monday <= 0, "sessions: monday", self.monday, "-604800 to 0")
+        check_ranges(self, "sessions")
 
     def continuation_probability(self, response: float) -> float:
         """Return the probability that a user continues after a response time (seconds)."""
@@ -155,20 +149,18 @@ class Answers(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     for half the run time. ``elsewhere``: have another centre run it, where it does not wait.
     """
 
-    leave: float = 0.2
-    later: float = 0.3
-    retry: float = 0.3
-    split: float = 0.05
-    shorten: float = 0.05
-    elsewhere: float = 0.1
+    leave: _Share = 0.2
+    later: _Share = 0.3
+    retry: _Share = 0.3
+    split: _Share = 0.05
+    shorten: _Share = 0.05
+    elsewhere: _Share = 0.1
 
     def check(self) -> None:
         """Raise :class:`~qops_batsim.errors.InputError` unless the shares are valid."""
-        told = msgspec.structs.asdict(self)
-        for kind, share in told.items():
-            require(0 <= share <= 1, f"answers: {kind}", share, _SHARE)
+        total = sum(msgspec.structs.astuple(self))
         accepted = "shares that add up to 1 are expected"
-        require(math.isclose(sum(told.values()), 1), "answers: sum", sum(told.values()), accepted)
+        require(math.isclose(total, 1), "answers: sum", total, accepted)
 
 
 class Reactions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -200,31 +192,21 @@ class Reactions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     """
 
     answers: Answers = Answers()
-    tries: int = 3
-    tolerance: float = 2.0
-    answer_after: float = 60.0
-    retry_after: float = 3600.0
-    liars: float = 0.0
-    worth: float = 1.0
-    price: float = 0.0
-    tightest: float = 1.1
-    hoarders: float = 0.0
-    promises: int = 5
+    tries: Annotated[int, msgspec.Meta(ge=1, le=1000)] = 3
+    tolerance: _LeastOne = 2.0
+    answer_after: _SomeSeconds = 60.0
+    retry_after: _SomeSeconds = 3600.0
+    liars: _Share = 0.0
+    worth: _Factor = 1.0
+    price: _Factor = 0.0
+    tightest: _LeastOne = 1.1
+    hoarders: _Share = 0.0
+    promises: Annotated[int, msgspec.Meta(ge=0, le=1000)] = 5
 
     def check(self) -> None:
         """Raise :class:`~qops_batsim.errors.InputError` if a value is out of range."""
+        check_ranges(self, "reactions")
         self.answers.check()
-        for name in ("liars", "hoarders"):
-            require(0 <= getattr(self, name) <= 1, name, getattr(self, name), _SHARE)
-        for name in ("answer_after", "retry_after"):
-            value = getattr(self, name)
-            require(0 < value <= MAX_SECONDS, name, value, _POSITIVE)
-        for name, least in (("tolerance", 1), ("tightest", 1), ("worth", 0), ("price", 0)):
-            value = getattr(self, name)
-            accepted = f"a number from {least} to 1e6 is accepted"
-            require(least <= value <= 1e6, name, value, accepted)
-        require(1 <= self.tries <= 1000, "tries", self.tries, "1 to 1000 is accepted")
-        require(0 <= self.promises <= 1000, "promises", self.promises, "0 to 1000 is accepted")
 
     def asked(self, needed: float, estimate: float) -> float:
         """Return the response time (s) requested by a user who lies; ``needed`` is the true need.
@@ -283,14 +265,17 @@ class Users(
                     "deadlines by working hours need dates; a workload with a calendar, or "
                     "a mix without hours, is expected"
                 )
+
         names = {user.name for user in self.users}
         accepted = "one or more users of different names are accepted"
         require(0 < len(names) == len(self.users), "users", len(self.users), accepted)
         for user in self.users:
-            where, count = f"user {user.name}", len(user.batches)
+            where = f"user {user.name}"
+            count = len(user.batches)
             require(0 <= user.first < count, f"{where}: first", user.first, f"0 to {count - 1}")
             dates = user.since, user.until
             require(user.since <= user.until, f"{where}: since, until", dates, "dates in order")
+
         widest = max(job.processors for job in self.jobs)
         require(widest <= self.processors, "a job's processors", widest, f"1 to {self.processors}")
 
@@ -305,7 +290,7 @@ class Users(
         )
 
     @property
-    def jobs(self) -> Iterator[AskedJob]:
+    def jobs(self) -> Iterator[BatchJob]:
         """All jobs of all users; each job occurs once."""
         return (job for user in self.users for batch in user.batches for job in batch.jobs)
 
@@ -316,16 +301,17 @@ class UserChoices(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     reactions: Reactions = Reactions()
     deadlines: NeedChoices | None = None
     estimates: Literal["users", "exact"] = "users"
-    think_limit: float = 1200.0
-    gap_limit: float = 3600.0
+    think_limit: _SomeSeconds = 1200.0
+    gap_limit: _SomeSeconds = 3600.0
 
     def check(self) -> None:
         """Raise :class:`~qops_batsim.errors.InputError` if a value is out of range."""
         self.reactions.check()
-        Sessions(think_limit=self.think_limit, gap_limit=self.gap_limit).check()
         if self.deadlines is not None:
             self.deadlines.check()
 
+
+_Read = TypeVar("_Read", UserChoices, Users)
 
 EXAMPLE = Path(__file__).with_name("choices.toml")
 """A file of choices with all that can be set, as it is by default."""
@@ -339,12 +325,16 @@ def read_choices(path: str | Path | None) -> UserChoices:
     given = read_toml(read_text(path, what=what), str(path), what)
     if "deadlines" in given:
         given["deadlines"] = with_times(given["deadlines"])
-    found = converted(given, UserChoices, str(path), what)
+    return _checked(converted(given, UserChoices, str(path), what), path)
+
+
+def _checked(read: _Read, path: str | Path) -> _Read:
+    """Return what was read from a file; an InputError of its check names the file."""
     try:
-        found.check()
+        read.check()
     except InputError as error:
         raise InputError(f"{path}: {error}") from None
-    return found
+    return read
 
 
 _decoder = msgspec.json.Decoder(Users)
@@ -353,12 +343,7 @@ _decoder = msgspec.json.Decoder(Users)
 def read_users(path: str | Path) -> Users:
     """Read a file of users (JSON)."""
     what = "a file of users (qops-batsim workload users)"
-    found = decoded(read_bytes(path, what=what), _decoder, path, what)
-    try:
-        found.check()
-    except InputError as error:
-        raise InputError(f"{path}: {error}") from None
-    return found
+    return _checked(decoded(read_bytes(path, what=what), _decoder, path, what), path)
 
 
 def write_users(users: Users, path: str | Path) -> None:
@@ -391,8 +376,11 @@ def more_users(users: Users, times: float, seed: int) -> Users:
     accepted = f"a number from 0.01 to {MOST_TIMES} is accepted (1.2: a fifth more users)"
     require(0.01 <= times <= MOST_TIMES, "times", times, accepted)
     check_seed(seed)
-    begin, end = min(u.since for u in users.users), max(u.until for u in users.users)
+    begin = min(u.since for u in users.users)
+    end = max(u.until for u in users.users)
     order = sorted(users.users, key=lambda user: drawn(seed, "order", user.name))
+
+    # The first of the order are users of the log; from then on it is gone through again.
     listed: list[User] = []
     wanted = max(round(times * len(order)), 1)
     taken = {user.name for user in order}
@@ -406,6 +394,7 @@ def more_users(users: Users, times: float, seed: int) -> Users:
                 name += "-1"
             taken.add(name)
             listed.append(_another(user, name, seed, begin, end))
+
     if times < 1:
         listed = sorted(listed, key=users.users.index)
     step = {"step": "more users", "times": times, "seed": seed}
@@ -415,11 +404,13 @@ def more_users(users: Users, times: float, seed: int) -> Users:
 
 def _another(user: User, name: str, seed: int, begin: float, end: float) -> User:
     chosen = random.Random(f"{seed} {name}")
-    earliest, latest = (int((d - e) // WEEK) for d, e in ((user.since, begin), (end, user.until)))
-    weeks = chosen.randint(-earliest, latest) * WEEK
+    earlier = int((user.since - begin) // WEEK)
+    later = int((end - user.until) // WEEK)
+    weeks = chosen.randint(-earlier, later) * WEEK
     first = chosen.randrange(len(user.batches))
-    since, until = user.since + weeks, user.until + weeks
-    return msgspec.structs.replace(user, name=name, since=since, until=until, first=first)
+    return msgspec.structs.replace(
+        user, name=name, since=user.since + weeks, until=user.until + weeks, first=first
+    )
 
 
 def rotated(users: Users, seed: int) -> Users:
@@ -439,7 +430,8 @@ class WeekClock:
     def __init__(self, sessions: Sessions) -> None:
         mean = math.fsum(sessions.week) / HOURS
         self.rates = [each / mean for each in sessions.week]
-        self.monday, self.sums = sessions.monday, [0.0]
+        self.monday = sessions.monday
+        self.sums = [0.0]
         for rate in self.rates:
             self.sums.append(self.sums[-1] + rate * HOUR)
 

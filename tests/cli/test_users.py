@@ -68,9 +68,9 @@ def test_a_file_of_users_is_changed(cli: Any, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("[reactions]\nliars = 2", "liars is 2; a number from 0 to 1 is accepted"),
+        ("[reactions]\nliars = 2", "liars is 2; a number from 0 to 1 is"),
         ("[reactions.answers]\nleave = 1.0", "answers: sum is 1.8"),
-        ("think_limit = -1", "choices.toml: sessions: think_limit is -1; a number above 0"),
+        ("think_limit = -1", "think_limit is -1; a number above 0"),
         ("[deadlines]\nshare = 2", "choices.toml: deadline share is 2; a number from 0 to 1"),
         ("think_limit = 600", "think_limit is 600, but the users in"),
         ("[reactions]\nhopes = 2", "field reactions.hopes is not known"),

@@ -13,7 +13,7 @@ import pytest
 
 from qops_batsim.advice.charge_report import PriceList
 from qops_batsim.advice.explain import explain_job
-from qops_batsim.core import plan_log as rows
+from qops_batsim.core import plan_log
 from qops_batsim.core.decision_events import FORMAT, VERSION, LogHeader
 from qops_batsim.core.decision_events import Event as LogEvent
 from qops_batsim.core.decision_log import DecisionLog
@@ -294,8 +294,8 @@ def test_equal_runs_write_equal_logs(tmp_path) -> None:
 def test_blocks_of_rows_do_not_show(tmp_path, monkeypatch) -> None:
     workload = random_workload(random.Random(4))
     logs = []
-    for block in (rows.BLOCK, 3):
-        monkeypatch.setattr(rows, "BLOCK", block)
+    for block in (plan_log.BLOCK, 3):
+        monkeypatch.setattr(plan_log, "BLOCK", block)
         (tmp_path / str(block)).mkdir()
         prefix = run_files("qops", workload, tmp_path / str(block))
         logs.append(Path(f"{prefix}_decisions.jsonl").read_bytes())

@@ -5,6 +5,7 @@ from __future__ import annotations
 from qops_batsim.core.job import RUNNING, WAITING, Job
 from qops_batsim.core.plan import Plan
 from qops_batsim.jobs import QosRequest
+from support.plan_checks import check_plan
 
 
 def job(name: str, processors: int, estimate: float, deadline: float | None = None) -> Job:
@@ -24,7 +25,7 @@ def test_a_plan_goes_on_from_jobs_at_a_date() -> None:
     plan = Plan(4, keeps_promises=True)
     plan.resume(10.0, [running, wide, short])
     plan.tell(10.0, 2)
-    plan.check()
+    check_plan(plan)
     assert plan.waiting == [short, wide]
     assert plan.running == [running]
     assert wide.aim == 40.0  # It was promised an earlier end than the plan aims at.
@@ -40,5 +41,5 @@ def test_a_fixed_start_is_claimed_again() -> None:
     fixed.phase, fixed.start = WAITING, 30.0
     plan = Plan(4, keeps_promises=True)
     plan.resume(5.0, [fixed])
-    assert [(claim.job, claim.start, claim.end) for claim in plan.claims] == [(fixed, 30.0, 40.0)]
+    assert [(each.job, each.start, each.end) for each in plan.fixed.listed] == [(fixed, 30.0, 40.0)]
     assert plan.profile.steps() == [(5.0, 4), (30.0, 1), (40.0, 4)]

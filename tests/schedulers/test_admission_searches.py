@@ -21,7 +21,7 @@ from support.asked_schedulers import Found, ask
 
 Many = Callable[[int], range]
 
-HEURISTIC = ("least_laxity", "earliest_deadline")
+HEURISTIC = ("least_laxity", "earliest_deadline", "saf")
 ORDERS = (*HEURISTIC, "scheduled_start")
 BEST_BY = ("work", "response", "slack")
 

@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from qops_batsim.core.job import OVER, RUNNING, WAITING, Job
-from qops_batsim.core.plan import sort_by_key
+from qops_batsim.core.job_sorting import sort_by_key
 from qops_batsim.core.refusal import RefusalKind
 from qops_batsim.errors import SimulationError
 from qops_batsim.jobs import QosRequest
@@ -20,6 +20,7 @@ from qops_batsim.schedulers.mrt import Mrt, MrtOptions
 from qops_batsim.schedulers.msb import Msb, MsbOptions
 from qops_batsim.schedulers.qops import Qops, QopsOptions
 from support.asked_schedulers import Recorder
+from support.plan_checks import check_plan
 
 
 def submit(scheduler: Any, *jobs: tuple[str, int, float, float]) -> dict[str, Job]:
@@ -32,7 +33,7 @@ def submit(scheduler: Any, *jobs: tuple[str, int, float, float]) -> dict[str, Jo
         job.phase = 1
         scheduler.submitted(job)
         scheduler.decide()
-        scheduler.plan.check()
+        check_plan(scheduler.plan)
     return made
 
 

@@ -6,6 +6,7 @@ import random
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from qops_batsim.errors import InputError
@@ -13,7 +14,8 @@ from qops_batsim.jobs import REJECTED, Job
 from qops_batsim.platform.equal_hosts import make_cluster
 from qops_batsim.protocol.port import make_scheduler
 from qops_batsim.running.simulate import simulate
-from qops_batsim.schedulers.easy import ORDERS, Easy, key_in
+from qops_batsim.schedulers.easy import Easy
+from qops_batsim.schedulers.job_orders import CHANGING, ORDERS, key_in
 from qops_batsim.traces.reading import read_trace
 from qops_batsim.workload.workload_model import Workload, delay_profile
 from support.easy_oracle import KEYS, Request, easy_starts
@@ -187,14 +189,30 @@ def test_every_order_equals_the_naive_loop_on_real_logs(log: str, order: str, sh
 
 
 def test_the_orders_of_the_options_are_those_of_the_queue() -> None:
-    assert set(KEYS) | {"own"} == set(ORDERS)
+    by_deadline = {"least_laxity", "earliest_deadline"}
+    assert {*KEYS, *by_deadline, "own", "scheduled_start"} == set(ORDERS)
     for order, key in KEYS.items():
         job = Request("1", 50.0, 6, 80.0, 200.0)
         code = ORDERS.index(order)
         given = Job("1", 50.0, 6, "p", walltime=200.0)
         assert key_in(code, 30.0, given) == pytest.approx(key(80.0, job), rel=1e-15)
         changes = key(80.0, job) != key(90.0, job)
-        assert changes == (order in ("lxf", "wfp3", "unicef"))
+        assert changes == (order in CHANGING)
+
+
+@pytest.mark.parametrize(
+    ("order", "expected"), [("earliest_deadline", "cbd"), ("least_laxity", "bcd")]
+)
+def test_orders_by_deadline_are_those_of_the_deadline_schedulers(order: str, expected: str) -> None:
+    # All ask for the whole machine, which a has up to 10; d has no deadline.
+    workload = queue_of((4, 9), (4, 1), (4, 5))
+    deadlines = {"b": 35.0, "c": 30.0}
+    for job in workload.jobs:
+        if job.id in deadlines:
+            job.fields["qos"] = {"deadline": deadlines[job.id]}
+    jobs = [Job.from_fields(job.fields, where=job.id) for job in workload.jobs]
+    begun = starts(msgspec.structs.replace(workload, jobs=jobs), order=order)
+    assert "".join(sorted("bcd", key=begun.__getitem__)) == expected
 
 
 def test_a_class_with_a_key_has_no_named_order() -> None:

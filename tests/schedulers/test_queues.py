@@ -24,6 +24,7 @@ from qops_batsim.schedulers.priced_queues import PricedQueues
 from qops_batsim.schedulers.queue_scheduler import QueueScheduler
 from qops_batsim.workload.workload_model import Workload, delay_profile
 from support.easy_oracle import Request, easy_starts
+from support.queue_checks import check_queue
 from support.random_outages import HOSTS, random_events, random_workload, run
 
 Options = dict[str, Any]
@@ -314,7 +315,7 @@ def test_a_long_queue_has_summaries_of_its_jobs(order: str) -> None:
 
         def decide(self) -> None:
             super().decide()
-            self.queue.check()
+            check_queue(self.queue)
             Checked.longest = max(Checked.longest, len(self.queue.jobs))
 
     rng, jobs, profiles, asked = random.Random(5), list[Job](), dict[str, Any](), list[Request]()

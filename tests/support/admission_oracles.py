@@ -80,7 +80,15 @@ def by_earliest_deadline(job: Asking) -> tuple[float, int]:
     return (job.promised, job.slot)
 
 
-ORDERS = {"least_laxity": by_least_laxity, "earliest_deadline": by_earliest_deadline}
+def by_area(job: Asking) -> tuple[float, int]:
+    return (job.estimate * job.processors, job.slot)
+
+
+ORDERS = {
+    "least_laxity": by_least_laxity,
+    "earliest_deadline": by_earliest_deadline,
+    "saf": by_area,
+}
 
 
 def seconds_with(case: Case, starts: dict[int, float]) -> Seconds:

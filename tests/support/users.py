@@ -9,7 +9,7 @@ from typing import Any
 from qops_batsim import simulate
 from qops_batsim.protocol import make_scheduler
 from qops_batsim.users import LoggedJob, Reacting, Reactions, Users, Wish
-from qops_batsim.users.user_model import HOUR, WEEK, AskedJob, Batch, Sessions, User, WeekClock
+from qops_batsim.users.user_model import HOUR, WEEK, Batch, BatchJob, Sessions, User, WeekClock
 from qops_batsim.workload import NeedChoices, NeedMix
 
 LATE = 1e7
@@ -21,7 +21,7 @@ BY_SLACK = NeedChoices(mix=NeedMix(slack=1.0), slack=100.0)
 
 def batch(*jobs: tuple[float, int, float], then: str = "break", time: float = LATE) -> Batch:
     """Return a batch of jobs by offset, processors and run time, which is estimated exactly."""
-    asked = tuple(AskedJob(*job, job[2]) for job in jobs)
+    asked = tuple(BatchJob(*job, job[2]) for job in jobs)
     return Batch(asked, 0.0, then, time)  # type: ignore[arg-type]
 
 

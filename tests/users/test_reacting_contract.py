@@ -15,7 +15,7 @@ from qops_batsim.running.run import Run, run
 from qops_batsim.running.simulate import simulate
 from qops_batsim.schedulers.registry import scheduler_names
 from qops_batsim.users.reacting import DONE, ELSEWHERE, LEFT, Reacting
-from qops_batsim.users.user_model import AskedJob, Batch, Reactions, User, Users
+from qops_batsim.users.user_model import Batch, BatchJob, Reactions, User, Users
 from qops_batsim.workload.need import NeedChoices, NeedMix
 from support.users import LATE
 
@@ -29,7 +29,7 @@ def users_of_case(case: ContractCase) -> Users:
     for job in case.workload.jobs:
         if 1 <= job.processors <= case.hosts:
             run_time = case.workload.profiles[job.profile]["delay"]
-            asked = AskedJob(0.0, job.processors, run_time, job.walltime)
+            asked = BatchJob(0.0, job.processors, run_time, job.walltime)
             since = float(math.floor(job.submission_time))
             only = Batch((asked,), 0.0, "break", LATE)
             listed.append(User(name=job.id, since=since, until=since, batches=(only,)))

@@ -1,9 +1,9 @@
 cimport cython
 from qops_batsim.core.job cimport Job
 
-cdef double _INFINITY, _TOLERANCE
+cdef double INFINITY, PLAN_TOLERANCE
 
-cdef class Host:
+cdef class SharedHost:
     cdef public Py_ssize_t index, group, processors
     cdef public double speed, memory
     cdef public bint available
@@ -22,7 +22,7 @@ cdef class Host:
 
 cdef class Task:
     cdef public Placement placement
-    cdef public Host host
+    cdef public SharedHost host
     cdef public double need
 
 cdef class Application:

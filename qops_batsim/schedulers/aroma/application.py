@@ -15,10 +15,10 @@ if TYPE_CHECKING:
 
 DEADLINE, HIGH_PRIORITY, DEDICATED, BEST_EFFORT = QOS_CLASSES
 
-_INFINITY, _TOLERANCE = math.inf, PLAN_TOLERANCE
+INFINITY = math.inf
 
 
-class Host:
+class SharedHost:
     """A host, with the placements on it and scratch values of the mapping.
 
     Attributes
@@ -60,17 +60,32 @@ class Host:
         memory: float = math.inf,
         group: int = 0,
     ) -> None:
-        self.index, self.group = index, group
-        self.speed, self.processors, self.memory = speed, processors, memory
+        self.index = index
+        self.group = group
+        self.speed = speed
+        self.processors = processors
+        self.memory = memory
         self.available = True
         self.tasks: list[Task] = []
-        self.guests = self.lone_guests = 0
-        self.load, self.reached = 0, 0
+        self.guests = 0
+        self.lone_guests = 0
+        self.load = 0
+        self.reached = 0
         self.users: list[Task] = []
         self.alone: Placement | None = None
-        self.crowd, self.used, self.next_exclusive, self.release = 0, 0.0, 0.0, 0.0
-        self.need, self.gap, self.release_after, self.weight, self.key = 0.0, 0.0, 0.0, 0.0, 0.0
-        self.is_eligible = self.is_risky = self.is_allowed = self.is_chosen = False
+        self.crowd = 0
+        self.used = 0.0
+        self.next_exclusive = 0.0
+        self.release = 0.0
+        self.need = 0.0
+        self.gap = 0.0
+        self.release_after = 0.0
+        self.weight = 0.0
+        self.key = 0.0
+        self.is_eligible = False
+        self.is_risky = False
+        self.is_allowed = False
+        self.is_chosen = False
 
 
 class Task:
@@ -78,8 +93,10 @@ class Task:
     there.
     """
 
-    def __init__(self, placement: Placement, host: Host, need: float) -> None:
-        self.placement, self.host, self.need = placement, host, need
+    def __init__(self, placement: Placement, host: SharedHost, need: float) -> None:
+        self.placement = placement
+        self.host = host
+        self.need = need
 
 
 class Application:
@@ -125,18 +142,24 @@ class Application:
         deadline: float = math.inf,
         latest_start: float = math.inf,
     ) -> None:
-        self.job, self.service_class, self.work, self.arrival = job, service_class, work, arrival
+        self.job = job
+        self.service_class = service_class
+        self.work = work
+        self.arrival = arrival
         self.rank = QOS_CLASSES.index(service_class)
         self.exclusive = exclusive or service_class == DEDICATED
-        self.deadline, self.latest_start = deadline, latest_start
-        self.only_hosts: list[Host] | None = None
+        self.deadline = deadline
+        self.latest_start = latest_start
+        self.only_hosts: list[SharedHost] | None = None
         self.known = True
-        self.tasks, self.walltime = job.processors, job.limit
+        self.tasks = job.processors
+        self.walltime = job.limit
         self.memory = 0.0
         if job.qos is not None and job.qos.memory is not None:
             self.memory = job.qos.memory
         self.others: list[Application] = []
-        self.first_end, self.broken = math.nan, 0.0
+        self.first_end = math.nan
+        self.broken = 0.0
         self.loss: Refusal | None = None
 
     @property
@@ -148,7 +171,7 @@ class Application:
     @property
     def may_be_refused(self) -> bool:
         """Return whether the application demands a start or end that may be impossible."""
-        return self.deadline < _INFINITY or self.latest_start < _INFINITY
+        return self.deadline < INFINITY or self.latest_start < INFINITY
 
     def parts(self) -> list[Application]:
         """Return the application's jobs in order of submission."""
@@ -161,7 +184,7 @@ class Application:
             *(self.deadline, self.latest_start, self.walltime, self.only_hosts),
         )
 
-    def rest(self, name: str, left: float, ran: float, hosts: list[Host]) -> Application:
+    def rest(self, name: str, left: float, ran: float, hosts: list[SharedHost]) -> Application:
         """Return the application that continues after a stop, on the same hosts (section 3.1).
 
         Parameters
@@ -180,7 +203,8 @@ class Application:
             self.arrival,
             self.exclusive,
         )
-        rest.only_hosts, rest.known = hosts, False
+        rest.only_hosts = hosts
+        rest.known = False
         rest.walltime = max(self.walltime - ran, 0.0)
         return rest
 
@@ -216,17 +240,29 @@ class Placement:
 
     def __init__(self, application: Application) -> None:
         self.application = application
-        self.exclusive, self.memory = application.exclusive, application.memory
-        self.start = self.end = self.latest_end = self.ordered = _INFINITY
-        self.left, self.rate = 1.0, 0.0
+        self.exclusive = application.exclusive
+        self.memory = application.memory
+        self.start = INFINITY
+        self.end = INFINITY
+        self.latest_end = INFINITY
+        self.ordered = INFINITY
+        self.left = 1.0
+        self.rate = 0.0
         self.running = False
         self.tasks: list[Task] = []
-        self.number = self.touched = self.place = self.reached = 0
-        self.to_do, self.pace, self.since, self.begins = 1.0, 0.0, 0.0, 0.0
-        self.next_end = self.predicted = _INFINITY
+        self.number = 0
+        self.touched = 0
+        self.place = 0
+        self.reached = 0
+        self.to_do = 1.0
+        self.pace = 0.0
+        self.since = 0.0
+        self.begins = 0.0
+        self.next_end = INFINITY
+        self.predicted = INFINITY
         self.runs = False
 
-    def hosts(self) -> list[Host]:
+    def hosts(self) -> list[SharedHost]:
         """Return the hosts of the application, in the order of its tasks. O(tasks)."""
         return [task.host for task in self.tasks]
 
@@ -246,7 +282,7 @@ class Placement:
         is not to get an application killed. O(tasks).
         """
         application = self.application
-        if self.exclusive or self.longest() > application.walltime + _TOLERANCE:
+        if self.exclusive or self.longest() > application.walltime + PLAN_TOLERANCE:
             return application.deadline
         return min(application.deadline, self.start + application.walltime)
 

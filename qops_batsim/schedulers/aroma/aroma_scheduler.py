@@ -19,8 +19,8 @@ from qops_batsim.jobs import COMPLETED_KILLED
 from qops_batsim.schedulers.aroma.application import DEADLINE, HIGH_PRIORITY, Application
 from qops_batsim.schedulers.aroma.fallbacks import Fallbacks, Stopped
 from qops_batsim.schedulers.aroma.mapping import SOONEST_LATER, Mapper
-from qops_batsim.schedulers.aroma.planner import Planner, Prediction
-from qops_batsim.schedulers.aroma.recurrence import Book
+from qops_batsim.schedulers.aroma.planner import PlanKeeper, Prediction
+from qops_batsim.schedulers.aroma.recurrence import MappingPlan
 from qops_batsim.schedulers.aroma.unequal_hosts import UnequalHosts
 from qops_batsim.schedulers.aroma.work import (
     can_be_stopped,
@@ -140,17 +140,18 @@ class Aroma(Scheduler):
         """Start with an empty plan."""
         super().begin(manager)
         manager.shares_hosts = True
-        options, system = self.options, manager.system
+        options = self.options
+        system = manager.system
         self._machine = UnequalHosts(
             system.hosts, self._known_platform(), options.reference_speed or None
         )
-        self._book = Book()
+        self._book = MappingPlan()
         mapper = Mapper(self._machine, self._book, options.memory_weight, options.revisions)
         stops = options.stops if system.dynamic_jobs else 0
         fallbacks = Fallbacks(mapper, options.moves, stops, self._name_of_rest)
         if self._machine.has_delays and options.grace > PLAN_TOLERANCE:
             manager.news.mark_late()
-        self._planner = Planner(mapper, fallbacks, manager.news)
+        self._planner = PlanKeeper(mapper, fallbacks, manager.news)
         self._closed = HostSet()
         # Whether anything but submissions and ends has happened since the last decision.
         self._happened = False
@@ -162,7 +163,8 @@ class Aroma(Scheduler):
         # Stopped jobs until the engine says how far they had come.
         self._stopped: dict[str, Stopped] = {}
         self._progress: dict[str, float] = {}
-        self._may_arrive, self._registering = True, system.dynamic_jobs
+        self._may_arrive = True
+        self._registering = system.dynamic_jobs
 
     def _known_platform(self) -> Platform | None:
         if not self.options.platform:
@@ -217,7 +219,8 @@ class Aroma(Scheduler):
 
     def all_submitted(self) -> None:
         """Called when no more jobs will come: registering ends once no stopped job is left."""
-        self._happened, self._may_arrive = True, False
+        self._happened = True
+        self._may_arrive = False
 
     def notified(self, notification: object) -> None:
         """Called at any other notification of the engine: the next decision takes the current date
@@ -231,8 +234,10 @@ class Aroma(Scheduler):
         They take no job from the notice of their maintenance on.
         """
         self._happened = True
-        before, self._closed = self._closed, self.manager.capacity.closed(drains=True)
-        hosts, planner = self._machine.hosts, self._planner
+        before = self._closed
+        self._closed = self.manager.capacity.closed(drains=True)
+        hosts = self._machine.hosts
+        planner = self._planner
         if before != self._closed:
             planner.set_available([hosts[each] for each in before - self._closed], True)
             planner.set_available([hosts[each] for each in self._closed - before], False)
@@ -262,7 +267,8 @@ class Aroma(Scheduler):
 
     def decide(self) -> None:
         """Map or reject new jobs, and start due ones."""
-        planner, manager = self._planner, self.manager
+        planner = self._planner
+        manager = self.manager
         now = manager.now
         if manager.capacity is not None:
             manager.capacity.check_dates(now + manager.news.tolerance)
@@ -272,6 +278,7 @@ class Aroma(Scheduler):
         for placement in planner.due():
             hosts = HostSet.of([host.index for host in placement.hosts()])
             manager.start(placement.application.job, hosts)
+
         planner.conclude()
         self._note_changes()
         self._ask_for_call(now)
@@ -296,8 +303,10 @@ class Aroma(Scheduler):
 
         Jobs of one class that name the same application (``qos.application``) are one.
         """
-        arrived, self._arrived = self._arrived, []
-        too_wide, self._too_wide = self._too_wide, set()
+        arrived = self._arrived
+        self._arrived = []
+        too_wide = self._too_wide
+        self._too_wide = set()
         first: dict[tuple[str, str], Application] = {}
         found = []
         for part in arrived:
@@ -311,6 +320,7 @@ class Aroma(Scheduler):
             else:
                 whole = first.setdefault((part.service_class, name), part)
                 (found if whole is part else whole.others).append(part)
+
         return sorted(found, key=lambda each: (each.rank, each.arrival))
 
     def map_application(self, application: Application) -> bool:
@@ -319,7 +329,8 @@ class Aroma(Scheduler):
         Called once for each application that fits the machine. Override it to measure or to
         record.
         """
-        parts, manager = application.parts(), self.manager
+        parts = application.parts()
+        manager = self.manager
         stops = self._planner.map(parts)
         for part in parts:
             record = manager.record(part.job)
@@ -330,12 +341,15 @@ class Aroma(Scheduler):
                 record.admitted_deadline = part.deadline
             elif part.latest_start < math.inf:
                 record.latest_start = part.latest_start
+
         for each in stops or ():
-            job, name = each.stopped.application.job, each.rest.job.id
+            job = each.stopped.application.job
+            name = each.rest.job.id
             self._stopped[job.id] = each
             reason = Refusal(kind=RefusalKind.STOPPED, blamed=application.job.id, name=name)
             manager.record(job).reasons = (reason,)
             manager.kill(job)
+
         return stops is not None
 
     # Stopping
@@ -350,7 +364,8 @@ class Aroma(Scheduler):
     def _register(self, stopped: Stopped) -> None:
         placement, rest = stopped
         job = placement.application.job
-        whole, told = self.manager.profile_of(job), self._progress.pop(job.id, None)
+        whole = self.manager.profile_of(job)
+        told = self._progress.pop(job.id, None)
         ran = self._book.date - placement.ordered
         # A sleep is worked off evenly, whatever was estimated.
         sleep = float(whole.get("delay", 0.0)) if whole.get("type") == "delay" else 0.0
@@ -365,7 +380,8 @@ class Aroma(Scheduler):
         """Record renewed promises, and reject applications that need more hosts than will ever be
         present.
         """
-        planner, manager = self._planner, self.manager
+        planner = self._planner
+        manager = self.manager
         for renewal in planner.renewals:
             application = renewal.application
             record = manager.record(application.job)
@@ -374,11 +390,13 @@ class Aroma(Scheduler):
                 record.admitted_deadline = renewal.promise
             else:
                 record.latest_start = renewal.promise
+
         planner.renewals.clear()
         for job, expected in planner.outlived:
             record = manager.record(job)
             if record.predicted_run_time is None:
                 record.predicted_run_time = expected
+
         planner.outlived.clear()
         capacity = manager.capacity
         if capacity is not None and capacity.is_final and capacity.away:

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from qops_batsim.schedulers.aroma.application import Application, Placement
 from qops_batsim.schedulers.aroma.mapping import Mapper
-from qops_batsim.schedulers.aroma.recurrence import Book
+from qops_batsim.schedulers.aroma.recurrence import MappingPlan
 
 YOUNGEST = 1.0
 """Seconds that an application has run at least when it is stopped.
@@ -48,8 +48,11 @@ class Fallbacks:
         stops: int,
         name_of_rest: Callable[[Application], str | None],
     ) -> None:
-        self._mapper, self._book = mapper, mapper.book
-        self._moves, self._stops, self._name_of_rest = moves, stops, name_of_rest
+        self._mapper = mapper
+        self._book = mapper.book
+        self._moves = moves
+        self._stops = stops
+        self._name_of_rest = name_of_rest
 
     def map(self, parts: Sequence[Application]) -> list[Stopped] | None:
         """Map all jobs of an application (its parts) or none, moving or stopping weaker ones if
@@ -85,6 +88,7 @@ class Fallbacks:
             ]
             if self._fit(parts, running, rests):
                 return [Stopped(*pair) for pair in zip(running, rests, strict=True)]
+
         return None
 
     def _fit(
@@ -131,11 +135,13 @@ def map_all(mapper: Mapper, parts: Sequence[Application]) -> bool:
     A part that asks for the same as the one before it is not tried at dates at which that one
     found no place: there is less room since.
     """
-    after, before = -math.inf, None
+    after = -math.inf
+    before = None
     for index, part in enumerate(parts):
         asked = part.request()
         if asked != before:
-            after, before = -math.inf, asked
+            after = -math.inf
+            before = asked
         placement = mapper.map(part, after=after)
         if placement is None:
             forget_all(mapper.book, parts[:index])
@@ -143,10 +149,11 @@ def map_all(mapper: Mapper, parts: Sequence[Application]) -> bool:
                 mapper.book.refresh()
             return False
         after = placement.start
+
     return True
 
 
-def forget_all(book: Book, parts: Sequence[Application]) -> None:
+def forget_all(book: MappingPlan, parts: Sequence[Application]) -> None:
     """Remove all jobs of an application (its parts) from the plan."""
     for part in parts:
         book.remove(book.placement_of(part))

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import math
 
-from qops_batsim.schedulers.aroma.application import Application, Host, Placement
-from qops_batsim.schedulers.aroma.recurrence import Book
+from qops_batsim.schedulers.aroma.application import Application, Placement, SharedHost
+from qops_batsim.schedulers.aroma.recurrence import MappingPlan
 from qops_batsim.schedulers.aroma.unequal_hosts import UnequalHosts
 from qops_batsim.timing import PLAN_TOLERANCE
 
@@ -25,8 +25,8 @@ Work of next to nothing would end at its start, as far as planning can tell, so 
 application that has to be alone could be planned for the same date and go first.
 """
 
-_INFINITY, _TOLERANCE = math.inf, PLAN_TOLERANCE
-_SOONEST_LATER, _SHORTEST_TASK = SOONEST_LATER, SHORTEST_TASK
+INFINITY = math.inf
+_SOONEST_LATER = SOONEST_LATER
 
 
 class Mapper:
@@ -44,10 +44,13 @@ class Mapper:
     """
 
     def __init__(
-        self, machine: UnequalHosts, book: Book, memory_weight: float, revisions: int
+        self, machine: UnequalHosts, book: MappingPlan, memory_weight: float, revisions: int
     ) -> None:
-        self.machine, self.hosts, self.book = machine, machine.hosts, book
-        self.memory_weight, self.revisions = memory_weight, revisions
+        self.machine = machine
+        self.hosts = machine.hosts
+        self.book = book
+        self.memory_weight = memory_weight
+        self.revisions = revisions
 
     def map(
         self, application: Application, after: float = -math.inf, before: float = math.inf
@@ -58,13 +61,14 @@ class Mapper:
         Start dates are tried from ``after`` on, up to ``before`` (seconds).
         """
         eligible = self.find_eligible(application)
-        self.wanted, self.deadline = application.tasks, application.deadline
-        least = _INFINITY
+        self.wanted = application.tasks
+        self.deadline = application.deadline
+        least = INFINITY
         for host in self.hosts:
             least = min(least, host.need)
         self.latest_start = min(application.latest_start, application.deadline - least)
-        self.latest_start += _TOLERANCE
-        self.before = before - _TOLERANCE
+        self.latest_start += PLAN_TOLERANCE
+        self.before = before - PLAN_TOLERANCE
         date = self.book.date
         if date > self.latest_start or date >= self.before or eligible < self.wanted:
             return None
@@ -87,19 +91,24 @@ class Mapper:
 
         Rather nowhere where it would be killed before it is done. O(hosts).
         """
-        flop, seconds = application.work.flop, application.work.seconds
-        limit = application.walltime + _TOLERANCE
-        eligible, in_time = 0, 0
+        flop = application.work.flop
+        seconds = application.work.seconds
+        limit = application.walltime + PLAN_TOLERANCE
+        eligible = 0
+        in_time = 0
         for host in self.hosts:
             # t_c · C(m)
-            host.need = max(flop / host.speed + seconds, _SHORTEST_TASK)
+            host.need = max(flop / host.speed + seconds, SHORTEST_TASK)
             host.is_eligible = host.available and application.only_hosts is None
+
         if application.only_hosts is not None:
             for host in application.only_hosts:
                 host.is_eligible = host.available
+
         for host in self.hosts:
             eligible += host.is_eligible
             in_time += host.is_eligible and host.need <= limit
+
         if in_time < application.tasks:
             return eligible
         for host in self.hosts:
@@ -112,13 +121,14 @@ class Mapper:
 
         O(placements).
         """
-        now, found = self.book.date, _INFINITY
+        now = self.book.date
+        found = INFINITY
         for placement in self.book.placements:
-            if placement.end > now + _TOLERANCE and placement is not self.placement:
+            if placement.end > now + PLAN_TOLERANCE and placement is not self.placement:
                 end = max(placement.end, now + _SOONEST_LATER)
                 if date < end < found:
                     found = end
-        return found if found <= self.latest_start and found < self.before else _INFINITY
+        return found if found <= self.latest_start and found < self.before else INFINITY
 
     # Applications that share hosts
 
@@ -130,7 +140,7 @@ class Mapper:
         all that are possible. From the second date on, the survey counts the application itself
         where it was tried last.
         """
-        while date < _INFINITY:
+        while date < INFINITY:
             self.survey(date)
             latest_end = min(self.deadline, date + self.placement.application.walltime)
             self.mark_risks(date, latest_end)
@@ -153,9 +163,10 @@ class Mapper:
             host.is_allowed = (
                 host.is_eligible
                 and not host.is_risky
-                and host.next_exclusive >= end - _TOLERANCE
-                and end <= self.deadline + _TOLERANCE
+                and host.next_exclusive >= end - PLAN_TOLERANCE
+                and end <= self.deadline + PLAN_TOLERANCE
             )
+
         for _ in range(attempts):
             chosen = self.best_hosts(date)
             if len(chosen) < self.wanted:
@@ -165,6 +176,7 @@ class Mapper:
                 return True
             if not self.rule_out():
                 return False
+
         return False
 
     def survey(self, date: float) -> None:
@@ -172,12 +184,15 @@ class Mapper:
         next. O(hosts + entries).
         """
         for host in self.hosts:
-            host.crowd, host.used = 0, 0.0
-            host.next_exclusive, host.release = _INFINITY, date
+            host.crowd = 0
+            host.used = 0.0
+            host.next_exclusive = INFINITY
+            host.release = date
+
         for placement in self.book.placements:
-            if placement.end <= date + _TOLERANCE:
+            if placement.end <= date + PLAN_TOLERANCE:
                 continue
-            is_there = placement.start <= date + _TOLERANCE
+            is_there = placement.start <= date + PLAN_TOLERANCE
             for task in placement.tasks:
                 host = task.host
                 host.release = max(host.release, placement.end)
@@ -198,30 +213,36 @@ class Mapper:
         """
         for host in self.hosts:
             end = date + crowded_seconds(host, host.need)
-            host.is_risky = end > min(latest_end, host.next_exclusive) + _TOLERANCE
+            host.is_risky = end > min(latest_end, host.next_exclusive) + PLAN_TOLERANCE
+
         for placement in self.book.placements:
-            if placement.end <= date + _TOLERANCE:
+            if placement.end <= date + PLAN_TOLERANCE:
                 continue
             latest = placement.latest_end
             for task in placement.tasks:
                 latest = min(latest, max(task.host.next_exclusive, date))
-            if latest == _INFINITY:
+            if latest == INFINITY:
                 continue
             slack = latest - placement.end
             lasting = placement.end - max(placement.start, date)
             for task in placement.tasks:
-                host, crowd = task.host, max(task.host.crowd, 1)
+                host = task.host
+                crowd = max(task.host.crowd, 1)
                 if crowd >= host.processors and min(host.need, lasting / crowd) > slack:
                     host.is_risky = True
 
     def rule_out(self) -> bool:
         """Exclude the hosts that broke a constraint; return whether there were any."""
-        placement, recurrence = self.placement, self.book.recurrence
-        blamed, where = recurrence.blamed, recurrence.where
+        placement = self.placement
+        recurrence = self.book.recurrence
+        blamed = recurrence.blamed
+        where = recurrence.where
         is_ruled_out = False
         for task in placement.tasks:
             if task.host is where:
-                task.host.is_allowed, is_ruled_out = False, True
+                task.host.is_allowed = False
+                is_ruled_out = True
+
         if is_ruled_out:
             return True
         if blamed is placement:
@@ -233,6 +254,7 @@ class Mapper:
                 if crowded_seconds(task.host, task.need) >= longest:
                     task.host.is_allowed = False
             return True
+
         for host in self.hosts:
             host.is_chosen = False
         assert blamed is not None
@@ -240,13 +262,17 @@ class Mapper:
             task.host.is_chosen = True
         for task in placement.tasks:
             if task.host.is_chosen:
-                task.host.is_allowed, is_ruled_out = False, True
+                task.host.is_allowed = False
+                is_ruled_out = True
+
         if is_ruled_out:
             return True
         for task in placement.tasks:
             # It slows a third one that slows the other: idle hosts slow none.
-            if task.host.release > placement.start + _TOLERANCE:
-                task.host.is_allowed, is_ruled_out = False, True
+            if task.host.release > placement.start + PLAN_TOLERANCE:
+                task.host.is_allowed = False
+                is_ruled_out = True
+
         return is_ruled_out
 
     # Applications that are alone
@@ -259,6 +285,7 @@ class Mapper:
         for host in self.hosts:
             if host.is_eligible:
                 needs.add(host.need)
+
         lengths = sorted(needs)
         # The time for communication depends on the hosts: it is guessed as none, as that of the
         # hosts found with this guess, and as the longest there is.
@@ -266,7 +293,7 @@ class Mapper:
         for guess in range(3):
             added = network if guess < 2 else self.longest_transfer()
             found = self.first_gap(date, lengths, added)
-            if found == _INFINITY:
+            if found == INFINITY:
                 return False
             self.survey(found)
             chosen = self.best_hosts(found)
@@ -274,6 +301,7 @@ class Mapper:
             if network <= added:
                 self.place(found, chosen, network)
                 return True
+
         return False
 
     def first_gap(self, date: float, lengths: list[float], network: float) -> float:
@@ -285,8 +313,8 @@ class Mapper:
         Communication adds ``network`` to each (seconds). These hosts are the allowed ones.
         O(dates × (hosts + entries)) for equal hosts.
         """
-        latest_end = self.deadline + _TOLERANCE
-        while date < _INFINITY and date + (lengths[0] + network) <= latest_end:
+        latest_end = self.deadline + PLAN_TOLERANCE
+        while date < INFINITY and date + (lengths[0] + network) <= latest_end:
             self.find_gaps(date)
             for need in lengths:
                 length = need + network
@@ -295,30 +323,32 @@ class Mapper:
                 found = 0
                 for host in self.hosts:
                     host.is_allowed = (
-                        host.need + network <= length and host.gap >= length - _TOLERANCE
+                        host.need + network <= length and host.gap >= length - PLAN_TOLERANCE
                     )
                     found += host.is_allowed
                 if found >= self.wanted:
                     return date
+
             date = self.next_date(date)
-        return _INFINITY
+
+        return INFINITY
 
     def find_gaps(self, date: float) -> None:
         """Compute how long each host is free from a date on (seconds), -1 where it is not."""
         for host in self.hosts:
-            host.gap = _INFINITY if host.is_eligible else -1.0
+            host.gap = INFINITY if host.is_eligible else -1.0
         for placement in self.book.placements:
-            if placement.end <= date + _TOLERANCE:
+            if placement.end <= date + PLAN_TOLERANCE:
                 continue
             gap = placement.start - date
-            if gap <= _TOLERANCE:
+            if gap <= PLAN_TOLERANCE:
                 gap = -1.0
             for task in placement.tasks:
                 task.host.gap = min(task.host.gap, gap)
 
     # The choice of hosts
 
-    def best_hosts(self, date: float) -> list[Host]:
+    def best_hosts(self, date: float) -> list[SharedHost]:
         """Return the best hosts for the application by criterion (1), in order of number; fewer
         than it needs if not enough are allowed.
 
@@ -334,6 +364,7 @@ class Mapper:
                 host.release_after = host.release + host.need / host.processors
             host.weight = 1.0 + (host.used + memory) * self.memory_weight / host.memory
             host.is_chosen = False
+
         chosen = self.choose_near() if self.sent > 0.0 else self.choose_apart()
         for host in chosen:
             host.is_chosen = True
@@ -343,24 +374,26 @@ class Mapper:
                 found.append(host)
         return found
 
-    def choose_apart(self) -> list[Host]:
+    def choose_apart(self) -> list[SharedHost]:
         """Return the allowed hosts that rank best by criterion (1), the best first; ties go to the
         lower number.
 
         O(hosts × log wanted), and the moves of an insertion sort.
         """
-        chosen: list[Host] = []
+        chosen: list[SharedHost] = []
         for host in self.hosts:
             if not host.is_allowed:
                 continue
             host.key = (host.release_after - self.book.date) * host.weight
-            low, high = 0, len(chosen)
+            low = 0
+            high = len(chosen)
             if high == self.wanted:
                 last = chosen[high - 1]
                 if not host.key < last.key:
                     continue
                 chosen.pop()
                 high -= 1
+
             while low < high:
                 middle = (low + high) >> 1
                 other = chosen[middle]
@@ -368,22 +401,24 @@ class Mapper:
                     high = middle
                 else:
                     low = middle + 1
+
             chosen.insert(low, host)
+
         return chosen
 
-    def choose_near(self) -> list[Host]:
+    def choose_near(self) -> list[SharedHost]:
         """Choose hosts for tasks that communicate, one by one, preferring high bandwidth to those
         chosen already.
 
         The time for that over the worst bandwidth to the hosts chosen so far adds to the release
         date. O(wanted × hosts).
         """
-        slowest = [_INFINITY] * len(self.bandwidths)
-        chosen: list[Host] = []
-        worst = _INFINITY
+        slowest = [INFINITY] * len(self.bandwidths)
+        chosen: list[SharedHost] = []
+        worst = INFINITY
         while len(chosen) < self.wanted:
-            best: Host | None = None
-            least = _INFINITY
+            best: SharedHost | None = None
+            least = INFINITY
             for host in self.hosts:
                 if not host.is_allowed or host.is_chosen:
                     continue
@@ -391,7 +426,9 @@ class Mapper:
                 after = host.release_after + self.sent / bandwidth
                 key = (after - self.book.date) * host.weight
                 if best is None or key < least:
-                    best, least = host, key
+                    best = host
+                    least = key
+
             if best is None:
                 break
             near = best.group
@@ -400,9 +437,10 @@ class Mapper:
             chosen.append(best)
             for group in range(len(slowest)):
                 slowest[group] = min(slowest[group], self.bandwidths[near][group])
+
         return chosen
 
-    def network_seconds(self, chosen: list[Host]) -> float:
+    def network_seconds(self, chosen: list[SharedHost]) -> float:
         """Return how long the communication between tasks on these hosts takes, at the lowest
         bandwidth between them (seconds). O(tasks + groups²).
         """
@@ -411,7 +449,7 @@ class Mapper:
         tasks = [0] * len(self.bandwidths)
         for host in chosen:
             tasks[host.group] += 1
-        slowest = _INFINITY
+        slowest = INFINITY
         for one in range(len(tasks)):
             for other in range(one, len(tasks)):
                 # Two different hosts are needed, also of one group.
@@ -423,12 +461,12 @@ class Mapper:
         """Return the communication time at the lowest bandwidth of the machine (seconds)."""
         if self.sent <= 0.0:
             return 0.0
-        slowest = _INFINITY
+        slowest = INFINITY
         for row in self.bandwidths:
             slowest = min(slowest, min(row))
         return self.sent / slowest
 
-    def place(self, start: float, chosen: list[Host], network: float) -> None:
+    def place(self, start: float, chosen: list[SharedHost], network: float) -> None:
         """Plan the application to start on the ``chosen`` hosts; communication adds ``network``
         seconds. O(tasks).
         """
@@ -439,7 +477,7 @@ class Mapper:
         placement.latest_end = placement.demanded_end()
 
 
-def crowded_seconds(host: Host, need: float) -> float:
+def crowded_seconds(host: SharedHost, need: float) -> float:
     """Return how long a task that takes ``need`` seconds alone takes with the tasks that run on a
     host (seconds).
     """

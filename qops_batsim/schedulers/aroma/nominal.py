@@ -15,8 +15,8 @@ import math
 from collections.abc import Iterable
 
 from qops_batsim.core.news import News
-from qops_batsim.schedulers.aroma.application import Host, Placement
-from qops_batsim.schedulers.aroma.recurrence import Book
+from qops_batsim.schedulers.aroma.application import Placement, SharedHost
+from qops_batsim.schedulers.aroma.recurrence import MappingPlan
 from qops_batsim.timing import PLAN_TOLERANCE
 
 
@@ -31,8 +31,9 @@ class Nominal:
         What has started in the book, by planned start, whose hosts are not known to be free yet.
     """
 
-    def __init__(self, book: Book, news: News) -> None:
-        self._book, self._news = book, news
+    def __init__(self, book: MappingPlan, news: News) -> None:
+        self._book = book
+        self._news = news
         self.held_up: list[Placement] = []
         # Ended in the book, but not told to have; and the other way round.
         self._untold: dict[str, Placement] = {}
@@ -104,7 +105,8 @@ class Nominal:
 
     def shift_plan(self) -> bool:
         """Shift planned starts by the delay of late applications; return whether any is late."""
-        behind, self._behind = self._behind, 0.0
+        behind = self._behind
+        self._behind = 0.0
         if behind:
             for placement in self._book.planned():
                 placement.start += behind
@@ -124,6 +126,7 @@ class Nominal:
             if comes and not self._fits(placement):
                 unfit.add(placement)
                 continue
+
             book.advance(max(placement.start if comes else placement.end, book.date))
             if comes:
                 placement.running = True
@@ -135,23 +138,29 @@ class Nominal:
                     self._told.remove(placement)
                 else:
                     self._untold[placement.application.job.id] = placement
+
             book.settle()
 
     def _next(
         self, oldest: float, date: float, unfit: set[Placement]
     ) -> tuple[Placement, bool] | None:
         """Return the next placement due by a date, and whether it starts (True) or ends (False)."""
-        found, first = None, math.inf
+        found = None
+        first = math.inf
         for placement in self._book.running():
             end = placement.end
             is_due = oldest < end and placement.ordered < math.inf
             if end <= date and end < first and (is_due or placement in self._told):
-                found, first = (placement, False), end
+                found = (placement, False)
+                first = end
+
         # An end within the tolerance after a start makes room for it, as in predictions.
         for placement in self._book.planned():
             begin = placement.start + PLAN_TOLERANCE
             if oldest < placement.start <= date and begin < first and placement not in unfit:
-                found, first = (placement, True), begin
+                found = (placement, True)
+                first = begin
+
         return found
 
     def _fits(self, placement: Placement) -> bool:
@@ -195,7 +204,7 @@ class Presence:
     """
 
     def __init__(self) -> None:
-        self._guests: dict[str, list[Host]] = {}
+        self._guests: dict[str, list[SharedHost]] = {}
         # Those that keep others off.
         self._lone: set[str] = set()
 

@@ -15,7 +15,7 @@ import msgspec
 from qops_batsim.core.job import Job
 from qops_batsim.core.news import News
 from qops_batsim.core.refusal import Refusal, RefusalKind
-from qops_batsim.schedulers.aroma.application import DEADLINE, Application, Host, Placement
+from qops_batsim.schedulers.aroma.application import DEADLINE, Application, Placement, SharedHost
 from qops_batsim.schedulers.aroma.fallbacks import Fallbacks, Stopped, map_all
 from qops_batsim.schedulers.aroma.mapping import Mapper
 from qops_batsim.schedulers.aroma.nominal import Nominal, Presence
@@ -43,7 +43,7 @@ class MappingRenewal(NamedTuple):
     loss: Refusal
 
 
-class Planner:
+class PlanKeeper:
     """The plan of all mapped applications, updated with the news of the engine.
 
     Attributes
@@ -65,9 +65,11 @@ class Planner:
         self.predictions: dict[str, Prediction] = {}
         self.renewals: list[MappingRenewal] = []
         self.outlived: list[tuple[Job, float]] = []
-        self._mapper, self._fallbacks = mapper, fallbacks
+        self._mapper = mapper
+        self._fallbacks = fallbacks
         self._gone: list[str] = []
-        self._hosts_changed, self._lost = False, 0
+        self._hosts_changed = False
+        self._lost = 0
         # Whether ends have to be predicted again before the next look at them.
         self._outdated = False
         # Whether anything was mapped or started since the last conclusion.
@@ -75,7 +77,8 @@ class Planner:
         # Whether anything that runs cannot keep its deadline any more.
         self._relaxed = False
         self._now = 0.0
-        self._presence, self._nominal = Presence(), Nominal(mapper.book, news)
+        self._presence = Presence()
+        self._nominal = Nominal(mapper.book, news)
 
     # What happens
 
@@ -96,7 +99,7 @@ class Planner:
             self._nominal.forget(placement)
         self._hosts_changed = True
 
-    def set_available(self, hosts: Iterable[Host], available: bool) -> None:
+    def set_available(self, hosts: Iterable[SharedHost], available: bool) -> None:
         """Mark hosts as available or unavailable."""
         for host in hosts:
             self._lost += host.available and not available
@@ -121,12 +124,14 @@ class Planner:
         earlier. Those that run longer than estimated are assumed to run as long again, and what
         is planned where that breaks a constraint is mapped again.
         """
-        book, nominal = self.book, self._nominal
+        book = self.book
+        nominal = self._nominal
         self._now = now
         behind = nominal.shift_plan()
         if behind:
             book.refresh()
             self._relax()
+
         if nominal.slip:
             self._refresh()
             told = now if date is None else date
@@ -134,10 +139,12 @@ class Planner:
             nominal.replay(now, date)
         else:
             date = now
+
         book.advance(date)
         early, late, freed = self._forget()
         late = self._extend_overdue() or late or behind
-        changed, self._hosts_changed = self._hosts_changed, False
+        changed = self._hosts_changed
+        self._hosts_changed = False
         if not (freed or late or changed):
             return
         book.settle()
@@ -148,9 +155,11 @@ class Planner:
         elif self._relaxed:
             self._refresh()
             self._relax()
+
         if early or broken:
             self._bring_forward()
-        waiting, self.waiting = self.waiting, []
+        waiting = self.waiting
+        self.waiting = []
         for application in waiting:
             self._map_or_wait(application)
 
@@ -168,11 +177,13 @@ class Planner:
                 return None
             self.waiting += parts
             return []
+
         for part in parts:
             self._note_mapped(part)
         for each in stops:
             self._presence.stop(each.stopped.application.job.id)
             self._note_mapped(each.rest)
+
         if stops:
             self.book.settle()
         return stops
@@ -183,7 +194,8 @@ class Planner:
 
         They are returned in the order of their planned starts.
         """
-        book, nominal = self.book, self._nominal
+        book = self.book
+        nominal = self._nominal
         started = [each for each in nominal.held_up if self._order_start(each)]
         for placement in started:
             nominal.note_start(placement, self._now)
@@ -197,8 +209,10 @@ class Planner:
                 continue  # What should have ended has not yet: the end will be told.
             placement.start = book.date
             placement.latest_end = placement.demanded_end()
-            placement.running = self._mapped = True
+            placement.running = True
+            self._mapped = True
             started.append(placement)
+
         return started
 
     def _order_start(self, placement: Placement) -> bool:
@@ -241,14 +255,19 @@ class Planner:
         """Renew the promises of an application that a loss of hosts broke, with the dates planned
         now.
         """
-        loss, application.loss = application.loss, None
+        loss = application.loss
+        application.loss = None
         if loss is None:
             return
         placement = self.book.placement_of(application)
         if application.service_class == DEADLINE:
-            promise = application.deadline = placement.latest_end = placement.end
+            promise = placement.end
+            application.deadline = placement.end
+            placement.latest_end = placement.end
         else:
-            promise = application.latest_start = placement.start
+            promise = placement.start
+            application.latest_start = placement.start
+
         self.renewals.append(MappingRenewal(application, application.broken, promise, loss))
 
     def _let_go_elsewhere(self, application: Application) -> None:
@@ -268,11 +287,15 @@ class Planner:
         """Remove applications reported as ended from the plan; return whether any ended early, any
         late, and whether there were any.
         """
-        book, now = self.book, self._now
-        early = late = False
-        gone, self._gone = self._gone, []
+        book = self.book
+        now = self._now
+        early = False
+        late = False
+        gone = self._gone
+        self._gone = []
         for job_id in gone:
-            untold, mapped = self._nominal.note_end(job_id), book.of(job_id)
+            untold = self._nominal.note_end(job_id)
+            mapped = book.of(job_id)
             placement = untold or mapped
             if placement is None:
                 continue  # Stopped by this scheduler, or never started by it.
@@ -286,6 +309,7 @@ class Planner:
             early = early or end > now + PLAN_TOLERANCE
             late = late or end < now - PLAN_TOLERANCE
             book.remove(mapped)
+
         return early, late, bool(gone)
 
     def _extend_overdue(self) -> bool:
@@ -304,7 +328,8 @@ class Planner:
 
     def _loss(self, now: float) -> Refusal | None:
         """Return the refusal that counts hosts lost since the last message, None if none was."""
-        lost, self._lost = self._lost, 0
+        lost = self._lost
+        self._lost = 0
         return Refusal(kind=RefusalKind.HOSTS_LOST, date=now, hosts=lost) if lost else None
 
     def _map_anew(self, loss: Refusal | None) -> None:
@@ -314,7 +339,8 @@ class Planner:
         What was promised to it and cannot be kept any more, because an estimate was wrong or
         hosts have gone (``loss`` says so), is from now on the earliest end that is possible.
         """
-        book, planned = self.book, self.book.planned()
+        book = self.book
+        planned = self.book.planned()
         for placement in planned:
             book.remove(placement)
         book.refresh()
@@ -328,15 +354,20 @@ class Planner:
                 if map_all(self._mapper, [application]):
                     self._mapped = True
                     continue
+
                 promised = application.deadline < math.inf
                 broken = min(application.deadline, application.latest_start)
                 if loss is not None and broken < math.inf:
-                    application.broken, application.loss = broken, loss
-                application.deadline = application.latest_start = math.inf
+                    application.broken = broken
+                    application.loss = loss
+
+                application.deadline = math.inf
+                application.latest_start = math.inf
                 self._map_or_wait(application)
                 found = book.of(application.job.id)
                 if promised and found is not None:
-                    application.deadline = found.latest_end = found.end
+                    application.deadline = found.end
+                    found.latest_end = found.end
 
     def _put_back(self, placement: Placement) -> bool:
         """Plan an application as it was planned before, if every constraint still holds; return

@@ -15,18 +15,20 @@ import math
 from operator import attrgetter
 from typing import Any
 
-from qops_batsim.schedulers.aroma.application import Application, Host, Placement, Task
+from qops_batsim.schedulers.aroma.application import Application, Placement, SharedHost, Task
 from qops_batsim.timing import PLAN_TOLERANCE
 
-_INFINITY, _TOLERANCE = math.inf, PLAN_TOLERANCE
-_START, _NUMBER, _BEGIN = attrgetter("start"), attrgetter("number"), attrgetter("begins")
+INFINITY = math.inf
+_START = attrgetter("start")
+_NUMBER = attrgetter("number")
+_BEGIN = attrgetter("begins")
 
 
 def granted_rate(placement: Placement) -> float:
     """Return the share of its work per second that an application is sure to get on all its hosts.
     O(tasks).
     """
-    rate = _INFINITY
+    rate = INFINITY
     for task in placement.tasks:
         host = task.host
         share = 1.0
@@ -49,9 +51,10 @@ class Recurrence:
 
     def __init__(self) -> None:
         self.blamed: Placement | None = None
-        self.where: Host | None = None
+        self.where: SharedHost | None = None
         self.running: list[Placement] = []
-        self.event = self.search = 0
+        self.event = 0
+        self.search = 0
 
     def predict(self, now: float, placements: list[Placement], checked: bool) -> bool:
         """Predict the end of each application from the date ``now`` on (seconds); return whether no
@@ -62,24 +65,26 @@ class Recurrence:
         changes)).
         """
         coming = self.begin(now, placements)
-        self.blamed = self.where = None
+        self.blamed = None
+        self.where = None
         begun = 0
         while True:
             ending = self.next_to_end()
-            first_end = _INFINITY if ending is None else ending.next_end
-            next_start = coming[begun].begins if begun < len(coming) else _INFINITY
-            if first_end == _INFINITY and next_start == _INFINITY:
+            first_end = INFINITY if ending is None else ending.next_end
+            next_start = coming[begun].begins if begun < len(coming) else INFINITY
+            if first_end == INFINITY and next_start == INFINITY:
                 break
             self.event += 1
             # An end within the tolerance after a start makes room for it.
-            if ending is not None and first_end <= next_start + _TOLERANCE:
+            if ending is not None and first_end <= next_start + PLAN_TOLERANCE:
                 ending.predicted = first_end
-                if checked and first_end > ending.latest_end + _TOLERANCE:
+                if checked and first_end > ending.latest_end + PLAN_TOLERANCE:
                     self.blamed = ending
                     return False
                 self.leave(ending)
                 self.share_anew(first_end, ending, 0)
                 continue
+
             starting = coming[begun]
             begun += 1
             if checked and self.is_disturbed(starting):
@@ -88,11 +93,13 @@ class Recurrence:
             starting.touched = self.event
             self.go_on(starting, next_start, granted_rate(starting))
             self.share_anew(next_start, starting, 1)
+
         if checked:
             for placement in placements:
-                if placement.runs and placement.latest_end < _INFINITY:
+                if placement.runs and placement.latest_end < INFINITY:
                     self.blamed = placement
                     return False
+
         return True
 
     def begin(self, now: float, placements: list[Placement]) -> list[Placement]:
@@ -102,14 +109,17 @@ class Recurrence:
         self.clear_hosts(placements)
         for place, placement in enumerate(placements):
             placement.place = place
-            placement.to_do, placement.since = placement.left, now
-            placement.next_end = placement.predicted = _INFINITY
+            placement.to_do = placement.left
+            placement.since = now
+            placement.next_end = INFINITY
+            placement.predicted = INFINITY
             placement.runs = False
             if placement.running:
                 self.enter(placement)
             else:
                 placement.begins = max(placement.start, now)
                 coming.append(placement)
+
         for placement in self.running:
             self.go_on(placement, now, granted_rate(placement))
         coming.sort(key=_BEGIN)
@@ -130,10 +140,11 @@ class Recurrence:
         O(running).
         """
         found: Placement | None = None
-        first = _INFINITY
+        first = INFINITY
         for placement in self.running:
             if placement.next_end < first:
-                first, found = placement.next_end, placement
+                first = placement.next_end
+                found = placement
             elif (
                 found is not None and placement.next_end == first and placement.place < found.place
             ):
@@ -147,10 +158,12 @@ class Recurrence:
         for task in starting.tasks:
             host = task.host
             if host.alone is not None:
-                self.blamed, self.where = host.alone, host
+                self.blamed = host.alone
+                self.where = host
                 return True
             if starting.exclusive and host.load > 0:
-                self.blamed, self.where = starting, host
+                self.blamed = starting
+                self.where = host
                 return True
         return False
 
@@ -178,10 +191,11 @@ class Recurrence:
 
     def go_on(self, placement: Placement, date: float, pace: float) -> None:
         """Set an application's rate (``pace``, share of the work per second) from a date on."""
-        placement.since, placement.pace = date, pace
+        placement.since = date
+        placement.pace = pace
         end = date
         if placement.to_do > 0.0:
-            end = date + placement.to_do / pace if pace > 0.0 else _INFINITY
+            end = date + placement.to_do / pace if pace > 0.0 else INFINITY
         placement.next_end = end
 
     def share_anew(self, date: float, placement: Placement, come: int) -> None:
@@ -207,6 +221,7 @@ class Recurrence:
                 else:
                     other.touched = self.event
                     pace = granted_rate(other)
+
                 if pace != other.pace:
                     done = other.pace * (date - other.since)
                     other.to_do = max(0.0, other.to_do - done)
@@ -234,10 +249,12 @@ class Recurrence:
         """
         self.search += 1
         placement.reached = self.search
-        concerned, hosts = [placement], []
+        concerned = [placement]
+        hosts = []
         for task in placement.tasks:
             task.host.reached = self.search
             hosts.append(task.host)
+
         while hosts:
             host = hosts.pop()
             for user in host.tasks:
@@ -252,6 +269,7 @@ class Recurrence:
                     if task.host.reached != self.search:
                         task.host.reached = self.search
                         hosts.append(task.host)
+
         concerned.sort(key=_NUMBER)
         return concerned
 
@@ -266,7 +284,7 @@ def strike_out(listed: list[Any], gone: object) -> None:
         listed[place] = last
 
 
-class Book:
+class MappingPlan:
     """The plan of AROMA ("book"): all mapped applications, running and planned, with their progress
     at a date.
 
@@ -329,7 +347,7 @@ class Book:
         for task in placement.tasks:
             self._drop(task.host.tasks, task)
 
-    def put_on(self, placement: Placement, hosts: list[Host], longer: float) -> None:
+    def put_on(self, placement: Placement, hosts: list[SharedHost], longer: float) -> None:
         """Move an application to other hosts, where communication adds ``longer`` seconds to each
         task.
 
@@ -393,14 +411,14 @@ class Book:
         """
         found = []
         for placement in self.placements:
-            late = -placement.rate * _TOLERANCE
-            if placement.running and placement.ordered < _INFINITY and placement.left < late:
+            late = -placement.rate * PLAN_TOLERANCE
+            if placement.running and placement.ordered < INFINITY and placement.left < late:
                 found.append(placement)
         return found
 
     def next_start(self, after: float) -> float:
         """Return the earliest planned start after a date (seconds), infinite without one."""
-        found = _INFINITY
+        found = INFINITY
         for placement in self.placements:
             if not placement.running and after < placement.start < found:
                 found = placement.start

@@ -17,10 +17,10 @@ from qops_batsim.errors import InputError, shown
 from qops_batsim.platform.network import Network, longest_round_trip
 from qops_batsim.platform.platform_model import Platform
 from qops_batsim.platform.units import SPEED
-from qops_batsim.schedulers.aroma.application import Host
+from qops_batsim.schedulers.aroma.application import SharedHost
 
 
-class HostDescription(Protocol):
+class DescribedHost(Protocol):
     """A host as described by the engine."""
 
     name: str
@@ -53,7 +53,7 @@ class UnequalHosts:
 
     def __init__(
         self,
-        described: Sequence[HostDescription],
+        described: Sequence[DescribedHost],
         platform: Platform | None = None,
         reference_speed: float | None = None,
     ) -> None:
@@ -72,13 +72,15 @@ class UnequalHosts:
             speed = _speed(host) if found is None else found.speed
             cores = int(_positive(host, "cores", 1.0)) if found is None else found.cores
             memory = _positive(host, "memory", math.inf)
-            self.hosts.append(Host(index, speed, cores, memory, groups[index]))
+            self.hosts.append(SharedHost(index, speed, cores, memory, groups[index]))
+
         if reference_speed is None:
             counts = Counter(host.speed for host in self.hosts)
             most = max(counts.values(), default=0)
             reference_speed = min(
                 (speed for speed, count in counts.items() if count == most), default=DEFAULT_SPEED
             )
+
         self.reference_speed = reference_speed
         self.has_delays = platform is not None and longest_round_trip(platform) > 0
 
@@ -98,7 +100,8 @@ class UnequalHosts:
                 found[one][one] = self._bandwidth(self._network, members[0], members[1])
             for other in range(one + 1, count):
                 between = self._bandwidth(self._network, members[0], self._members[other][0])
-                found[one][other] = found[other][one] = between
+                found[one][other] = between
+                found[other][one] = between
         return found
 
     def _bandwidth(self, network: Network, one: int, other: int) -> float:
@@ -137,17 +140,18 @@ def _alike(platform: Platform) -> dict[str, tuple[object, ...]]:
                 for link in zone.host_links[host.name]
             ]
             found[host.name] = (host.zone, "star", *(link and link.bandwidth for link in links))
+
     return found
 
 
-def _speed(host: HostDescription) -> float:
+def _speed(host: DescribedHost) -> float:
     text = host.properties.get("speed")
     if text is None:
         return DEFAULT_SPEED
     return SPEED.parse(text, where=f"host {shown(host.name)}: property speed")
 
 
-def _positive(host: HostDescription, name: str, default: float) -> float:
+def _positive(host: DescribedHost, name: str, default: float) -> float:
     text = host.properties.get(name, host.zone_properties.get(name))
     if text is None:
         return default
@@ -155,9 +159,11 @@ def _positive(host: HostDescription, name: str, default: float) -> float:
         value = float(text)
     except ValueError:
         value = 0.0
+
     if not 0 < value < math.inf:
         raise InputError(
             f"host {shown(host.name)}: property {name} is {shown(text)}; "
             "a number above 0 is expected"
         )
+
     return value

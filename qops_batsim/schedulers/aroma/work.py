@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from qops_batsim.jobs import Job
+from qops_batsim.jobs import Job, rest_profile, restarted_id
 from qops_batsim.limits import MAX_NESTING
 from qops_batsim.timing import TOLD_DECIMALS, duration_on_grid
 
@@ -100,11 +100,13 @@ def _work_in(
             flop=float(profile.get("cpu", 0.0)) / share,
             sent=float(profile.get("com", 0.0) or 0.0) / share * others,
         )
+
     if kind == "parallel":
         return Work(
             flop=float(max(profile.get("cpu") or [0.0])),
             sent=_most_sent(profile.get("com") or [], tasks),
         )
+
     if kind == "composed":
         total = Work()
         for name in profile.get("seq") or []:
@@ -122,6 +124,7 @@ def _work_in(
                 sent=total.sent + one.sent,
             )
         return total.times(int(profile.get("repeat", 1)))
+
     return None
 
 
@@ -157,8 +160,8 @@ def next_name(job_id: str) -> str:
     """
     base, mark, number = job_id.rpartition("#")
     if mark and number.isdigit():
-        return f"{base}#{int(number) + 1}"
-    return f"{job_id}#1"
+        return restarted_id(base, int(number) + 1)
+    return restarted_id(job_id, 1)
 
 
 def share_done(told: float | None, predicted: float) -> float:
@@ -198,17 +201,12 @@ def remainder(
             rest[field] = [each and duration_on_grid(each * share) for each in amount]
         elif amount:
             rest[field] = duration_on_grid(amount * share)
-    profile_name = f"{job.profile.partition('#')[0]}#{name.partition('!')[2]}"
-    fields: dict[str, Any] = {
-        "id": name,
-        "subtime": job.submission_time,
-        "res": job.processors,
-        "profile": profile_name,
-    }
-    walltime = None
-    if job.walltime is not None:
-        fields["walltime"] = walltime = max(job.walltime - ran, SHORTEST_WALLTIME)
+
+    walltime = job.walltime
+    if walltime is not None:
+        walltime = max(walltime - ran, SHORTEST_WALLTIME)
+    profile_name = rest_profile(job.profile, name.partition("!")[2])
+    left = Job(name, job.submission_time, job.processors, profile_name, walltime, job.qos)
     if "qos" in job.fields:
-        fields["qos"] = job.fields["qos"]
-    left = Job(name, job.submission_time, job.processors, profile_name, walltime, job.qos, fields)
+        left.fields["qos"] = job.fields["qos"]
     return left, rest

@@ -95,6 +95,7 @@ class LoadedCode:
         for name, file in self.files.items():
             if _digest(file.path) != file.sha256 or _place(name) != self._places[name]:
                 return False
+
         for name, version in self.record.packages.items():
             now = version_of(name)
             if now != version and name == self.own:
@@ -104,6 +105,7 @@ class LoadedCode:
                     f"package {name} had version {version} when it was loaded, and has "
                     f"{now or 'none'} now; run this in a new Python process"
                 )
+
         return True
 
 
@@ -159,6 +161,7 @@ def load_code(
             if spec is not None:
                 _first_seen[id(spec)] = spec, file.sha256
         record = watch.record()
+
     return LoadedCode(module, watch.files, own, record, main)
 
 
@@ -238,6 +241,7 @@ class _Watch:
         if path.endswith(".py"):
             with open(path, "rb") as stream:
                 text = stream.read()
+
         package = name if spec.submodule_search_locations is not None else name.rpartition(".")[0]
         self.files[name] = RunFile(path, digest, text, package)
         self._add_imports(self.files[name])
@@ -265,12 +269,14 @@ class _Watch:
                 imported.update(each.names)
                 if self._is_unseen(each.names):
                     later.append(f"{name}, line {each.line}: {each.text}")
+
         distributions = {self.own} if self.own else set()
         for name in imported:
             if name not in self.files and name.partition(".")[0] != _OURS:
                 found = distribution_of(name)
                 if found is not None:
                     distributions.add(found.name)
+
         return CodeRecord(
             modules={name: self.files[name].sha256 for name in sorted(self.files)},
             packages=versions_of(distributions),
@@ -310,9 +316,11 @@ class _Watch:
                 if number == 0:
                     return True
                 continue
+
             file = _file_of(spec)
             if file is not None and is_of_user(name, file, self.own):
                 return True
+
         return not names
 
     def _is_whole(self, package: str) -> bool:
@@ -387,6 +395,7 @@ def _set_aside(own: str) -> Iterator[None]:
         # ``from package import module`` looks there first.
         if isinstance(package, ModuleType) and last in vars(package):
             attributes.append((package, last, vars(package).pop(last)))
+
     before = {*sys.modules}
     try:
         yield
@@ -397,6 +406,7 @@ def _set_aside(own: str) -> Iterator[None]:
         for package, last, module in attributes:
             setattr(package, last, module)
         raise
+
     for name, module in aside.items():
         sys.modules.setdefault(name, module)
     for package, last, module in attributes:
@@ -419,6 +429,7 @@ def _users_modules(own: str) -> dict[str, ModuleType]:
             compiled.add(outer)
         elif type(spec.loader) is SourceFileLoader:
             found[name] = module
+
     return {name: each for name, each in found.items() if name.partition(".")[0] not in compiled}
 
 

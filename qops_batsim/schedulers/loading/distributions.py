@@ -216,4 +216,5 @@ def versions_of(names: set[str]) -> dict[str, str]:
             match = _REQUIRED.match(required)
             if match is not None and "extra ==" not in required:
                 left.append(normal_name(match[0]))
+
     return dict(sorted(found.items()))

@@ -39,10 +39,12 @@ def scheduler_problem(scheduler: Scheduler) -> str | None:
     if not isinstance(scheduler.options, SchedulerOptions):
         found = type(scheduler.options).__name__
         return f"{kind.__name__}.options is of type {found}; SchedulerOptions are expected"
+
     needs: object = scheduler.needs
     if not isinstance(needs, EngineNeeds):
         told = typed_text(needs)
         return f"{kind.__name__}.needs is {told}; EngineNeeds are expected"
+
     base = next(each for each in kind.__mro__ if is_ours(each))
     own = {
         name: value
@@ -82,6 +84,7 @@ def _unknown_name(kind: type[Scheduler], base: type, own: Mapping[str, Any]) -> 
             "methods may begin with _)",
             stacklevel=2,
         )
+
     if changes or not unknown:
         return None
     near = get_close_matches(unknown[0], kind.HOOKS, n=2, cutoff=0.0)
@@ -114,7 +117,8 @@ def _unused_line(kind: type[Scheduler], own: Mapping[str, Any]) -> str | None:
 
 def _hook_problem(kind: type[Scheduler], name: str) -> str | None:
     """Return an error text if a hook cannot be called with its expected arguments, else None."""
-    method, arguments = getattr(kind, name), kind.HOOKS[name].split()
+    method = getattr(kind, name)
+    arguments = kind.HOOKS[name].split()
     if not inspect.isfunction(method) or inspect.iscoroutinefunction(method):
         return f"{kind.__name__}.{name} is {shown(method)}; an ordinary method is expected"
     try:

@@ -85,6 +85,7 @@ def object_in_file(scheduler: str) -> object:
             f"scheduler {scheduler!r}: {path} has no such class; a class of that file is "
             f"expected{found}"
         )
+
     found_object: object = getattr(module, name)
     return found_object
 
@@ -110,12 +111,14 @@ def scheduler_of_data(scheduler: str, code: AllowedCode, *, sha256: str | None =
     told = Path(text or name)
     alike = [each for each in named if each.name == told.name]
     path = told if told in alike or not alike else alike[0]
-    is_allowed, before = code is True or path in named, _loaded(path)
+    is_allowed = code is True or path in named
+    before = _loaded(path)
     if not (is_allowed or before):
         raise InputError(
             f"scheduler {scheduler!r} is a Python file named in the data, which is not run without "
             f"your consent; if you trust it, give --code {told} (in Python code=[...])"
         )
+
     _check_readable(scheduler, path)
     digest = read_stored(path, what="a Python file with a scheduler").sha256
     if digest != (sha256 or digest) or not (is_allowed or digest == before):
@@ -123,6 +126,7 @@ def scheduler_of_data(scheduler: str, code: AllowedCode, *, sha256: str | None =
             f"scheduler {scheduler!r}: its file has changed since the run, so its decisions may "
             "differ; restore the file as it was then, or run the simulation again"
         )
+
     return f"{path}:{name}" if text else str(path)
 
 
@@ -199,6 +203,7 @@ def _run_file(scheduler: str, path: Path) -> LoadedCode:
         raise InputError(
             f"scheduler {scheduler!r}: {path} is no Python file; FILE.py:CLASS is expected"
         )
+
     content, digest = read_stored(path, what="a Python file with a scheduler")
     module = module_from_spec(spec)
     before = sys.modules.get(module.__name__)

@@ -24,10 +24,12 @@ class Account:
     def __init__(self, number: int, shares: float) -> None:
         self.number = number
         self.shares = shares
-        self.level = self.user_shares = self.usage = 0.0
+        self.level = 0.0
+        self.user_shares = 0.0
+        self.usage = 0.0
 
 
-class User:
+class ShareHolder:
     """A user of an account.
 
     Attributes
@@ -42,7 +44,8 @@ class User:
         self.number = number
         self.account = account
         self.shares = shares
-        self.usage = self.level = 0.0
+        self.usage = 0.0
+        self.level = 0.0
         self.factor = 1.0
 
 
@@ -57,7 +60,7 @@ def level_factor(shares: float, all_shares: float, usage: float, all_usage: floa
     return (shares / all_shares) / (usage / all_usage)
 
 
-def comes_before(user: User, other: User) -> bool:
+def comes_before(user: ShareHolder, other: ShareHolder) -> bool:
     """Return whether a user ranks before another one in the Fair Tree: by account, then within it.
     O(1).
     """
@@ -83,17 +86,17 @@ class FairTree:
 
     def __init__(self, shares: Mapping[str, float]) -> None:
         self.shares = dict(shares)
-        self.users: list[User] = []
+        self.users: list[ShareHolder] = []
         self.accounts: list[Account] = []
-        self.ranked: list[User] = []
-        self.by_name: dict[tuple[str, str], User] = {}
+        self.ranked: list[ShareHolder] = []
+        self.by_name: dict[tuple[str, str], ShareHolder] = {}
         self.accounts_by_name: dict[str, Account] = {}
         for name in shares:
             account, is_user, user = name.partition("/")
             if is_user:
                 self.user(account, user)
 
-    def user(self, account: str, name: str) -> User:
+    def user(self, account: str, name: str) -> ShareHolder:
         """Return the user with this name in an account; one not seen before is added."""
         known = self.by_name.get((account, name))
         if known is not None:
@@ -105,7 +108,7 @@ class FairTree:
             self.accounts_by_name[account] = group
             self.accounts.append(group)
 
-        user = User(len(self.users), group, self.shares.get(f"{account}/{name}", 1.0))
+        user = ShareHolder(len(self.users), group, self.shares.get(f"{account}/{name}", 1.0))
         self.by_name[account, name] = user
         self.users.append(user)
         self.ranked.append(user)
@@ -159,7 +162,8 @@ class FairTree:
     def set_levels(self) -> None:
         """Compute the level factors of accounts and users. O(users)."""
         for account in self.accounts:
-            account.user_shares = account.usage = 0.0
+            account.user_shares = 0.0
+            account.usage = 0.0
         all_used = 0.0
         for user in self.users:
             account = user.account

@@ -3,7 +3,7 @@ from qops_batsim.core.host_bits cimport HostBits
 from qops_batsim.core.job cimport Job
 from qops_batsim.core.scheduler cimport ResourceManager
 from qops_batsim.schedulers.queue_scheduler cimport QueueScheduler
-from qops_batsim.schedulers.slurm.fair_share cimport FairTree, User
+from qops_batsim.schedulers.slurm.fair_share cimport FairTree, ShareHolder
 from qops_batsim.timing cimport end_of, up_to_grid
 
 cdef double _INFINITY, PLAN_TOLERANCE, LONGEST, FIRST_WINDOW, MANY
@@ -24,9 +24,9 @@ cdef class Quota:
     cdef bint has_processors(self, Py_ssize_t user, Py_ssize_t needed) except -1
     cdef count(self, Py_ssize_t user, Py_ssize_t jobs, Py_ssize_t processors)
 
-cdef class Entry:
+cdef class QueueEntry:
     cdef readonly Job job
-    cdef readonly User user
+    cdef readonly ShareHolder user
     cdef readonly Quota quota
     cdef readonly Py_ssize_t number  # in the order of arrival
     cdef readonly double requested  # seconds, at most LONGEST
@@ -45,7 +45,7 @@ cdef class Record:
     cdef public double begin, end  # each record begins where the one before it ends
     cdef readonly HostBits hosts  # without a reservation
 
-cdef class Maintenance:
+cdef class ClosedHosts:
     cdef readonly double since, until
     cdef readonly HostBits hosts
 
@@ -90,66 +90,66 @@ cdef class Slurm(QueueScheduler):
     cdef bint had_waiting  # jobs waited at the end of the last decision
 
     cpdef begin(self, ResourceManager manager)
-    @cython.locals(entry=Entry, now=double)
+    @cython.locals(entry=QueueEntry, now=double)
     cpdef arrived(self, Job job)
     cpdef ended(self, Job job)
-    @cython.locals(entry=Entry)
+    @cython.locals(entry=QueueEntry)
     cpdef joined(self, Job job)
-    @cython.locals(entry=Entry)
+    @cython.locals(entry=QueueEntry)
     cpdef cancelled(self, Job job)
-    @cython.locals(entry=Entry)
+    @cython.locals(entry=QueueEntry)
     cpdef list waiting(self)
     cpdef note_hosts(self, Py_ssize_t announced)
-    @cython.locals(entry=Entry)
+    @cython.locals(entry=QueueEntry)
     cpdef reject_wider(self)
-    @cython.locals(manager=ResourceManager, entry=Entry, date=double)
+    @cython.locals(manager=ResourceManager, entry=QueueEntry, date=double)
     cpdef schedule(self)
-    cpdef why_cancelled(self, Entry entry)
+    cpdef why_cancelled(self, QueueEntry entry)
     @cython.locals(second=double, date=double, job=Job)
     cdef double run_passes(self, double now) except? -1
     @cython.locals(last=double, interval=double)
     cdef double backfill_date(self, double now) except? -1
-    @cython.locals(entry=Entry, latest=double, base=double, steps=double)
+    @cython.locals(entry=QueueEntry, latest=double, base=double, steps=double)
     cdef double call_date(self, double now, double date) except? -1
     @cython.locals(priority=double)
-    cdef double priority_of(self, Entry entry, double age) except? -1
-    @cython.locals(entries=list, entry=Entry, other=Entry)
+    cdef double priority_of(self, QueueEntry entry, double age) except? -1
+    @cython.locals(entries=list, entry=QueueEntry, other=QueueEntry)
     cdef move_up(self, Py_ssize_t place)
-    @cython.locals(soon=double, period=double, is_fair=bint, since=double, periods=double, tick=double, entry=Entry, place=Py_ssize_t)
+    @cython.locals(soon=double, period=double, is_fair=bint, since=double, periods=double, tick=double, entry=QueueEntry, place=Py_ssize_t)
     cdef calculate_priorities(self, double now)
     @cython.locals(seconds=double)
-    cdef charge(self, Entry entry, double until)
-    @cython.locals(entry=Entry)
+    cdef charge(self, QueueEntry entry, double until)
+    @cython.locals(entry=QueueEntry)
     cpdef fade(self, double since, double until)
-    @cython.locals(entry=Entry, factor=double, left=double, weight=double, used=double)
+    @cython.locals(entry=QueueEntry, factor=double, left=double, weight=double, used=double)
     cpdef fade_often(self, double periods, double until)
-    cdef bint is_late(self, Entry entry, double now) noexcept
+    cdef bint is_late(self, QueueEntry entry, double now) noexcept
     @cython.locals(own=Quota, of_all=Quota, most=double)
-    cdef double most_allowed(self, Entry entry) noexcept
+    cdef double most_allowed(self, QueueEntry entry) noexcept
     @cython.locals(user=Py_ssize_t)
-    cdef bint has_room(self, Entry entry) except -1
+    cdef bint has_room(self, QueueEntry entry) except -1
     @cython.locals(user=Py_ssize_t, needed=Py_ssize_t)
-    cdef bint has_processors(self, Entry entry) except -1
+    cdef bint has_processors(self, QueueEntry entry) except -1
     @cython.locals(user=Py_ssize_t, processors=Py_ssize_t)
-    cdef count_running(self, Entry entry, Py_ssize_t jobs)
-    cdef start_chosen(self, Entry entry, double now)
-    @cython.locals(active=list, place=Py_ssize_t, other=Entry)
-    cpdef run(self, Entry entry, double now)
-    @cython.locals(place=Py_ssize_t, entry=Entry)
+    cdef count_running(self, QueueEntry entry, Py_ssize_t jobs)
+    cdef start_chosen(self, QueueEntry entry, double now)
+    @cython.locals(active=list, place=Py_ssize_t, other=QueueEntry)
+    cpdef run(self, QueueEntry entry, double now)
+    @cython.locals(place=Py_ssize_t, entry=QueueEntry)
     cdef leave(self, Job job, double now)
-    cdef cancel(self, Entry entry, double now)
-    @cython.locals(entry=Entry)
+    cdef cancel(self, QueueEntry entry, double now)
+    @cython.locals(entry=QueueEntry)
     cdef close_up(self)
-    @cython.locals(entry=Entry)
+    @cython.locals(entry=QueueEntry)
     cpdef main_pass(self, double now)
-    @cython.locals(begin=double, end=double, hosts=HostBits, tests=Py_ssize_t, most=Py_ssize_t, entry=Entry, start=double)
+    @cython.locals(begin=double, end=double, hosts=HostBits, tests=Py_ssize_t, most=Py_ssize_t, entry=QueueEntry, start=double)
     cpdef backfill_pass(self, double now)
     cdef double down(self, double date) except? -1
     @cython.locals(needed=Py_ssize_t, duration=double, later=double, after=double, start=double, is_kept=bint)
-    cdef double planned_start(self, Entry entry, double now) except? -1
+    cdef double planned_start(self, QueueEntry entry, double now) except? -1
     @cython.locals(trial=HostBits, records=list, later=double, place=Py_ssize_t, record=Record, following=Record)
     cdef double hosts_until(self, double after, double end) except? -1
-    @cython.locals(future=HostBits, trial=HostBits, active=list, window=double, until=double, index=Py_ssize_t, count=Py_ssize_t, last=Py_ssize_t, following=double, entry=Entry)
+    @cython.locals(future=HostBits, trial=HostBits, active=list, window=double, until=double, index=Py_ssize_t, count=Py_ssize_t, last=Py_ssize_t, following=double, entry=QueueEntry)
     cdef double first_date(self, double now, Py_ssize_t needed) except? -1
     @cython.locals(record=Record)
     cdef bint is_kept(self, double start, double end) except -1
@@ -157,10 +157,10 @@ cdef class Slurm(QueueScheduler):
     cdef keep_for(self, double start, double end)
     @cython.locals(record=Record, hosts=HostBits)
     cdef split(self, Py_ssize_t place, double date)
-    cdef bint reaches(self, Maintenance window, double start, double end) noexcept
-    @cython.locals(window=Maintenance)
+    cdef bint reaches(self, ClosedHosts window, double start, double end) noexcept
+    @cython.locals(window=ClosedHosts)
     cdef bint sees_maintenance(self, double start, double end) except -1
-    @cython.locals(window=Maintenance, later=double, over=double)
+    @cython.locals(window=ClosedHosts, later=double, over=double)
     cdef double leave_windows(self, double start, double end) except? -1
     @cython.locals(left=HostBits, chosen=HostBits, best=Py_ssize_t, best_length=Py_ssize_t, host=Py_ssize_t, length=Py_ssize_t, taken=Py_ssize_t, end=Py_ssize_t, is_better=bint)
     cpdef choose(self, HostBits hosts, Py_ssize_t wanted)

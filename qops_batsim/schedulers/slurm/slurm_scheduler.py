@@ -17,7 +17,7 @@ from qops_batsim.core.overrides import without
 from qops_batsim.core.refusal import Refusal, free_text, no_time
 from qops_batsim.core.scheduler import ResourceManager
 from qops_batsim.schedulers.queue_scheduler import QueueScheduler
-from qops_batsim.schedulers.slurm.fair_share import FairTree, User
+from qops_batsim.schedulers.slurm.fair_share import FairTree, ShareHolder
 from qops_batsim.schedulers.slurm.slurm_options import QosRules, SlurmOptions
 from qops_batsim.timing import PLAN_TOLERANCE, end_of, up_to_grid
 
@@ -52,7 +52,8 @@ class Quota:
             self.most_jobs,
             self.most_processors,
         ) = rules.limits()
-        self.jobs = self.processors = 0
+        self.jobs = 0
+        self.processors = 0
         self.user_jobs: dict[int, int] = {}
         self.user_processors: dict[int, int] = {}
 
@@ -83,7 +84,7 @@ class Quota:
             self.user_processors[user] = self.user_processors.get(user, 0) + processors
 
 
-class Entry:
+class QueueEntry:
     """A waiting or running job with its priority, user, QOS and limits.
 
     Attributes
@@ -100,14 +101,16 @@ class Entry:
         When it was cancelled (seconds), NaN if it was not; whether it is in the line.
     """
 
-    def __init__(self, job: Job, user: User, quota: Quota, base: float) -> None:
+    def __init__(self, job: Job, user: ShareHolder, quota: Quota, base: float) -> None:
         self.job = job
         self.user = user
         self.quota = quota
         self.number = job.number
         self.requested = min(job.duration, LONGEST)
         self.base = base
-        self.priority = self.end = self.since = 0.0
+        self.priority = 0.0
+        self.end = 0.0
+        self.since = 0.0
         self.hosts = job.bits
         self.cancelled = math.nan
         self.is_waiting = True
@@ -122,7 +125,7 @@ class Record:
         self.hosts = hosts
 
 
-class Maintenance:
+class ClosedHosts:
     """Announced maintenance: dates (seconds) and hosts."""
 
     def __init__(self, since: float, until: float, hosts: HostBits) -> None:
@@ -211,12 +214,12 @@ class Slurm(QueueScheduler):
             )
         )
 
-        self.entries: list[Entry] = []
-        self.active: list[Entry] = []
-        self.starting: list[Entry] = []
-        self.late: list[Entry] = []
+        self.entries: list[QueueEntry] = []
+        self.active: list[QueueEntry] = []
+        self.starting: list[QueueEntry] = []
+        self.late: list[QueueEntry] = []
         self.left_jobs: list[Job] = []
-        self.windows: list[Maintenance] = []
+        self.windows: list[ClosedHosts] = []
         self.map: list[Record] = []
         self.arrivals = 0
 
@@ -231,9 +234,12 @@ class Slurm(QueueScheduler):
 
         self.tick = 0.0
         self.last_backfill = -_INFINITY
-        self.asked = self.late_date = _INFINITY
+        self.asked = _INFINITY
+        self.late_date = _INFINITY
         self.fraction = 0.0
-        self.has_changed = self.had_waiting = self.is_tested = False
+        self.has_changed = False
+        self.had_waiting = False
+        self.is_tested = False
 
     # Events
 
@@ -252,7 +258,7 @@ class Slurm(QueueScheduler):
         self.has_changed = True
         self.move_up(len(self.entries) - 1)
 
-    def entry_of(self, job: Job) -> Entry:
+    def entry_of(self, job: Job) -> QueueEntry:
         """Return the queue entry of a job, with its user, QOS limits and the constant part of its
         priority.
         """
@@ -273,7 +279,7 @@ class Slurm(QueueScheduler):
             + options.weight_qos * options.qos.get(qos_name, QosRules()).priority / highest
         )
         base = float(fields.get("base_priority", base))
-        return Entry(job, user, self.quotas.get(qos_name, self.no_quota), base)
+        return QueueEntry(job, user, self.quotas.get(qos_name, self.no_quota), base)
 
     def ended(self, job: Job) -> None:
         """Called when a job has ended: the next decision frees its hosts."""
@@ -310,7 +316,7 @@ class Slurm(QueueScheduler):
         capacity = manager.capacity
         self.there.set_mask((HostSet.first(size) - capacity.away).mask)
         self.windows = [
-            Maintenance(window.since, window.until, HostBits.of(window.hosts.mask, size))
+            ClosedHosts(window.since, window.until, HostBits.of(window.hosts.mask, size))
             for window in capacity.windows
         ]
         self.free_hosts.set_mask(manager.free_mask())
@@ -342,7 +348,7 @@ class Slurm(QueueScheduler):
         if date < _INFINITY:
             manager.call_at(date)
 
-    def why_cancelled(self, entry: Entry) -> Refusal:
+    def why_cancelled(self, entry: QueueEntry) -> Refusal:
         """Return why a job was cancelled."""
         job = entry.job
         most = self.most_allowed(entry)
@@ -427,7 +433,7 @@ class Slurm(QueueScheduler):
 
     # Priorities
 
-    def priority_of(self, entry: Entry, age: float) -> float:
+    def priority_of(self, entry: QueueEntry, age: float) -> float:
         """Return the priority of a job that has waited for ``age`` seconds, as a whole number."""
         priority = entry.base + self.weight_age * min(1.0, max(0.0, age) / self.max_age)
         priority += self.weight_fairshare * entry.user.factor
@@ -481,7 +487,7 @@ class Slurm(QueueScheduler):
 
     # Usage
 
-    def charge(self, entry: Entry, until: float) -> None:
+    def charge(self, entry: QueueEntry, until: float) -> None:
         """Add a running job's usage since it was last charged to its user, decayed. O(1)."""
         seconds = until - entry.since
         if seconds > 0:
@@ -511,29 +517,29 @@ class Slurm(QueueScheduler):
 
     # Limits and deadlines
 
-    def is_late(self, entry: Entry, now: float) -> bool:
+    def is_late(self, entry: QueueEntry, now: float) -> bool:
         """Return whether a job that started now could miss its deadline, by its time limit."""
         return self.cancels and entry.job.deadline < now + entry.requested - PLAN_TOLERANCE
 
-    def most_allowed(self, entry: Entry) -> float:
+    def most_allowed(self, entry: QueueEntry) -> float:
         """Return the most processors that a job's user and QOS may use at once. O(1)."""
         own = entry.quota
         of_all = self.of_all
         most = min(own.most_user_processors, own.most_processors)
         return min(most, of_all.most_user_processors, of_all.most_processors)
 
-    def has_room(self, entry: Entry) -> bool:
+    def has_room(self, entry: QueueEntry) -> bool:
         """Return whether the limits of the job's user and QOS allow one more running job. O(1)."""
         user = entry.user.number
         return entry.quota.has_room(user) and self.of_all.has_room(user)
 
-    def has_processors(self, entry: Entry) -> bool:
+    def has_processors(self, entry: QueueEntry) -> bool:
         """Return whether the limits of the job's user and QOS allow its processors now. O(1)."""
         user = entry.user.number
         needed = entry.job.processors
         return entry.quota.has_processors(user, needed) and self.of_all.has_processors(user, needed)
 
-    def count_running(self, entry: Entry, jobs: int) -> None:
+    def count_running(self, entry: QueueEntry, jobs: int) -> None:
         """Count a job against the limits (``jobs`` 1), or no longer (-1). O(1)."""
         user = entry.user.number
         processors = jobs * entry.job.processors
@@ -542,7 +548,7 @@ class Slurm(QueueScheduler):
 
     # What jobs do
 
-    def start_chosen(self, entry: Entry, now: float) -> None:
+    def start_chosen(self, entry: QueueEntry, now: float) -> None:
         """Start a waiting job on the hosts that a pass has chosen for it. O(running + hosts)."""
         entry.hosts = HostBits(self.manager.machine_size)
         entry.hosts.copy_from(self.chosen)
@@ -551,7 +557,7 @@ class Slurm(QueueScheduler):
         self.starting.append(entry)
         entry.is_waiting = False
 
-    def run(self, entry: Entry, now: float) -> None:
+    def run(self, entry: QueueEntry, now: float) -> None:
         """Insert a job into the running ones, sorted by expected end, then arrival. O(running)."""
         entry.end = end_of(now, entry.requested)
         entry.since = now
@@ -580,7 +586,7 @@ class Slurm(QueueScheduler):
                 self.has_changed = True
                 return
 
-    def cancel(self, entry: Entry, now: float) -> None:
+    def cancel(self, entry: QueueEntry, now: float) -> None:
         """Take a job out of the queue, to be rejected after the pass. O(1)."""
         entry.cancelled = now
         entry.is_waiting = False
@@ -644,7 +650,7 @@ class Slurm(QueueScheduler):
         """Round a date (seconds) down to a multiple of ``bf_resolution``. O(1)."""
         return floor_of((date + PLAN_TOLERANCE) / self.resolution) * self.resolution
 
-    def planned_start(self, entry: Entry, now: float) -> float:
+    def planned_start(self, entry: QueueEntry, now: float) -> float:
         """Return the earliest start (seconds) of a job on hosts without reservation, and choose
         them.
 
@@ -809,7 +815,7 @@ class Slurm(QueueScheduler):
 
     # Maintenance
 
-    def reaches(self, window: Maintenance, start: float, end: float) -> bool:
+    def reaches(self, window: ClosedHosts, start: float, end: float) -> bool:
         """Return whether a run from ``start`` to ``end`` (seconds) would overlap a maintenance
         window. O(1).
         """

@@ -12,8 +12,8 @@ from qops_batsim.core.scheduler import ResourceManager, Scheduler
 from qops_batsim.engine.engine_options import EngineOptions
 from qops_batsim.jobs import Job
 from qops_batsim.running.simulate import simulate
-from qops_batsim.schedulers.aroma.application import Application, Host, Placement, Task
-from qops_batsim.schedulers.aroma.recurrence import Book
+from qops_batsim.schedulers.aroma.application import Application, Placement, SharedHost, Task
+from qops_batsim.schedulers.aroma.recurrence import MappingPlan
 from qops_batsim.schedulers.aroma.work import Work
 from support.aroma_oracles import coupled_ends, host_ends, machine, work
 
@@ -22,8 +22,8 @@ Planned = list[tuple[float, dict[int, float]]]
 
 def predicted(jobs: Planned, processors: list[int], chosen: str = "best_effort") -> list[float]:
     """Return the predicted ends of jobs (start, seconds alone by host), none running yet."""
-    hosts = [Host(index, processors=count) for index, count in enumerate(processors)]
-    book = Book()
+    hosts = [SharedHost(index, processors=count) for index, count in enumerate(processors)]
+    book = MappingPlan()
     for index, (start, needs) in enumerate(jobs):
         job = Job(str(index), 0.0, len(needs), "")
         placement = Placement(Application(job, chosen, Work(), index))

@@ -15,9 +15,9 @@ from qops_batsim.platform.equal_hosts import make_cluster
 from qops_batsim.platform.platform_model import Platform
 from qops_batsim.platform.simgrid_read import read_platform
 from qops_batsim.protocol.events import HostDescription
-from qops_batsim.schedulers.aroma.application import Application, Host, Placement, Task
+from qops_batsim.schedulers.aroma.application import Application, Placement, SharedHost, Task
 from qops_batsim.schedulers.aroma.mapping import Mapper
-from qops_batsim.schedulers.aroma.recurrence import Book
+from qops_batsim.schedulers.aroma.recurrence import MappingPlan
 from qops_batsim.schedulers.aroma.unequal_hosts import DEFAULT_SPEED, UnequalHosts
 from qops_batsim.schedulers.aroma.work import Work, work_of
 from qops_batsim.shipped import find_input
@@ -90,7 +90,7 @@ def mapped(
     now: float = 0.0,
 ) -> Placement | None:
     """Map a best-effort application with nothing else on the machine, on certain hosts or any."""
-    book = Book()
+    book = MappingPlan()
     book.advance(now)
     job = Job("1", now, wanted, "", qos=QosRequest(memory=memory))
     application = Application(job, "best_effort", work, 1)
@@ -212,7 +212,7 @@ def chosen(wanted, after, *, memory=(), sent=0.0, groups=(), bandwidths=(), now=
     """
     count = len(after)
     hosts = [
-        Host(index, 1.0 / seconds, 1, space, group)
+        SharedHost(index, 1.0 / seconds, 1, space, group)
         for index, (seconds, space, group) in enumerate(
             zip(after, memory or [math.inf] * count, groups or [0] * count, strict=True)
         )
@@ -254,7 +254,7 @@ def test_tasks_that_communicate_stay_together() -> None:
     ],
 )
 def test_the_release_after_one_more_task(load, release, processors, expected) -> None:
-    book, host = Book(), Host(0, processors=processors)
+    book, host = MappingPlan(), SharedHost(0, processors=processors)
     book.advance(10.0)
     for index in range(load):
         job = Job(str(index), 0.0, 1, "")

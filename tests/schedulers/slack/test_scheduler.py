@@ -32,6 +32,7 @@ from qops_batsim.workload.conversion import convert_log
 from qops_batsim.workload.swf import read_swf
 from qops_batsim.workload.workload_model import Workload, delay_profile
 from support.asked_schedulers import Recorder
+from support.plan_checks import check_plan
 from support.random_outages import random_events, random_workload
 from support.random_outages import run as random_run
 from support.slack_cases import HEURISTICS
@@ -454,7 +455,7 @@ class CheckedSlack(Slack):
 
     def decide(self) -> None:
         super().decide()
-        self.plan.check()
+        check_plan(self.plan)
 
 
 @pytest.mark.parametrize("on_overrun", ["none", "extend", "kill"])

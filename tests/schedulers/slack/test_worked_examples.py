@@ -8,7 +8,7 @@ from dataclasses import asdict, replace
 import pytest
 
 from qops_batsim.core.job import Job
-from qops_batsim.schedulers.slack import Prices, SlackOptions
+from qops_batsim.schedulers.slack import MovePrices, SlackOptions
 from support import slack_oracles as oracles
 from support.slack_cases import ask
 from support.slack_oracles import Case, New, Schedule, Waiting, Weights
@@ -42,7 +42,7 @@ def price_of(case: Case, name: str) -> float:
     """The price by the package's formulas, put together by hand."""
     starts, new_start = SCHEDULES[name]
     weights = {f"{key}_weight": float(value) for key, value in asdict(case.weights).items()}
-    prices = Prices(SlackOptions(**weights))
+    prices = MovePrices(SlackOptions(**weights))
     total = prices.of_wait(new_start - case.now, case.new.processors)
     for each in case.waiting:
         if starts[each.slot] > each.latest:
@@ -50,8 +50,8 @@ def price_of(case: Case, name: str) -> float:
         job = Job("j", 0.0, each.processors, "p")
         job.priority, job.first_slack = each.priority, each.first_slack
         job.start, job.latest_start = each.start, each.latest
-        job.rate = prices.rate_of(job, case.new.priority)
-        total += prices.of_move(starts[each.slot] - each.start, job)
+        rate = prices.rate_of(job, case.new.priority)
+        total += prices.of_move(starts[each.slot] - each.start, job, rate)
     return total
 
 
