@@ -28,15 +28,17 @@ from qops_batsim.measures.results.run_result import (
 from qops_batsim.running.history import (
     ENDED,
     RUN_OR_HISTORY,
+    RUNNING,
     DecisionHistory,
     JobStory,
     KilledRun,
     PlannedStart,
+    PlanState,
     find_job,
     or_infinite,
     read_history_if_kept,
 )
-from qops_batsim.running.plan_asker import Commitment, PlanAsker, job_of, logged_scheduler
+from qops_batsim.running.plan_asker import PlanAsker, job_of, logged_scheduler
 from qops_batsim.schedulers.loading.plugins import AllowedCode
 from qops_batsim.timing import PLAN_TOLERANCE
 
@@ -166,6 +168,45 @@ def _used_hosts(result: RunResult, running: Booleans) -> int:
     return int(used.sum())
 
 
+class Commitment(msgspec.Struct, frozen=True, kw_only=True):
+    """An admitted job and the time for which it is planned: its planned start and end as of one
+    moment (seconds).
+    """
+
+    job: str
+    processors: int
+    running: bool
+    start: float | None
+    """The promised one unless it runs."""
+    end: float | None
+    """The expected one; None, as the others, if it cannot be told."""
+    deadline: float | None
+    """The one that the plan aims at."""
+
+
+def commitments_of(state: PlanState) -> list[Commitment]:
+    """Return the waiting and running jobs of a plan by planned start, then id."""
+    commitments = []
+    for story in state.held:
+        running = story.outcome == RUNNING
+        start = story.start if running else story.planned
+        end = story.expected_end
+        if not running:
+            left = story.estimate_left
+            end = None if start is None or left is None else start + left
+        commitments.append(
+            Commitment(
+                job=story.name,
+                processors=story.asked.processors,
+                running=running,
+                start=start,
+                end=end,
+                deadline=story.target,
+            )
+        )
+    return sorted(commitments, key=lambda held: (or_infinite(held.start), held.job))
+
+
 class Explanation(ToldJob, frozen=True, kw_only=True):
     """Explanation of a job from the decision log of its run."""
 
@@ -270,7 +311,7 @@ def explain_job(
     asked = story.asked
     asker = PlanAsker(history, history.state_before(job_id), asked.date)
     deadlines = PricedDeadlines(asker, asked, prices)
-    commitments = asker.commitments()
+    commitments = commitments_of(asker.state)
     earliest = deadlines.earliest() if asker.can_answer else None
     latest = _latest_accepted(history, asked, tolerance)
     return Explanation(
@@ -319,7 +360,7 @@ def _latest_accepted(
     factor = asked.tolerance if tolerance is None else tolerance
     if factor is None:
         # What the scheduler's options say of the user's tolerance.
-        users = getattr(logged_scheduler(history), "tolerance", None)
+        users = getattr(logged_scheduler(history).scheduler, "tolerance", None)
         factor = users.factor_of(job_of(asked)) if isinstance(users, FactorTolerance) else 1.0
     arrival = max(asked.submission, 0.0)
     return max(asked.deadline, arrival + factor * (asked.deadline - arrival))
@@ -351,8 +392,7 @@ def _chain(
     job_id, date = story.asked.job, story.asked.date
     if story.starts:
         start = story.starts[0].start
-        after = history.state_after_admission(job_id)
-        commitments = PlanAsker(history, after, date).commitments()
+        commitments = commitments_of(history.state_after_admission(job_id))
     else:
         start = None if earliest is None else earliest.start
     others = [each for each in commitments if each.job != job_id]

@@ -20,11 +20,12 @@ from qops_batsim.limits import MAX_SECONDS
 from qops_batsim.queue.queue_state import QueuedJob, QueueState, date_text, in_line
 from qops_batsim.queue.unexplained_waits import why_no_date, without_date
 from qops_batsim.running.plan_asker import (
-    AskedManager,
     EarliestEnd,
     SearchAsker,
     deadline_scheduler,
+    resume,
 )
+from qops_batsim.schedulers.standing import standing_of_jobs
 from qops_batsim.timing import DEADLINE_TOLERANCE, duration_on_grid, end_of
 
 WITHIN, SHARE = 60.0, 0.01
@@ -91,10 +92,9 @@ class QueueAsker:
         held, self.late = _held_jobs(state, may_wait=may_wait)
         planned = {job.id: job.start for job in held if job.phase == WAITING}
         self.unexplained = without_date(state, planned)[0]
-        self._scheduler = deadline_scheduler(scheduler, settings or {})
-        manager = AskedManager(state.processors, 0.0, self._scheduler.options)
-        self._scheduler.begin(manager)
-        self._scheduler.plan.resume(0.0, held)
+        module = deadline_scheduler(scheduler, settings or {})
+        snapshot = standing_of_jobs(held, 0.0, state.processors)
+        self._scheduler = resume(module, snapshot, state.processors)
         # One job for whatever is asked about: the plan never takes it.
         self._job = Job(NEW_JOB, 0.0, 1, "", qos=QosRequest(estimated_runtime=1.0))
         self._scheduler.plan.arrived(self._job)

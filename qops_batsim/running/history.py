@@ -134,27 +134,12 @@ class PlanState:
         self.present: int | None = None
         self.is_final = False
         self.sized = -math.inf
-        self._under: dict[str, int] = {}
+        self.under: dict[str, int] = {}
 
     @property
     def held(self) -> list[JobStory]:
         """Return the waiting and the running jobs, in the order of submission. O(jobs)."""
         return [job for job in self.jobs.values() if job.outcome in (WAITING, RUNNING)]
-
-    @property
-    def used_processors(self) -> int:
-        """Return the processors of jobs that run or are being killed. O(jobs)."""
-        running = {job.name: job for job in self.jobs.values() if job.outcome == RUNNING}
-        return sum(
-            job.asked.processors - self._under.get(name, 0)
-            for name, job in (*running.items(), *self.dying.items())
-        )
-
-    def under(self, job: JobStory) -> int:
-        """Return how many hosts of a running job have left the machine, 0 for a job that does not
-        run. O(1).
-        """
-        return self._under.get(job.name, 0) if job.outcome == RUNNING else 0
 
     def apply(self, event: log.Event) -> None:
         """Change the state by an event of the decision log; raise KeyError if a job of the event is
@@ -199,7 +184,8 @@ class PlanState:
                 job.outcome, job.reason = REFUSED, event.reason
                 job.refusal = log.refusal_of(event)
             case log.Resized():
-                self.present, self._under = event.present, dict(event.under)
+                self.present = event.present
+                self.under = dict(event.under)
                 self.is_final, self.sized = event.final, event.date
             case log.Ended() if event.job in self.dying:
                 self.dying.pop(event.job).end = event.date
