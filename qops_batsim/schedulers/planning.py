@@ -6,9 +6,10 @@ import math
 from collections.abc import Iterator
 from typing import ClassVar
 
+from msgspec.json import encode
+
 from qops_batsim.core.answers import AdmissionAnswer, Offer
 from qops_batsim.core.capacity import maintenance_begins, why_never
-from qops_batsim.core.decision_events import Event
 from qops_batsim.core.hostset import HostSet
 from qops_batsim.core.job import RUNNING, WAITING, Job
 from qops_batsim.core.options import PlannerOptions, SchedulerOptions
@@ -433,12 +434,13 @@ class PlanScheduler(Scheduler):
         """
         return restore(self, standing)
 
-    def events(self) -> Iterator[Event]:
-        """Yield the logged decisions in order."""
+    def decision_lines(self) -> Iterator[str]:
+        """Yield the logged decisions in order, each as a line of JSON."""
         from qops_batsim.core.decision_rows import events_of, submissions_of
 
         log = self.plan.log
         if log is None:
             return iter(())
         jobs = submissions_of(*zip(*log.jobs, strict=True)) if log.jobs else []
-        return events_of(log.rows(), jobs.__getitem__, log.worded)
+        events = events_of(log.rows(), jobs.__getitem__, log.worded)
+        return (encode(event).decode() for event in events)

@@ -262,10 +262,10 @@ class Reacting(Scheduler):
     def planned_starts(self) -> dict[str, float]:
         return self.inner.planned_starts()
 
-    def events(self) -> Any:
-        """Yield the scheduler's logged decisions in order."""
+    def decision_lines(self) -> Any:
+        """Yield the scheduler's logged decisions in order, each as a line of JSON."""
         inner: Any = self.inner
-        return inner.events()
+        return inner.decision_lines()
 
     # Decisions
 

@@ -16,7 +16,6 @@ from qops_batsim.advice.explain import explain_job
 from qops_batsim.core import plan_log as rows
 from qops_batsim.core.decision_events import FORMAT, VERSION, LogHeader
 from qops_batsim.core.decision_events import Event as LogEvent
-from qops_batsim.core.decision_log import DecisionLog
 from qops_batsim.core.hostset import HostSet
 from qops_batsim.jobs import COMPLETED_KILLED, COMPLETED_SUCCESSFULLY, Job, QosRequest
 from qops_batsim.platform.equal_hosts import make_cluster
@@ -201,8 +200,7 @@ class Engine:
         self.tell(now, JobSubmitted(job.id, job))
 
     def events(self) -> list[Any]:
-        log = self.module.decision_log  # type: ignore[attr-defined]
-        return [json.loads(line) for line in log.lines()]
+        return [json.loads(line) for line in self.module.decision_lines()]
 
 
 ONE = HostSet.parse("0")
@@ -307,9 +305,7 @@ def test_a_module_can_run_again(tmp_path) -> None:
     module.keep_decisions()
     for _ in range(2):
         simulate(module, workload_of(1, URGENT), make_cluster(1))
-        log = module.decision_log  # type: ignore[attr-defined]
-        assert isinstance(log, DecisionLog)
-        assert len(list(log.lines())) == 15
+        assert len(list(module.decision_lines())) == 15
 
 
 def test_decisions_are_those_without_a_log(tmp_path) -> None:

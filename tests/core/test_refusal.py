@@ -213,8 +213,7 @@ def test_files_carry_kind_blamed_job_and_date(tmp_path: Path, scheduler: str, lo
     assert row["reason"].startswith(f"{whose} ({date} s) would be missed")
     if not logged:
         return
-    assert module.decision_log is not None
-    events = [json.loads(line) for line in module.decision_log.lines()]
+    events = [json.loads(line) for line in module.decision_lines()]
     (event,) = (each for each in events if each["event"] == "refused")
     assert event["reason"] == row["reason"]
     assert event["refusal"]["kind"] == row["reason_kind"]

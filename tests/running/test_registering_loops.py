@@ -67,8 +67,8 @@ def outcome(
     found["log"] = sorted(driver.log.started), driver.log.rejected, driver.log.kills
     found["now"] = simulation.now
     found["told"] = getattr(module.scheduler, "told", None)
-    if module.decision_log is not None:
-        found["decisions"] = list(module.decision_log.events())
+    if module.scheduler.logs:
+        found["decisions"] = list(module.decision_lines())
     return found
 
 

@@ -283,8 +283,7 @@ def test_where_the_search_overlooks_the_plan_with_slack_the_earlier_one_is_kept(
     assert module_run(3, asks_at_once, make_scheduler("qops", {"k_factor": 0}))["D"] is None
     assert found["D"] + 9 <= (offered - 2) / 1.2 + 2 + 1e-6
     assert module.qos_log.record("w0!D").admitted_deadline == offered
-    assert module.decision_log is not None
-    events = [json.loads(line) for line in module.decision_log.lines()]
+    events = [json.loads(line) for line in module.decision_lines()]
     (event,) = (each for each in events if (each["event"], each["job"]) == ("admitted", "w0!D"))
     assert event["reason"].startswith("its own deadline (16 s) would be missed")
     assert event["blamed"] == "w0!D"
