@@ -23,7 +23,7 @@ from qops_batsim.core.hostset import HostSet
 from qops_batsim.core.job import RUNNING as RUNS
 from qops_batsim.core.job import WAITING, Job
 from qops_batsim.core.qos_log import QosLog
-from qops_batsim.core.refusal import Refusal, free_text, no_time, sentence
+from qops_batsim.core.refusal import Refusal, as_refusal, no_time, sentence
 from qops_batsim.errors import InputError, shown
 from qops_batsim.jobs import QosRequest
 from qops_batsim.protocol.events import HostDescription
@@ -252,23 +252,24 @@ class PlanAsker:
             answer = self.ask(msgspec.structs.replace(asked, deadline=deadline, tolerance=0.0))
             return answer if answer.admitted else None
 
+        # A refused deadline to begin with.
         low = asked.deadline
         if low is None or grant(low) is not None:
             low = self.now + asked.estimate
             soonest = grant(low)
             if soonest is not None:
                 return low, soonest
+
         relaxed = grant(None)
         if relaxed is None or relaxed.end is None:
             return None
-        found = earliest_deadline(
+        return earliest_deadline(
             grant,
             low,
             max(relaxed.end, low),
             resolution=lambda deadline: RESOLUTION,
             planned_end=lambda answer: or_infinite(answer.end),
         )
-        return None if found is None else (found.deadline, found.answer)
 
 
 def _capacity_at(history: DecisionHistory, state: PlanState) -> Capacity:
@@ -278,14 +279,17 @@ def _capacity_at(history: DecisionHistory, state: PlanState) -> Capacity:
     The log tells how many hosts are there; which these are, and when they have maintenance, the
     description of the run does.
     """
-    size, info, date = history.header.processors, history.info, state.sized + PLAN_TOLERANCE
-    capacity = Capacity(size)
-    capacity.is_final, capacity.is_planned = state.is_final, True
+    date = state.sized + PLAN_TOLERANCE
+    capacity = Capacity(history.header.processors)
+    capacity.is_final = state.is_final
+    capacity.is_planned = True
     if state.present is None:
         return capacity
-    capacity.away = HostSet.first(size - state.present)
+    capacity.away = HostSet.first(capacity.machine_size - state.present)
     if not history.had_maintenance(date):
         return capacity
+
+    info = history.info
     known = [] if info is None else info.maintenance
     capacity.windows = [
         MaintenanceWindow(
@@ -295,10 +299,12 @@ def _capacity_at(history: DecisionHistory, state: PlanState) -> Capacity:
         if told.announced <= date < told.until
     ]
     if info is not None and known:
-        gone = (each.hosts for each in info.outages if each.since <= date < each.until)
+        gone = (outage.hosts for outage in info.outages if outage.since <= date < outage.until)
         capacity.away = reduce(or_, map(HostSet.parse, gone), HostSet())
+        # Hosts under maintenance are in the list of outages, too, and count as present.
         for window in capacity.windows:
             capacity.away -= window.hosts if window.has_begun else HostSet()
+
     if not known or capacity.present != state.present:
         raise InputError(
             f"{history.path}: hosts had maintenance at {state.sized:g} s or before, but it is not "
@@ -330,17 +336,20 @@ def _lowest(hosts: HostSet, count: int) -> HostSet:
 
 def logged_scheduler(history: DecisionHistory) -> SchedulerModule:
     """Return a scheduler with the same options as the one that wrote a decision log."""
-    header, made_by = history.header, history.made_by
-    written = history.info.sha256.get("scheduler") if history.info is not None else None
-    name = header.scheduler
+    header = history.header
+    info = history.info
     try:
-        if made_by is None:
-            name = scheduler_of_data(name, history.code, sha256=written)
-        module = make_scheduler(made_by or name, header.options)
-        if made_by is None and history.info is not None:
-            check_code(name, history.info.code)
+        if history.made_by is not None:
+            module = make_scheduler(history.made_by, header.options)
+        else:
+            written = None if info is None else info.sha256.get("scheduler")
+            name = scheduler_of_data(header.scheduler, history.code, sha256=written)
+            module = make_scheduler(name, header.options)
+            if info is not None:
+                check_code(name, info.code)
     except InputError as error:
         raise InputError(f"{history.path}: line 1: {error}") from None
+
     if not module.scheduler.keeps_decisions:
         raise InputError(
             f"{history.path}: line 1: scheduler {header.scheduler!r} does not admit jobs by "
@@ -403,7 +412,8 @@ class SearchAsker:
     """
 
     def __init__(self, scheduler: DeadlineScheduler, job: Job) -> None:
-        self._scheduler, self._job = scheduler, job
+        self._scheduler = scheduler
+        self._job = job
         self._now = scheduler.plan.nominal()
         scheduler.prepare()
 
@@ -411,14 +421,16 @@ class SearchAsker:
         """Return the start that would be planned for the new job with this deadline (both in
         seconds), None if the deadline is refused.
         """
-        return self._job.trial if self._refusal(deadline) is None else None
+        return self._job.trial if self._search(deadline) is None else None
 
     def refusal(self, deadline: float) -> Refusal | None:
         """Return why the new job is refused this deadline (seconds), None if it is not."""
-        duration, left = self._job.duration, deadline - self._now
+        duration = self._job.duration
+        left = deadline - self._now
         if duration > left + DEADLINE_TOLERANCE:
             return no_time(duration, left, deadline)
-        return self._refusal(deadline)
+        reason = self._search(deadline)
+        return None if reason is None else as_refusal(reason)
 
     def earliest(self, *, within: float = RESOLUTION, share: float = 0.0) -> EarliestEnd:
         """Return the earliest end that can be promised to the new job, :data:`NO_END` if none can.
@@ -428,26 +440,32 @@ class SearchAsker:
         returned was tried and can be promised; an end that is earlier by at most ``within``
         (seconds), or by a ``share`` of the time from now to it, was refused. O(log(span)) searches.
         """
-        scheduler, job, now = self._scheduler, self._job, self._now
-        duration, processors = job.duration, job.processors
+        now = self._now
+        processors = self._job.processors
+        duration = self._job.duration
 
         def planned_end(start: float) -> float:
             return end_of(start, duration)
 
-        low = planned_end(scheduler.running.earliest_fit(now, duration, processors))
+        # No plan can be better than that in which nobody waits.
+        low = planned_end(self._scheduler.running.earliest_fit(now, duration, processors))
         if low == math.inf:
             return NO_END
         start = self.start_for(low)
         if start is not None:
             return EarliestEnd(low, start)
-        high = planned_end(scheduler.plan.profile.earliest_fit(now, duration, processors))
+
+        # The first gap moves no other job, so it is usually granted.
+        gap = self._scheduler.plan.profile.earliest_fit(now, duration, processors)
+        high = planned_end(gap)
         start = None if high == math.inf else self.start_for(high)
         if start is None:
             relaxed = self.start_for(math.inf)
             high = math.inf if relaxed is None else planned_end(relaxed)
             if high == math.inf:
                 return NO_END
-        found = earliest_deadline(
+
+        earliest = earliest_deadline(
             self.start_for,
             low,
             high,
@@ -455,36 +473,25 @@ class SearchAsker:
             resolution=lambda deadline: max(within, share * (deadline - now)),
             planned_end=planned_end,
         )
-        return NO_END if found is None else EarliestEnd(found.deadline, found.answer)
+        return NO_END if earliest is None else EarliestEnd(*earliest)
 
-    def _refusal(self, deadline: float) -> Refusal | None:
+    def _search(self, deadline: float) -> object:
+        """Return why the search finds no plan with this deadline (seconds), None if it does."""
         job = self._job
-        asked = job.promise, job.target
-        job.promise = job.target = deadline
+        promise = job.promise
+        target = job.target
+        job.promise = deadline
+        job.target = deadline
         try:
-            refusal = self._scheduler.try_admission(job)
+            return self._scheduler.try_admission(job)
         finally:
-            job.promise, job.target = asked
-        if refusal is None or isinstance(refusal, Refusal):
-            return refusal
-        return free_text(str(refusal))
+            job.promise = promise
+            job.target = target
 
 
-class EarliestPromises:
-    """Records, for each new job of a simulation, the earliest end that could be promised to it.
-
-    ``responses`` are the seconds from its submission to the earliest end, by full id.
-    """
-
-    def __init__(self) -> None:
-        self.responses: dict[str, float] = {}
-
-    def ask(self, scheduler: DeadlineScheduler, job: Job) -> None:
-        """Record the earliest end that the scheduler could promise to a new job; the scheduler's
-        own answer does not change.
-        """
-        end = SearchAsker(scheduler, job).earliest().end
-        self.responses[job.id] = end - job.arrival
+EarliestPromises = dict[str, float]
+"""Seconds from each job's submission to the earliest end that could be promised to it, by full
+id."""
 
 
 def deadline_scheduler(name: str, settings: Mapping[str, Any]) -> SchedulerModule:
@@ -510,7 +517,7 @@ def watched_scheduler(
 
     class Watched(kind):  # type: ignore[misc]
         def answer(self, job: Job) -> None:
-            promises.ask(self, job)
+            promises[job.id] = SearchAsker(self, job).earliest().end - job.arrival
             super().answer(job)
 
     return make_scheduler(Watched, settings)
