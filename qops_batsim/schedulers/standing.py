@@ -133,7 +133,7 @@ def read_amount(amount: int | str, machine_size: int) -> int | HostBits:
     return amount
 
 
-class Planner(Protocol):
+class RestorableScheduler(Protocol):
     """The attributes of a :class:`~qops_batsim.schedulers.planning.PlanScheduler` that a snapshot
     stores and restores.
     """
@@ -149,7 +149,7 @@ class Planner(Protocol):
     def hear_late(self) -> None: ...
 
 
-def standing_of(scheduler: Planner) -> Standing | None:
+def standing_of(scheduler: RestorableScheduler) -> Standing | None:
     """Return a scheduler's snapshot between two decisions. O(jobs in the plan).
 
     None if it is in the middle of something: a new job, a kill, a cancellation; or if it learns
@@ -254,7 +254,7 @@ def _standing(
     )
 
 
-def restore(scheduler: Planner, standing: Standing) -> list[Job]:
+def restore(scheduler: RestorableScheduler, standing: Standing) -> list[Job]:
     """Restore a snapshot in a scheduler that just began; return its jobs by arrival.
 
     InputError if it is of another version.
