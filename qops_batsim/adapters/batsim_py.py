@@ -102,8 +102,9 @@ class ModuleAgent:
 
     def _exchange(self) -> Message[d.Decision]:
         now = float(self._simulator.current_time)
-        events, self._events = self._events, []
-        return self._driver.exchange(Message(now, [Stamped(now, each) for each in events]))
+        message = Message(now, [Stamped(now, event) for event in self._events])
+        self._events = []
+        return self._driver.exchange(message)
 
     # What happens
 
@@ -190,8 +191,7 @@ class ModuleAgent:
             job = self._jobs[job_id]
             if job.is_finished:
                 continue  # It ended while another one was killed: the kill is just too late.
-            simulator = self._simulator
-            simulator.kill_job(job_id)
+            self._simulator.kill_job(job_id)
             if job.state.name == COMPLETED_KILLED:
                 killed.append(job_id)
         self._events.append(e.JobKilled(killed))

@@ -34,8 +34,6 @@ from qops_batsim.schedulers.registry import scheduler_names
 BASES = ("pybatsim.batsim.batsim", "batsim.batsim")
 """Modules that hold ``BatsimScheduler``: in pybatsim 4 and in pybatsim 3."""
 
-_CONSUMED_ENERGY: dict[str, Any] = {"requests": {"consumed_energy": {}}}
-
 
 class ModuleScheduler:
     """A scheduler for pybatsim that passes each of pybatsim's callbacks on to a scheduler of this
@@ -146,17 +144,21 @@ class ModuleScheduler:
 
     def onNoMoreEvents(self) -> None:  # noqa: N802
         now = self.bs.time()
-        events, self._events = self._events, []
+        message = Message(now, [Stamped(now, event) for event in self._events])
+        self._events = []
         with _errors_on_one_line():
-            reply = self._driver.exchange(Message(now, [Stamped(now, each) for each in events]))
-            for item in reply.events:
+            for item in self._driver.exchange(message).events:
                 self._send(item.body)
 
     def _send(self, decision: d.Decision) -> None:
         bs = self.bs
         match decision:
-            case d.ExecuteJob():
-                self._execute(decision)
+            case d.ExecuteJob(job_id, hosts, None, None):
+                from procset import ProcSet
+
+                job = bs.jobs[job_id]
+                job.allocation = ProcSet.from_str(str(hosts))
+                bs.execute_job(job)
             case d.RejectJob(job_id):
                 bs.reject_jobs_by_id([job_id])
             case d.KillJob(job_ids):
@@ -172,31 +174,12 @@ class ModuleScheduler:
                 # pybatsim sends this very object: with all our fields, it is the job as decided.
                 registered.json_dict.clear()
                 registered.json_dict.update(job.fields, id=job_id)
-            case d.SetResourceState(resources, state):
-                bs.set_resource_state(resources, state)
-            case d.ToJobMessage(job_id, text):
-                bs.send_message_to_job(bs.jobs[job_id], text)
             case e.Notify(type="registration_finished"):
                 bs.notify_registration_finished()
-            case e.Notify(type="continue_registration"):
-                bs.notify_registration_continue()
-            case d.Query(fields=fields) if fields == _CONSUMED_ENERGY:
-                bs.request_consumed_energy()
             case _:
                 raise SimulationError(
                     f"at {bs.time():.6f} s: {decision.TYPE} cannot be sent through pybatsim"
                 )
-
-    def _execute(self, decision: d.ExecuteJob) -> None:
-        from procset import ProcSet
-
-        job = self.bs.jobs[decision.job_id]
-        job.allocation = ProcSet.from_str(str(decision.alloc))
-        if decision.mapping is not None:
-            job.mapping = decision.mapping
-        if decision.storage_mapping is not None:
-            job.storage_mapping = decision.storage_mapping
-        self.bs.execute_job(job)
 
 
 def scheduler_with(base: type) -> type[ModuleScheduler]:
@@ -214,7 +197,7 @@ def __getattr__(name: str) -> type[ModuleScheduler]:
 
 def _installed_base() -> type:
     # With both installed, the running one counts: only its own classes will do.
-    for name in sorted(BASES, key=lambda each: each not in sys.modules):
+    for name in sorted(BASES, key=lambda module: module not in sys.modules):
         try:
             base: type = import_module(name).BatsimScheduler
             return base
