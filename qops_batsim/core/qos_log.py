@@ -216,11 +216,15 @@ class QosLog:
         """Postpone filling the log: ``fill`` is called at first use, ``tell`` gives the jobs'
         columns before that, if it is given.
         """
-        self._fill, self._tell = fill, tell
+        self._fill = fill
+        self._tell = tell
 
     def _be_filled(self) -> None:
-        if self._fill is not None:
-            fill, self._fill, self._tell = self._fill, None, None
+        fill = self._fill
+        if fill is not None:
+            # First, since it uses the log as well.
+            self._fill = None
+            self._tell = None
             fill(self)
 
     def record(self, job_id: str) -> QosRecord:
@@ -292,17 +296,11 @@ class QosLog:
             further += [QUEUE, PRICE]
         return (*QOS_COLUMNS, *further)
 
-    def rows(self) -> Iterator[tuple[str, ...]]:
-        """Yield each job's row of ``PREFIX_qos.csv`` as texts, in order of submission.
+    def table(self) -> dict[str, Column]:
+        """Return the contents of ``PREFIX_qos.csv`` as columns by name, in order of submission.
 
         A restarted job is in the row of the job as it was submitted. O(jobs).
         """
-        from qops_batsim.tables import cells
-
-        return zip(*map(cells, self.table().values()), strict=True)
-
-    def table(self) -> dict[str, Column]:
-        """Return the contents of ``PREFIX_qos.csv`` as columns by name, in order of submission."""
         from qops_batsim.tables import Words
 
         ids, requests, decisions = self._told()
@@ -376,8 +374,11 @@ class QosLog:
         jobs. O(jobs).
         """
         made = dict.fromkeys(self.started, QOS_ACCEPTED)
-        made.update((job_id, r.decision) for job_id, r in self._records.items() if r.decision)
+        for job_id, record in self._records.items():
+            if record.decision:
+                made[job_id] = record.decision
         made.update(dict.fromkeys(self.rejected, QOS_REJECTED))
+
         for job_id in self._originals:
             made.pop(job_id, None)
         return made

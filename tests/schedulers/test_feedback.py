@@ -28,6 +28,7 @@ from support.admission_cases import random_case
 from support.admission_oracles import Asking, Case
 from support.asked_schedulers import free_by_second, starts_in, told
 from support.exact_jobs import job, workload_of
+from support.qos_rows import qos_rows
 
 Many = Callable[[int], range]
 
@@ -228,7 +229,7 @@ def test_an_offer_is_made_and_noted_whether_it_is_taken_or_not() -> None:
     assert (record.offered_deadline, record.admitted_deadline) == (11, None)
     assert record.reason.endswith("; the offered deadline 11 s was not taken")
     assert found["metadata"]["B"] == "offered_deadline=11.000000;decision=rejected"
-    rows = {row[0]: row for row in module.qos_log.rows()}
+    rows = {row[0]: row for row in qos_rows(module.qos_log)}
     assert rows["B"][2:5] == ("6.000000", "11.000000", "rejected")
     assert rows["A"][2:5] == ("8.000000", "", "accepted")
 
@@ -459,7 +460,7 @@ def test_the_verifier_agrees(tmp_path: Path) -> None:
     options = {"tolerance_factor": 3, "tolerance": "random", "seed": 3}
     done = run_and_verify("fqops", workload, settings=options, out=tmp_path / "run")
     assert done.violations == []
-    decisions = [(row[3] != "", row[4]) for row in done.module.qos_log.rows()]
+    decisions = [(row[3] != "", row[4]) for row in qos_rows(done.module.qos_log)]
     for kind in ((True, "accepted"), (True, "rejected"), (False, "accepted")):
         assert decisions.count(kind) > 5
 
