@@ -12,8 +12,9 @@ from typing import Any
 
 import pytest
 
-from qops_batsim.core.hostset import HostSet
-from qops_batsim.errors import InputError, SimulationError
+from qops_batsim import InputError
+from qops_batsim.core import HostSet
+from qops_batsim.errors import SimulationError
 from qops_batsim.protocol import decisions as d
 from support.scripted_module import ScriptedModule
 

@@ -7,9 +7,9 @@ from pathlib import Path
 import matplotlib.pyplot as plt
 import pytest
 
+from qops_batsim import simulate
 from qops_batsim.engine.outputs import write_outputs
-from qops_batsim.platform.equal_hosts import make_cluster
-from qops_batsim.running.simulate import simulate
+from qops_batsim.platform import make_cluster
 from qops_batsim.shipped import find_input
 from qops_batsim.workload import read_workload
 

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 import zmq
 
+from qops_batsim import Job
 from qops_batsim.engine.engine_options import EngineOptions
-from qops_batsim.jobs import Job
 from qops_batsim.protocol.events import (
     EngineConfig,
     HostDescription,

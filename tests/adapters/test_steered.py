@@ -9,25 +9,21 @@ from typing import Any
 import numpy as np
 import pytest
 
-from qops_batsim import check_scheduler, simulate
-from qops_batsim.adapters.steered import (
+from qops_batsim import InputError, Job, QosRequest, check_scheduler, simulate
+from qops_batsim.adapters import (
     ADMIT,
-    EARLIEST_DEADLINE,
     FEATURES,
-    HIGHEST,
     LEAST_LAXITY,
-    OFFER,
     REFUSE,
     Action,
     Observation,
     Steered,
     SteeredOptions,
 )
-from qops_batsim.errors import InputError
-from qops_batsim.jobs import Job, QosRequest
-from qops_batsim.platform.equal_hosts import make_cluster
-from qops_batsim.protocol.port import make_scheduler
-from qops_batsim.workload.workload_model import Workload, delay_profile
+from qops_batsim.adapters.steered import EARLIEST_DEADLINE, HIGHEST, OFFER
+from qops_batsim.platform import make_cluster
+from qops_batsim.protocol import make_scheduler
+from qops_batsim.workload import Workload, delay_profile
 from support.host_failures import random_case
 
 WORKLOAD = "sdsc_sp2_deadlines_500"

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from qops_batsim.core.availability import AvailabilityProfile, NotFreeError
+from qops_batsim import AvailabilityProfile
+from qops_batsim.core.availability import NotFreeError
 
 HORIZON = 60
 

@@ -11,14 +11,16 @@ from typing import Any
 import msgspec
 import pytest
 
+from qops_batsim import Job, QosRequest, simulate
 from qops_batsim.advice.charge_report import PriceList
 from qops_batsim.advice.explain import explain_job
+from qops_batsim.core import HostSet
 from qops_batsim.core import plan_log as rows
 from qops_batsim.core.decision_events import FORMAT, VERSION, LogHeader
 from qops_batsim.core.decision_events import Event as LogEvent
-from qops_batsim.core.hostset import HostSet
-from qops_batsim.jobs import COMPLETED_KILLED, COMPLETED_SUCCESSFULLY, Job, QosRequest
-from qops_batsim.platform.equal_hosts import make_cluster
+from qops_batsim.jobs import COMPLETED_KILLED, COMPLETED_SUCCESSFULLY
+from qops_batsim.platform import make_cluster
+from qops_batsim.protocol import make_scheduler
 from qops_batsim.protocol.driver import ModuleDriver
 from qops_batsim.protocol.events import (
     EngineConfig,
@@ -30,11 +32,9 @@ from qops_batsim.protocol.events import (
     SimulationBegins,
 )
 from qops_batsim.protocol.messages import Message, Stamped
-from qops_batsim.protocol.port import make_scheduler
 from qops_batsim.running.history import DecisionHistory
 from qops_batsim.running.plan_asker import PlanAsker
-from qops_batsim.running.simulate import simulate
-from qops_batsim.workload.workload_model import Workload
+from qops_batsim.workload import Workload
 from support.decision_runs import exact, random_workload, run_files, workload_of
 
 

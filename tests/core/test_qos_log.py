@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from qops_batsim.core.hostset import HostSet
+from qops_batsim import InputError, Job, QosRequest, simulate
+from qops_batsim.core import HostSet
 from qops_batsim.core.qos_log import QOS_COLUMNS, QosLog, QosRecord, write_qos_log
 from qops_batsim.core.refusal import free_text, missed_deadline, sentence
-from qops_batsim.errors import InputError
-from qops_batsim.jobs import Job, QosRequest
-from qops_batsim.platform.equal_hosts import make_cluster
+from qops_batsim.platform import make_cluster
+from qops_batsim.protocol import make_scheduler
 from qops_batsim.protocol.decisions import ExecuteJob, KillJob, RegisterJob, RejectJob
 from qops_batsim.protocol.driver import ModuleDriver
 from qops_batsim.protocol.events import (
@@ -24,9 +24,8 @@ from qops_batsim.protocol.events import (
     SimulationBegins,
 )
 from qops_batsim.protocol.messages import Message, Stamped
-from qops_batsim.protocol.port import make_scheduler
-from qops_batsim.running.simulate import simulate, write_run
-from qops_batsim.workload.workload_model import Workload, delay_profile
+from qops_batsim.running.simulate import write_run
+from qops_batsim.workload import Workload, delay_profile
 from support.qos_rows import qos_rows
 from support.scripted_module import ScriptedModule
 

@@ -12,6 +12,7 @@ import msgspec
 import pytest
 
 import qops_batsim
+from qops_batsim import DeadlineScheduler, Job, QosRequest, simulate
 from qops_batsim.core.decision_events import Event, refusal_of
 from qops_batsim.core.qos_log import write_qos_log
 from qops_batsim.core.refusal import (
@@ -25,12 +26,9 @@ from qops_batsim.core.refusal import (
     sentence,
     sentences,
 )
-from qops_batsim.jobs import Job, QosRequest
-from qops_batsim.platform.equal_hosts import make_cluster
-from qops_batsim.protocol.port import make_scheduler
-from qops_batsim.running.simulate import simulate
-from qops_batsim.schedulers.deadline import DeadlineScheduler
-from qops_batsim.workload.workload_model import Workload, delay_profile
+from qops_batsim.platform import make_cluster
+from qops_batsim.protocol import make_scheduler
+from qops_batsim.workload import Workload, delay_profile
 
 K = RefusalKind
 

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from qops_batsim.errors import InputError
+from qops_batsim import InputError
 from qops_batsim.live.as_run import export_run
 from qops_batsim.live.manager import JobPhase, NodeState
 from support.live_site import Site, others_job

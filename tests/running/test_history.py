@@ -10,11 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from qops_batsim import InputError, read_run
 from qops_batsim.advice.charge_report import PriceList
 from qops_batsim.advice.explain import explain_job
 from qops_batsim.core.decision_events import Ended, Killed, Started
-from qops_batsim.errors import InputError
-from qops_batsim.measures.results.run_result import read_run
 from qops_batsim.running.history import (
     RUNNING,
     WAITING,

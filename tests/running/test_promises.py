@@ -9,11 +9,10 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from qops_batsim.errors import InputError
-from qops_batsim.platform.equal_hosts import make_cluster
+from qops_batsim import InputError, simulate
+from qops_batsim.platform import make_cluster
 from qops_batsim.running.plan_asker import EarliestPromises, PlanAsker, watched_scheduler
-from qops_batsim.running.simulate import simulate
-from qops_batsim.workload.workload_model import Workload
+from qops_batsim.workload import Workload
 from support.decision_runs import exact, history_of, random_workload, workload_of
 
 

@@ -6,13 +6,13 @@ import math
 import random
 from pathlib import Path
 
+from qops_batsim import Job, QosRequest, simulate
 from qops_batsim.engine.engine_options import EngineOptions
-from qops_batsim.jobs import Job, QosRequest
-from qops_batsim.platform.equal_hosts import make_cluster
-from qops_batsim.protocol.port import make_scheduler
+from qops_batsim.platform import make_cluster
+from qops_batsim.protocol import make_scheduler
 from qops_batsim.running.history import DecisionHistory, parse_log
-from qops_batsim.running.simulate import simulate, write_run
-from qops_batsim.workload.workload_model import Workload, delay_profile
+from qops_batsim.running.simulate import write_run
+from qops_batsim.workload import Workload, delay_profile
 
 Row = tuple[float, int, float, float | None, float]
 """Arrival, processors, run time, deadline, estimate."""
