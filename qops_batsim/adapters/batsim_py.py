@@ -113,6 +113,7 @@ class ModuleAgent:
         self._submitter_was_finished = False
         self._unavailable.clear()
         self._jobs.clear()
+
         self._events.append(
             e.SimulationBegins(
                 nb_resources=simulator.platform.size,
@@ -222,6 +223,7 @@ def engine_watched(simulator: Any) -> Iterator[None]:
             return  # batsim-py has found it just now.
         if end is None or end.si_status == 0:
             return
+
         exited = end.si_code == os.CLD_EXITED
         if end.si_status == (128 + signal.SIGTERM if exited else signal.SIGTERM):
             return  # batsim-py itself closes the simulation.

@@ -62,8 +62,12 @@ class _Episode:
     def __init__(self, worth: dict[str, float], penalty: float) -> None:
         self.questions: SimpleQueue[Observation | BaseException | None] = SimpleQueue()
         self.actions: SimpleQueue[Action | None] = SimpleQueue()
-        self.kept, self.broken, self.refused = 0, 0, 0
-        self._worth, self._penalty = worth, penalty
+        self.kept = 0
+        self.broken = 0
+        self.refused = 0
+
+        self._worth = worth
+        self._penalty = penalty
         self._promises: dict[str, tuple[float, float]] = {}
         self._reward = 0.0
 
@@ -83,6 +87,7 @@ class _Episode:
             elif promise < now:
                 self.broken += 1
                 self._reward -= self._penalty * worth
+
         for job in new:
             deadline = job.deadline
             if deadline == math.inf:
@@ -97,7 +102,8 @@ class _Episode:
 
     def take_reward(self) -> float:
         """Return the reward for promises that were kept or broken since the last call."""
-        reward, self._reward = self._reward, 0.0
+        reward = self._reward
+        self._reward = 0.0
         return reward
 
 
@@ -157,9 +163,11 @@ class DeadlinesEnv(gymnasium.Env[Observation, Any]):
         trace = load_workload(workload)
         fits = 1 <= jobs <= len(trace.jobs)
         require(fits, "jobs", jobs, f"a number from 1 to {len(trace.jobs)} is accepted")
+
         self.render_mode = render_mode
         self.observation_space = spaces.Box(0.0, HIGHEST, (len(FEATURES),), np.float32)
         self.action_space = spaces.MultiDiscrete([len(ANSWERS), len(ORDERS)])
+
         self._runs = DeadlineRuns({"": trace})
         self._last_skip = len(trace.jobs) - jobs
         self._scenario = Scenario(
@@ -168,7 +176,10 @@ class DeadlinesEnv(gymnasium.Env[Observation, Any]):
         if estimates == USERS:
             self._scenario = with_users_estimates(self._scenario)
         self._scenario.choices.check()
-        self._outages, self._objective, self._penalty = outages, objective, penalty
+
+        self._outages = outages
+        self._objective = objective
+        self._penalty = penalty
         self._options = SteeredOptions(tolerance_factor=tolerance_factor)
         self._workload: Workload | None = None
         self._thread: threading.Thread | None = None
@@ -188,6 +199,7 @@ class DeadlinesEnv(gymnasium.Env[Observation, Any]):
                 raise InputError(f"reset has no option {name!r}; skip and seed are accepted")
             fits = isinstance(value, (int, np.integer)) and bool(0 <= value <= most[name])
             require(fits, name, value, f"a whole number from 0 to {most[name]} is accepted")
+
         super().reset(seed=seed)
         self.close()
         chosen = {
@@ -195,11 +207,11 @@ class DeadlinesEnv(gymnasium.Env[Observation, Any]):
             "seed": int(self.np_random.integers(1, 1 << 31)),
             **(options or {}),
         }
-        self._workload = workload = self._runs.workload(
-            msgspec.structs.replace(self._scenario, **chosen)
-        )
+        workload = self._runs.workload(msgspec.structs.replace(self._scenario, **chosen))
+        self._workload = workload
         worth = self._worth(workload)
         events = outages_of_case(chosen["seed"], workload) if self._outages else None
+
         self._episode = _Episode(worth, self._penalty)
         self._thread = threading.Thread(
             target=_simulate, args=(self._options, self._episode, workload, events), daemon=True
@@ -222,9 +234,9 @@ class DeadlinesEnv(gymnasium.Env[Observation, Any]):
         episode = self._episode
         episode.actions.put(checked_action(action))
         observation = self._next()
-        told = {"kept": episode.kept, "broken": episode.broken, "refused": episode.refused}
         over = self._thread is None
-        return observation, episode.take_reward(), over, False, told if over else {}
+        info = {"kept": episode.kept, "broken": episode.broken, "refused": episode.refused}
+        return observation, episode.take_reward(), over, False, info if over else {}
 
     def close(self) -> None:
         """End the current episode and its simulation, if it is unfinished."""
@@ -243,10 +255,10 @@ class DeadlinesEnv(gymnasium.Env[Observation, Any]):
         if self._workload is None:
             raise gymnasium.error.ResetNeeded("no episode has begun; call reset() first")
         limits = Limits(seconds=units, by_clock=False)
-        (found,) = best_possible(self._workload, [self._objective], limits)
+        (best,) = best_possible(self._workload, [self._objective], limits)
         # Jobs without a deadline are no requests, and every schedule may have them.
         free = worth_of(self._workload, self._objective)[problem_of(self._workload).free].sum()
-        return 100.0 * float((found.bound - free) / (found.total - free))
+        return 100.0 * float((best.bound - free) / (best.total - free))
 
     def _worth(self, workload: Workload) -> dict[str, float]:
         """Return, by job id, what each requested deadline is worth, in % of what all requests of
@@ -258,6 +270,7 @@ class DeadlinesEnv(gymnasium.Env[Observation, Any]):
             for job, value in zip(workload.jobs, worth, strict=True)
             if job.deadline < math.inf
         }
+
         total = sum(asked.values())
         if not total:
             raise InputError(

@@ -68,6 +68,7 @@ class ModuleScheduler:
                     "stand next to it"
                 )
             self.module = make_scheduler(scheduler, settings)
+
         self._driver = ModuleDriver(self.module, any_engine=True)
         self._events: list[e.Event] = []
 

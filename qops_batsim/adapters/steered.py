@@ -158,7 +158,8 @@ class Steered(Fqops):
         """Called after all events of a message: let the policy answer the new jobs, then plan and
         start jobs.
         """
-        new, self._new = self._new, []
+        new = self._new
+        self._new = []
         for job in new:
             action = OFFER, LEAST_LAXITY
             if job.deadline < math.inf:
@@ -169,9 +170,10 @@ class Steered(Fqops):
             self._actions[job.id] = action
             super().submitted(job)
         super().decide()
+
         if self._steering is not None:
-            now, log = self.manager.now, self.manager.qos_log
-            self._steering.decided(now, new, self._ended, log)
+            manager = self.manager
+            self._steering.decided(manager.now, new, self._ended, manager.qos_log)
         self._ended.clear()
 
     def answer(self, job: Job) -> None:
@@ -189,14 +191,19 @@ class Steered(Fqops):
         """Return the current :data:`FEATURES` of a job, which its policy sees. O(steps + waiting
         jobs).
         """
-        plan, now, size = self.plan, self.manager.now, self.manager.machine_size
-        estimate, processors = job.estimate, job.processors
+        plan = self.plan
+        now = self.manager.now
+        size = self.manager.machine_size
+        estimate = job.estimate
+        processors = job.processors
+
         left = max(job.deadline - now, 0.0)
         start = math.inf
         if processors <= size:
             after = max(on_grid(now), plan.profile.start)
             start = plan.profile.earliest_fit(after, job.duration, processors)
-        work = sum(each.duration * each.processors for each in plan.waiting) / size
+
+        work = sum(waiting.duration * waiting.processors for waiting in plan.waiting) / size
         numbers = (
             processors / size,
             math.log1p(estimate),
@@ -218,7 +225,7 @@ def checked_action(action: Any) -> Action:
     """
     numbers: list[int] = []
     with suppress(TypeError, ValueError, OverflowError):
-        numbers = [int(each) for each in action if int(each) == each]
+        numbers = [int(number) for number in action if int(number) == number]
         if len(numbers) == len(action) == 2 and numbers[0] in ANSWERS and numbers[1] in ORDERS:
             return numbers[0], numbers[1]
     raise InputError(

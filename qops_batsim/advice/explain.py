@@ -94,7 +94,9 @@ def explain_from_files(run: str | Path, name: str) -> PlainExplanation:
     row = rows[job_id]
 
     # What a job that was run again asked for stands where it was first submitted.
-    reason, asked, promised = "", math.nan, math.nan
+    reason = ""
+    asked = math.nan
+    promised = math.nan
     said = result.decisions
     if said is None:
         # What _qos.csv would tell of deadlines, the workload does, if it is there.
@@ -199,6 +201,7 @@ def commitments_of(state: PlanState) -> list[Commitment]:
         if not running:
             left = story.estimate_left
             end = None if start is None or left is None else start + left
+
         commitments.append(
             Commitment(
                 job=story.name,

@@ -62,8 +62,8 @@ class PricedDeadlines:
 
         See :meth:`~qops_batsim.running.plan_asker.PlanAsker.earliest_deadline`.
         """
-        found = self._asker.earliest_deadline(self._asked)
-        return None if found is None else self.possible(*found)
+        earliest = self._asker.earliest_deadline(self._asked)
+        return None if earliest is None else self.possible(*earliest)
 
     def cheapest(
         self, latest: float | None, earliest: PossibleDeadline | None
@@ -204,11 +204,13 @@ def quote(
         deadline=None if deadline is None else time + deadline,
         tolerance=ANY_OFFER,
     )
+
     listed = price_list(history.info) if prices is None else prices
     deadlines = PricedDeadlines(asker, asked, listed)
     answer = asker.ask(asked)
     as_requested = answer.admitted and answer.offered is None
     outcomes = [job.outcome for job in asker.state.held]
+
     return Quotation(
         run=history.name,
         scheduler=history.header.scheduler,

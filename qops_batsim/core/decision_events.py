@@ -112,9 +112,9 @@ def refusal_fields(refusal: Refusal | None) -> dict[str, Any]:
 
 def refusal_of(event: Admitted | Refused | Dropped | Late) -> Refusal | None:
     """Return the Refusal that a logged event gives as its reason, None if it has none."""
-    found = event.refusal
-    if found is not None and found.kind is not RefusalKind.FREE_TEXT:
-        return found
+    refusal = event.refusal
+    if refusal is not None and refusal.kind is not RefusalKind.FREE_TEXT:
+        return refusal
     return free_text(event.reason) if event.reason else None
 
 

@@ -237,7 +237,8 @@ class QosLog:
         """
         record = self._records.get(job_id)
         if record is None:
-            record = self._records[job_id] = QosRecord()
+            record = QosRecord()
+            self._records[job_id] = record
         return record
 
     def refused(self, job_id: str, reason: object) -> None:
@@ -253,7 +254,7 @@ class QosLog:
         """Return a numeric field of all records by job id, by default the promised deadlines
         (seconds). O(records).
         """
-        given = {job_id: getattr(each, what) for job_id, each in self._records.items()}
+        given = {job_id: getattr(record, what) for job_id, record in self._records.items()}
         return {job_id: number for job_id, number in given.items() if number is not None}
 
     def restarted(self, job_id: str, original: str) -> None:
@@ -359,7 +360,7 @@ class QosLog:
         requests = [job.qos for job in jobs.values()]
         return ToldJobs(
             ids=list(jobs),
-            requests=requests if any(each is not None for each in requests) else None,
+            requests=requests if any(qos is not None for qos in requests) else None,
             decisions=[decisions.get(job_id, "") for job_id in jobs],
         )
 
@@ -416,7 +417,7 @@ def _quoted(column: Column) -> Column:
 
 
 def _needs_quotes(text: str) -> bool:
-    return any(each in text for each in _QUOTED)
+    return any(character in text for character in _QUOTED)
 
 
 def _numbers(values: Sequence[float | None]) -> Column:

@@ -148,13 +148,18 @@ class PlanState:
         not in the state that the event needs. O(moved jobs).
         """
         match event:
+            # Answers
             case log.Submitted():
-                self.jobs[event.job] = self.names[event.job] = JobStory(event, event.job)
+                job = JobStory(event, event.job)
+                self.jobs[event.job] = job
+                self.names[event.job] = job
             case log.Moved():
                 for name, _, start in event.moves:
                     self._job(name, WAITING).plan(event.date, start, event.cause, event.by)
             case log.Admitted() | log.Refused():
                 self._answered(self._job(event.job, ASKING), event)
+
+            # Kills
             case log.Killed():
                 self._killed(self._job(event.job, RUNNING), event)
             case log.Withdrawn():
@@ -164,6 +169,8 @@ class PlanState:
                     raise KeyError(event.job)
                 job.outcome = ENDED
                 job.kills.pop()
+
+            # Runs
             case log.Started():
                 job = self._job(event.job, WAITING)
                 job.outcome = RUNNING
@@ -174,6 +181,14 @@ class PlanState:
                 job = self._job(event.job, RUNNING)
                 job.expected_end = event.end
                 job.late = 0.0
+            case log.Ended() if event.job in self.dying:
+                self.dying.pop(event.job).end = event.date
+            case log.Ended():
+                job = self._job(event.job, RUNNING)
+                job.outcome = ENDED
+                job.end = event.date
+
+            # What breaks promises
             case log.LateNews():
                 self.late_news = True
             case log.Late():
@@ -191,12 +206,6 @@ class PlanState:
                 self.under = dict(event.under)
                 self.is_final = event.final
                 self.sized = event.date
-            case log.Ended() if event.job in self.dying:
-                self.dying.pop(event.job).end = event.date
-            case log.Ended():
-                job = self._job(event.job, RUNNING)
-                job.outcome = ENDED
-                job.end = event.date
 
     def _job(self, name: str, outcome: str) -> JobStory:
         job = self.names[name]
@@ -387,6 +396,7 @@ def read_history(run: str | PathLike[str], *, code: AllowedCode = ()) -> Decisio
     files = find_run(fspath(run))
     if files.decisions is None:
         raise InputError(_missing_log(files))
+
     header, events = parse_log(read_bytes(files.decisions, what="a decision log"), files.decisions)
     files.check_unchanged()
     return DecisionHistory(
@@ -455,6 +465,7 @@ def parse_log(content: bytes, path: Path) -> tuple[log.LogHeader, list[log.Event
     header = _parse_header(lines.readline(), path)
     events: list[log.Event] = []
     date = -math.inf
+
     for number, line in enumerate(lines, start=2):
         event = decoded(line, _events, f"{path}: line {number}", "an event of a decision log")
         # A decision may be dated a microsecond before what it answers.

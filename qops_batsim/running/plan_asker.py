@@ -293,10 +293,10 @@ def _capacity_at(history: DecisionHistory, state: PlanState) -> Capacity:
     known = [] if info is None else info.maintenance
     capacity.windows = [
         MaintenanceWindow(
-            HostSet.parse(told.hosts), told.since, told.until, has_begun=told.since <= date
+            HostSet.parse(window.hosts), window.since, window.until, window.since <= date
         )
-        for told in known
-        if told.announced <= date < told.until
+        for window in known
+        if window.announced <= date < window.until
     ]
     if info is not None and known:
         gone = (outage.hosts for outage in info.outages if outage.since <= date < outage.until)
@@ -378,6 +378,7 @@ def _held(story: JobStory) -> Job:
     job.kills = len(story.kills)
     job.promise = or_infinite(story.promise)
     job.target = or_infinite(story.target)
+
     if story.outcome == RUNNING:
         job.phase = RUNS
         job.lag = story.late

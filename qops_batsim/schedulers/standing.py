@@ -222,6 +222,7 @@ def _standing(
             WindowStanding(**{**window._asdict(), "hosts": str(window.hosts)})
             for window in capacity.windows
         ]
+
     return Standing(
         version=VERSION,
         jobs=[
@@ -270,7 +271,7 @@ def restore(scheduler: RestorableScheduler, standing: Standing) -> list[Job]:
     size = plan.machine_size
     away = HostSet.parse(standing.away)
     if standing.knows_capacity:
-        manager.capacity = capacity = Capacity(size)
+        capacity = Capacity(size)
         capacity.away = away
         capacity.is_final = standing.is_final
         capacity.is_planned = manager.plans
@@ -280,6 +281,7 @@ def restore(scheduler: RestorableScheduler, standing: Standing) -> list[Job]:
             )
             for window in standing.windows
         ]
+        manager.capacity = capacity
 
     jobs: list[Job] = []
     for place, stored_job in enumerate(standing.jobs):
@@ -314,7 +316,8 @@ def restore(scheduler: RestorableScheduler, standing: Standing) -> list[Job]:
     restore_plan(plan, standing, jobs)
     scheduler.called_for = float(standing.called_for)
     scheduler.is_whole = standing.is_whole
-    scheduler.is_final = plan.is_final = standing.is_final
+    scheduler.is_final = standing.is_final
+    plan.is_final = standing.is_final
 
     # The profile is not stored: it follows from the jobs and claims, and from when it begins.
     if plan.by_host:
