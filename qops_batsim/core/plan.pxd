@@ -55,8 +55,6 @@ cdef class Plan:
     @cython.locals(place=Py_ssize_t, claim=Claim)
     cpdef Py_ssize_t claim_of(self, Job job) except -2
     cpdef bint cancel(self, Job job) except -1
-    @cython.locals(job=Job)
-    cpdef resume(self, double now, object jobs)
     cpdef undo_kill(self, Job again)
     cpdef tell(self, double now, Py_ssize_t free)
     cpdef announced(self, Py_ssize_t hosts)

@@ -361,33 +361,6 @@ class Plan:
             self.withdraw(job)
         return wider
 
-    def resume(self, now: float, jobs: Iterable[Job]) -> None:
-        """Fill this empty plan with the running and waiting jobs of an earlier one, as of the date
-        ``now`` (seconds).
-
-        Afterwards this plan answers as the earlier one would have. ``jobs`` come in order of
-        arrival with phases and targets set, waiting ones with their planned starts, running ones
-        with their starts, expected ends and lags. Waiting jobs with a fixed start get promised
-        starts. Set :attr:`is_late`, :attr:`present` and :attr:`everything` before. O(jobs × (jobs +
-        steps)).
-        """
-        for job in jobs:
-            job.number = self.arrivals
-            self.arrivals += 1
-            if self.log is not None:
-                self.log.arrived(job)
-            if not self.is_late and job.promise + _DEADLINE_TOLERANCE < job.target < INFINITY:
-                job.aim = job.promise
-            if job.phase == _RUNNING:
-                self.add_running(job, job.end, job.lag)
-            elif job.fixed_start < INFINITY:
-                self.claim(job, job.start)
-            else:
-                self.waiting.append(job)
-        sort_by_start(self.waiting, 0)
-        self.reserve_plan(now)
-        self.given_from, self.given_until = -INFINITY, INFINITY
-
     def undo_kill(self, again: Job) -> None:
         """Remove ``again``, the planned restart of a job that ended by itself before its kill took
         effect. O(waiting).

@@ -93,7 +93,7 @@ class QueueAsker:
         planned = {job.id: job.start for job in held if job.phase == WAITING}
         self.unexplained = without_date(state, planned)[0]
         module = deadline_scheduler(scheduler, settings or {})
-        snapshot = standing_of_jobs(held, 0.0, state.processors)
+        snapshot = standing_of_jobs(held, 0.0)
         self._scheduler = resume(module, snapshot, state.processors)
         # One job for whatever is asked about: the plan never takes it.
         self._job = Job(NEW_JOB, 0.0, 1, "", qos=QosRequest(estimated_runtime=1.0))
@@ -253,7 +253,8 @@ def _planned(
     now), and the ids of those that would end after their promise.
     """
     plan = Plan(state.processors)
-    plan.resume(0.0, running)
+    plan.running = list(running)
+    plan.reserve_plan(0.0)
     free = {array: list(ends) for array, ends in lanes.items()}
     starts: list[float] = []
     for job in waiting:

@@ -197,7 +197,6 @@ class PlanAsker:
         return standing_of_jobs(
             [_held(story) for story in state.held],
             up_to_grid(float(self.now)),
-            self.machine_size,
             hosts=self._hosts,
             capacity=None if state.present is None else self._capacity,
             is_late=state.late_news,

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from operator import attrgetter
 from types import MappingProxyType
 from typing import Any, Protocol
 
@@ -24,6 +25,7 @@ from qops_batsim.core.plan import Claim, Plan
 from qops_batsim.core.qos_log import QosRecord
 from qops_batsim.core.scheduler import ResourceManager
 from qops_batsim.errors import InputError
+from qops_batsim.timing import DEADLINE_TOLERANCE, end_of
 
 VERSION = 2
 """Version of the format. That of 0.1.0, which had none, is not read."""
@@ -176,6 +178,7 @@ def standing_of(scheduler: RestorableScheduler) -> Standing | None:
         {job.id: HostSet(manager.hosts_of(job)) for job in plan.running},
         manager.capacity,
         settled=[places[id(job)] for job in plan.settled if id(job) in places],
+        profile_start=plan.profile.start,
         called_for=stored(scheduler.called_for),
         is_whole=scheduler.is_whole,
         is_late=manager.news.late,
@@ -188,7 +191,6 @@ def standing_of(scheduler: RestorableScheduler) -> Standing | None:
 def standing_of_jobs(
     jobs: list[Job],
     now: float,
-    machine_size: int,
     *,
     hosts: Mapping[str, HostSet] = MappingProxyType({}),
     capacity: Capacity | None = None,
@@ -196,13 +198,31 @@ def standing_of_jobs(
 ) -> Standing:
     """Return the snapshot of a plan of which only the jobs are known, as of ``now`` (seconds).
 
-    ``jobs`` are as :meth:`~qops_batsim.core.plan.Plan.resume` takes them, ``hosts`` those of
-    running jobs by id, where they matter. O(jobs × (jobs + steps)).
+    ``jobs`` come in order of arrival with phases and targets set, waiting ones with their planned
+    starts, running ones with their starts, expected ends and lags; those that wait with a fixed
+    start have been promised it. ``hosts`` of running jobs, by id, are told where they matter.
     """
-    plan = Plan(machine_size)
-    plan.is_late = is_late
-    plan.resume(now, jobs)
-    return _standing(jobs, plan, hosts, capacity, is_late=is_late)
+    plan = Plan(1)  # Of as many processors as it may be: nothing is reserved in it.
+    for job in jobs:
+        job.number = plan.arrivals
+        plan.arrivals += 1
+        # What was promised an earlier end than is aimed at is late, and may become less so.
+        if not is_late and job.promise + DEADLINE_TOLERANCE < job.target < math.inf:
+            job.aim = job.promise
+        if job.phase == RUNNING:
+            plan.add_running(job, job.end, job.lag)
+        elif job.fixed_start < math.inf:
+            job.is_kept = True
+            end = end_of(job.start, job.duration)
+            plan.claims.append(Claim(job.start, end, job, job.reserved))
+        else:
+            plan.waiting.append(job)
+    plan.waiting.sort(key=attrgetter("start"))
+
+    # Any gap may have come free since the jobs were placed.
+    plan.given_from = -math.inf
+    plan.given_until = math.inf
+    return _standing(jobs, plan, hosts, capacity, profile_start=now, is_late=is_late)
 
 
 def _standing(
@@ -250,7 +270,6 @@ def _standing(
         ],
         dates={name: stored(getattr(plan, name)) for name in PLAN_DATES},
         numbers={name: int(getattr(plan, name)) for name in PLAN_NUMBERS},
-        profile_start=plan.profile.start,
         **rest,
     )
 
