@@ -27,7 +27,6 @@ from qops_batsim.jobs import Job
 from qops_batsim.protocol import decisions as d
 from qops_batsim.protocol import events as e
 from qops_batsim.protocol.driver import ModuleDriver
-from qops_batsim.protocol.messages import Message, Stamped
 from qops_batsim.protocol.port import make_scheduler
 from qops_batsim.schedulers.registry import scheduler_names
 
@@ -144,12 +143,11 @@ class ModuleScheduler:
     # What the module decides, after the last event of a message
 
     def onNoMoreEvents(self) -> None:  # noqa: N802
-        now = self.bs.time()
-        message = Message(now, [Stamped(now, event) for event in self._events])
+        events = self._events
         self._events = []
         with _errors_on_one_line():
-            for item in self._driver.exchange(message).events:
-                self._send(item.body)
+            for decision in self._driver.decisions_on(self.bs.time(), events):
+                self._send(decision)
 
     def _send(self, decision: d.Decision) -> None:
         bs = self.bs

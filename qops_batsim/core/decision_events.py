@@ -17,7 +17,7 @@ from qops_batsim.limits import MAX_PROCESSORS
 
 FORMAT = "qops-batsim decisions"
 VERSION = 1
-"""Version of the format; 0.1.0 wrote version 2 as well, rows of which events were made."""
+"""Version of the format."""
 
 Processors = Annotated[int, msgspec.Meta(ge=0, le=MAX_PROCESSORS)]
 

@@ -482,10 +482,9 @@ def parse_log(content: bytes, path: Path) -> tuple[log.LogHeader, list[log.Event
 def _parse_header(line: bytes, path: Path) -> log.LogHeader:
     header = decoded(line, _headers, f"{path}: line 1", "the first line of a decision log")
     if header.format != log.FORMAT or header.version != log.VERSION:
-        again = "; repeat the run, an older release wrote this log" if header.version == 2 else ""
         raise InputError(
             f"{path}: line 1: the format is {shown(header.format)}, version {header.version}; "
-            f"{log.FORMAT!r}, version {log.VERSION}, is expected{again}"
+            f"{log.FORMAT!r}, version {log.VERSION}, is expected"
         )
     return header
 

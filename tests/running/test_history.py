@@ -198,18 +198,14 @@ def test_a_decision_may_be_dated_a_microsecond_before_what_it_answers(tmp_path) 
     assert len(read_history(prefix).events) == len(lines) - 1
 
 
-@pytest.mark.parametrize(
-    ("version", "more"), [(9, ""), (2, "; repeat the run, an older release wrote this log")]
-)
-def test_a_log_of_another_version(version: int, more: str, tmp_path) -> None:
+def test_a_log_of_another_version(tmp_path) -> None:
     prefix = run_files("qops", workload_of(1, JOBS), tmp_path)
     allow_changes(prefix)
     path = Path(f"{prefix}_decisions.jsonl")
     first, *rest = path.read_text().splitlines()
-    header = {**json.loads(first), "version": version}
+    header = {**json.loads(first), "version": 9}
     path.write_text("\n".join([json.dumps(header), *rest]))
-    told = f"line 1: .* version {version}; .* version 1, is expected{more}$"
-    with pytest.raises(InputError, match=told):
+    with pytest.raises(InputError, match="line 1: .* version 9; .* version 1, is expected$"):
         read_history(prefix)
 
 
