@@ -134,15 +134,13 @@ class PlanAsker:
                     "(…_jobs.csv) are expected next to the log"
                 ) from None
 
-        away = self._capacity.away
-        there = HostSet.first(self.machine_size) - away
+        # Of those that have left under a job, only the number counts.
+        there = HostSet.first(self.machine_size) - self._capacity.away
         hosts = {}
         for name, story in running.items():
-            gone = _lowest(away, state.under.get(name, 0))
-            kept = _lowest(there, story.asked.processors - len(gone))
-            away -= gone
-            there -= kept
-            hosts[name] = gone | kept
+            count = max(story.asked.processors - state.under.get(name, 0), 0)
+            hosts[name] = there.lowest(min(count, len(there)))
+            there -= hosts[name]
         return hosts
 
     @property
@@ -326,11 +324,6 @@ def resume(
     module.begin(System(hosts=(HostDescription(0, "host"),) * machine_size, profiles=profiles))
     module.go_on(snapshot)
     return module.scheduler
-
-
-def _lowest(hosts: HostSet, count: int) -> HostSet:
-    """Return the lowest hosts of a set, ``count`` of them if it has so many."""
-    return hosts.lowest(min(count, len(hosts)))
 
 
 def logged_scheduler(history: DecisionHistory) -> SchedulerModule:
