@@ -24,7 +24,6 @@ import argparse
 import csv
 import io
 import json
-import math
 import os
 import re
 import subprocess
@@ -38,10 +37,6 @@ from typing import Any
 import held_cases
 import msgspec
 
-from qops_batsim.core.answers import AdmissionAnswer, Offer
-from qops_batsim.core.decision_events import Event, Submission
-from qops_batsim.core.decision_rows import events_of
-from qops_batsim.core.refusal import Refusal
 from qops_batsim.running.history import parse_log
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -209,34 +204,9 @@ def differences(before: dict[str, bytes], after: dict[str, bytes]) -> list[str]:
 
 def events_told(log: bytes) -> bytes:
     """Return the events of a decision log without reasons, dates to the microsecond."""
-    events = former_events(log) if b'"version":2,' in log[:60] else parse_log(log, Path("log"))[1]
+    _, events = parse_log(log, Path("log"))
     lines = (msgspec.json.encode(event).decode() for event in events)
     return "\n".join(held_cases.without_reasons(lines)).encode()
-
-
-FORMER_ROWS = [
-    "submitted", "refused", "admitted", "offered", "reason", "moved", "blamed", "move", "killed",
-    "withdrawn", "dropped", "resized", "under", "latenews", "started", "slipped", "outlived",
-    "late", "ended", "renewed",
-]  # fmt: skip
-"""Names of the rows in decision logs of version 2, which 0.1.0 wrote, by their numbers now."""
-
-
-def former_events(log: bytes) -> Iterator[Event]:
-    """Yield the events of a decision log of rows: requests and answers, then a row a line."""
-    _, told, *lines = map(msgspec.json.decode, log.splitlines())
-    jobs = [Submission(*each) for each in told[0]]
-    answers = {
-        slot: AdmissionAnswer(
-            msgspec.convert(refusal, Refusal | None), blamed, msgspec.convert(offer, Offer | None)
-        )
-        for slot, refusal, blamed, offer in told[1]
-    }
-    rows = (
-        [FORMER_ROWS.index(kind), *codes, *(math.inf if each is None else each for each in numbers)]
-        for kind, *codes, numbers in ([*row[:4], row[4:]] for row in lines)
-    )
-    return events_of(rows, jobs.__getitem__, answers)
 
 
 def requests_told(table: bytes, columns: list[str]) -> bytes:

@@ -517,8 +517,6 @@ class Plan:
     def note_renewal(self, job: Job, broken: float, promise: float) -> None:
         """Record that a new promise replaces a broken one of a job (both in seconds)."""
         self.renewals.append(Renewal(job, broken, promise, job.lost, job.lost_date))
-        if self.log is not None:
-            self.log.renewed(job, broken, promise)
 
     # The plan and what is not as it assumed
 

@@ -1,19 +1,17 @@
 """The log of a plan's decisions and their effects, in rows of numbers.
 
-A row has a kind, the number of a job, that of another job, a code, the date of the decision
-(seconds), and up to three numbers: what each kind means stands below. Events and sentences are made
-of them at the edge.
+A row has a kind, the number of a job, that of another job, a code, and up to four numbers, usually
+the date of the decision (seconds) first: what each kind means stands below. Lines and sentences are
+made of them at the edge.
 """
 
 from __future__ import annotations
 
 import math
 from array import array
-from collections.abc import Iterator
 from operator import attrgetter
 from typing import Any
 
-from qops_batsim.core.arrays import grown
 from qops_batsim.core.job import Job
 from qops_batsim.timing import GRACE, PLAN_TOLERANCE
 
@@ -35,9 +33,8 @@ from qops_batsim.timing import GRACE, PLAN_TOLERANCE
     OUTLIVED,
     LATE,
     ENDED,
-    RENEWED,
-) = range(18)
-"""Kinds of rows, with the code and numbers that they have.
+) = range(17)
+"""Kinds of rows, with the code, and the numbers behind the date, that they have.
 
 ===========  ===================================================================================
 SUBMITTED    a job asks for admission
@@ -45,8 +42,8 @@ REFUSED      other: whose deadline blocked it, or -1; code and numbers: why, of 
              can never run; else ``worded`` tells
 ADMITTED     numbers: start, promise, target; ``worded`` tells of an offered deadline
 MOVED        planned starts were moved; code: the cause; BLAMED and MOVE rows follow
-BLAMED       a job that caused it; code: number of its run
-MOVE         numbers: start before and after
+BLAMED       a job that caused it; code: number of its run; no date
+MOVE         numbers: start before and after; no date
 KILLED       other: the job that it is killed for; code: number of the run that is killed;
              numbers: start of the next run, of the one that is killed, and the seconds of that
              whose work is saved
@@ -55,16 +52,27 @@ DROPPED      a waiting job was given up: it never fits any more, or its user can
              and numbers: why
 RESIZED      code: 1 if that is final; numbers: hosts that are there; UNDER rows follow
 UNDER        other: number of hosts that have gone away under a running job; code: number of its
-             run
+             run; no date
 LATE_NEWS    news is late from now on
 STARTED      numbers: expected end, lag
 SLIPPED      a running job counts from its actual start; numbers: expected end
 OUTLIVED     a running job has outlived its estimate; numbers: expected end
 LATE         a waiting job will be late; numbers: target, hosts lost for that, date of that
 ENDED        code: number of the run; numbers: how early
-RENEWED      numbers: promise broken, new one, date of the loss; other: hosts lost
 ===========  ===================================================================================
 """
+
+NUMBERS = array("i", bytes(4 * 17))
+"""How many numbers a row of each kind has, the date among them."""
+
+for _kind in (SUBMITTED, MOVED, WITHDRAWN, LATE_NEWS):
+    NUMBERS[_kind] = 1
+for _kind in (RESIZED, SLIPPED, OUTLIVED, ENDED, MOVE):
+    NUMBERS[_kind] = 2
+for _kind in (STARTED, REFUSED, DROPPED):
+    NUMBERS[_kind] = 3
+for _kind in (ADMITTED, KILLED, LATE):
+    NUMBERS[_kind] = 4
 
 (
     BY_ADMISSION,
@@ -83,15 +91,16 @@ _SUBMITTED, _REFUSED, _ADMITTED = SUBMITTED, REFUSED, ADMITTED
 _MOVED, _BLAMED, _MOVE, _KILLED = MOVED, BLAMED, MOVE, KILLED
 _WITHDRAWN, _DROPPED, _RESIZED, _UNDER = WITHDRAWN, DROPPED, RESIZED, UNDER
 _LATE_NEWS, _STARTED, _SLIPPED, _OUTLIVED = LATE_NEWS, STARTED, SLIPPED, OUTLIVED
-_LATE, _ENDED, _RENEWED = LATE, ENDED, RENEWED
+_LATE, _ENDED = LATE, ENDED
 _BY_EARLY_END, _BY_OUTLIVING, _BY_LATE_START = BY_EARLY_END, BY_OUTLIVING, BY_LATE_START
 _BY_LEAVING, _BY_RETURNING, _BY_CANCELLATION = BY_LEAVING, BY_RETURNING, BY_CANCELLATION
 _INFINITY, _PLAN_TOLERANCE = math.inf, PLAN_TOLERANCE
 
 _by_number = attrgetter("number")
 
-BLOCK = 65_536
-"""Rows that are Python objects at once: a log of a long queue has tens of millions."""
+
+BLOCK = 2048
+"""Rows in a block."""
 
 
 class DecisionLog:
@@ -117,8 +126,10 @@ class DecisionLog:
     """
 
     def __init__(self, processors: int) -> None:
-        room = bytes(8 * 1024)
-        self.codes, self.numbers, self.size = array("q", room), array("d", room), 0
+        self.counts = NUMBERS
+        self.block = BLOCK
+        self.blocks: list[tuple[Any, Any, int]] = []
+        self.begin_block()
         self.jobs: list[tuple[str, float, int, float, Any]] = []
         self.worded: dict[int, Any] = {}
         self.now, self.is_late, self.grace = 0.0, False, GRACE
@@ -143,26 +154,46 @@ class DecisionLog:
         """Append a row about a job and maybe another one; ``kind`` says what code and
         numbers mean.
         """
+        if self.size == self.block:
+            self.blocks.append((self.codes, self.numbers[: self.filled], self.block))
+            self.begin_block()
         place = 4 * self.size
-        if place == len(self.codes):
-            self.codes, self.numbers = grown("q", self.codes), grown("d", self.numbers)
         self.size += 1
         self.codes[place] = kind
         self.codes[place + 1] = -1 if job is None else job.number
-        self.codes[place + 2], self.codes[place + 3] = other, code
-        self.numbers[place], self.numbers[place + 1] = self.now, first
-        self.numbers[place + 2], self.numbers[place + 3] = second, third
+        self.codes[place + 2] = other
+        self.codes[place + 3] = code
 
-    def rows(self) -> Iterator[tuple[Any, ...]]:
-        """Yield the rows as (kind, job number, other job's number, code, date in seconds, three
-        numbers).
+        count = self.counts[kind]
+        place = self.filled
+        self.filled += count
+        if kind == _MOVE:
+            self.numbers[place] = first
+            self.numbers[place + 1] = second
+            return
+        if count > 0:
+            self.numbers[place] = self.now
+        if count > 1:
+            self.numbers[place + 1] = first
+        if count > 2:
+            self.numbers[place + 2] = second
+        if count > 3:
+            self.numbers[place + 3] = third
+
+    def begin_block(self) -> None:
+        """Begin a new block of rows: a single array that grows would be copied again and again."""
+        self.codes = array("i", bytes(4 * 4 * self.block))
+        self.numbers = array("d", bytes(8 * 4 * self.block))
+        self.size = 0
+        self.filled = 0
+
+    def rows(self) -> list[tuple[Any, Any, int]]:
+        """Return the rows in blocks of (codes, numbers, number of rows).
+
+        In ``codes`` a row has a kind, the numbers of a job and of another one, and a code; in
+        ``numbers`` it has as many as :data:`NUMBERS` says.
         """
-        for begin in range(0, 4 * self.size, 4 * BLOCK):
-            end = min(begin + 4 * BLOCK, 4 * self.size)
-            codes, numbers = self.codes[begin:end], self.numbers[begin:end]
-            columns: list[Any] = [codes[column::4] for column in range(4)]
-            columns += [numbers[column::4] for column in range(4)]
-            yield from zip(*columns, strict=True)
+        return [*self.blocks, (self.codes, self.numbers[: self.filled], self.size)]
 
     # What is told
 
@@ -232,8 +263,14 @@ class DecisionLog:
 
     def note_ends(self, running: list[Job], starting: list[Job]) -> int:
         """Log running jobs' new expected ends; return how many jobs outlived their estimates."""
-        late, new = 0, {job.number for job in starting}
-        changed = [job for job in running if job.end != job.noted_end and job.number not in new]
+        late = 0
+        changed = [job for job in running if job.end != job.noted_end]
+        if not changed:
+            return 0
+
+        # Those that start now are told by their starts.
+        new = {job.number for job in starting}
+        changed = [job for job in changed if job.number not in new]
         changed.sort(key=_by_number)
         for job in changed:
             before, job.noted_end = job.noted_end, job.end
@@ -268,10 +305,14 @@ class DecisionLog:
             for job in moved:
                 before, job.noted_start = job.noted_start, job.start
                 self.append(_MOVE, job, -1, 0, before, job.start, 0.0)
-        self.culprits = []
-        moved = [job for job in waiting if job.target != job.noted_target]
-        moved.sort(key=_by_number)
-        for job in moved:
+        if self.culprits:
+            self.culprits = []
+
+        late = [job for job in waiting if job.target != job.noted_target]
+        if not late:
+            return
+        late.sort(key=_by_number)
+        for job in late:
             job.noted_target = job.target
             self.append(_LATE, job, -1, 0, job.target, job.lost, job.lost_date)
 
@@ -326,10 +367,6 @@ class DecisionLog:
         start = victim.start + victim.lag
         self.append(_KILLED, again, for_job.number, victim.kills, again.start, start, saved)
         again.noted_start, again.noted_target = again.start, victim.noted_target
-
-    def renewed(self, job: Job, broken: float, promise: float) -> None:
-        """Log that a new promise replaces one that a loss of hosts broke (both in seconds)."""
-        self.append(_RENEWED, job, job.lost, 0, broken, promise, job.lost_date)
 
     # The end of a decision
 

@@ -8,7 +8,7 @@ reasons, charges) it adds itself, with :meth:`QosLog.record`.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -306,26 +306,28 @@ class QosLog:
 
         ids, requests, decisions = self._told()
         found, kills = self._records, self._all_kills()
-        table: dict[str, Column] = dict.fromkeys(self.columns(), Words.one("", len(ids)))
-        names = [each.partition("!") for each in ids]
-        table["job_id"] = [local_id for _, _, local_id in names]
-        table["workload_name"] = Words.of([workload for workload, _, _ in names])
+        count = len(ids)
+        table: dict[str, Column] = dict.fromkeys(self.columns(), Words.one("", count))
+        table["job_id"], table["workload_name"] = _split_ids(ids)
         table["decision"] = decisions
-        table["kills"] = Words.one("0", len(ids))
+        table["kills"] = Words.one("0", count)
         if not ids or (not found and not kills and requests is None):
             return table
+
         records = [found.get(job_id, _NOTHING_NOTED) for job_id in ids]
-        values: Iterable[Any] = zip(*map(msgspec.structs.astuple, records), strict=True)
-        noted = dict(zip(QosRecord.__struct_fields__, values, strict=True))
-        asked = [each or _NOTHING_ASKED for each in requests or ()] or [_NOTHING_ASKED] * len(ids)
-        deadlines = map(attrgetter("deadline"), asked)
-        pairs = zip(noted["requested_deadline"], deadlines, strict=True)
+
+        def noted(name: str) -> list[Any]:
+            return list(map(attrgetter(name), records))
+
+        asked = [request or _NOTHING_ASKED for request in requests or [None] * count]
+        pairs = zip(noted("requested_deadline"), map(attrgetter("deadline"), asked), strict=True)
         table["requested_deadline"] = _numbers([b if a is None else a for a, b in pairs])
-        categories = zip(noted["category"], map(attrgetter("category"), asked), strict=True)
+        categories = zip(noted("category"), map(attrgetter("category"), asked), strict=True)
         table["category"] = [own or others or "" for own, others in categories]
         for name in (*_NUMBERS, *({PREDICTED_RUN_TIME, PRICE} & table.keys())):
-            table[name] = _numbers(noted[name])
-        reasons = noted["reasons"]
+            table[name] = _numbers(noted(name))
+
+        reasons = noted("reasons")
         refused = [row for row, each in enumerate(reasons) if each]
         if refused:
             first = [reasons[row][0] for row in refused]
@@ -343,13 +345,14 @@ class QosLog:
             for row, each in zip(refused, first, strict=True):
                 dates[row] = each.date
             table["blamed_date"] = _numbers(dates)
-        if kills or any(noted["kills"]):
-            pairs = zip(ids, noted["kills"], strict=True)
+        killed = noted("kills")
+        if kills or any(killed):
+            pairs = zip(ids, killed, strict=True)
             table["kills"] = [str(kills.get(job_id, 0) + count) for job_id, count in pairs]
         if NEW_PROMISES in table:
-            table[NEW_PROMISES] = [*map(str, noted["new_promises"])]
+            table[NEW_PROMISES] = [*map(str, noted("new_promises"))]
         if QUEUE in table:
-            table[QUEUE] = list(noted[QUEUE])
+            table[QUEUE] = noted(QUEUE)
         return table
 
     def _told(self) -> ToldJobs:
@@ -383,6 +386,19 @@ class QosLog:
         for job_id in self._originals:
             made.pop(job_id, None)
         return made
+
+
+def _split_ids(ids: list[str]) -> tuple[list[str], Words]:
+    """Return the ids without their workloads, and the names of these."""
+    from qops_batsim.tables import Words
+
+    # Usually there is one workload.
+    workload = ids[0].partition("!")[0] if ids else ""
+    begin = f"{workload}!"
+    if all(job_id.startswith(begin) for job_id in ids):
+        return [job_id[len(begin) :] for job_id in ids], Words.one(workload, len(ids))
+    pairs = [job_id.partition("!") for job_id in ids]
+    return [local for _, _, local in pairs], Words.of([workload for workload, _, _ in pairs])
 
 
 def write_qos_log(log: QosLog, prefix: str | Path) -> Path:

@@ -6,8 +6,6 @@ import math
 from collections.abc import Iterator
 from typing import ClassVar
 
-from msgspec.json import encode
-
 from qops_batsim.core.answers import AdmissionAnswer, Offer
 from qops_batsim.core.capacity import maintenance_begins, why_never
 from qops_batsim.core.hostset import HostSet
@@ -436,11 +434,7 @@ class PlanScheduler(Scheduler):
 
     def decision_lines(self) -> Iterator[str]:
         """Yield the logged decisions in order, each as a line of JSON."""
-        from qops_batsim.core.decision_rows import events_of, submissions_of
+        from qops_batsim.core.decision_lines import lines_of
 
         log = self.plan.log
-        if log is None:
-            return iter(())
-        jobs = submissions_of(*zip(*log.jobs, strict=True)) if log.jobs else []
-        events = events_of(log.rows(), jobs.__getitem__, log.worded)
-        return (encode(event).decode() for event in events)
+        return iter(()) if log is None else lines_of(log)
