@@ -8,7 +8,7 @@ docs/files.md documents the format for readers.
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal
 
 import msgspec
 
@@ -46,23 +46,6 @@ class LogHeader(msgspec.Struct, frozen=True, kw_only=True):
     processors: Processors
     package_version: str | None = None
     run_id: str | None = None
-
-
-class Submission(NamedTuple):
-    """A submitted job and what its user asks for (times in seconds); None for what is not asked
-    for.
-    """
-
-    job: str
-    submission: float
-    processors: Processors
-    estimate: float | None
-    deadline: float | None
-    tolerance: float | None
-    user_deadline: bool | None
-    rerunnable: bool | None = None
-    start: float | None = None
-    checkpoint: float | None = None
 
 
 class _Event(

@@ -15,7 +15,7 @@ cdef class DecisionLog:
     cdef Py_ssize_t block  # rows for which it has room
     cdef Py_ssize_t size, filled  # rows and numbers in it
     cdef public list jobs
-    cdef public dict worded
+    cdef public dict worded, given_up
     cdef public double now, grace
     cdef public bint is_late
     cdef bint has_said_late, has_looked
@@ -41,8 +41,7 @@ cdef class DecisionLog:
     cpdef joined(self, Job job)
     cpdef admitted(self, Job job)
     cpdef refused(self, Job job, object answer, Py_ssize_t blamed)
-    cpdef unfit(self, Job job, int code, Py_ssize_t size, Py_ssize_t gone)
-    cpdef dropped(self, Job job, int code, Py_ssize_t size, Py_ssize_t gone)
+    cpdef dropped(self, Job job, object refusal)
     cpdef killed(self, Job victim, Job again, Job for_job, double saved)
     cpdef look_last(self, list waiting, list running, list starting)
     @cython.locals(job=Job)

@@ -38,8 +38,7 @@ from qops_batsim.timing import GRACE, PLAN_TOLERANCE
 
 ===========  ===================================================================================
 SUBMITTED    a job asks for admission
-REFUSED      other: whose deadline blocked it, or -1; code and numbers: why, of a job that
-             can never run; else ``worded`` tells
+REFUSED      other: whose deadline blocked it, or -1; ``worded`` tells why
 ADMITTED     numbers: start, promise, target; ``worded`` tells of an offered deadline
 MOVED        planned starts were moved; code: the cause; BLAMED and MOVE rows follow
 BLAMED       a job that caused it; code: number of its run; no date
@@ -48,8 +47,8 @@ KILLED       other: the job that it is killed for; code: number of the run that 
              numbers: start of the next run, of the one that is killed, and the seconds of that
              whose work is saved
 WITHDRAWN    a killed run had ended by itself; code: number of the next run, which is not made
-DROPPED      a waiting job was given up: it never fits any more, or its user cancelled it; code
-             and numbers: why
+DROPPED      a waiting job was given up: it never fits any more, or its user cancelled it;
+             ``given_up`` tells why
 RESIZED      code: 1 if that is final; numbers: hosts that are there; UNDER rows follow
 UNDER        other: number of hosts that have gone away under a running job; code: number of its
              run; no date
@@ -65,12 +64,11 @@ ENDED        code: number of the run; numbers: how early
 NUMBERS = array("i", bytes(4 * 17))
 """How many numbers a row of each kind has, the date among them."""
 
-for _kind in (SUBMITTED, MOVED, WITHDRAWN, LATE_NEWS):
+for _kind in (SUBMITTED, REFUSED, MOVED, WITHDRAWN, DROPPED, LATE_NEWS):
     NUMBERS[_kind] = 1
 for _kind in (RESIZED, SLIPPED, OUTLIVED, ENDED, MOVE):
     NUMBERS[_kind] = 2
-for _kind in (STARTED, REFUSED, DROPPED):
-    NUMBERS[_kind] = 3
+NUMBERS[STARTED] = 3
 for _kind in (ADMITTED, KILLED, LATE):
     NUMBERS[_kind] = 4
 
@@ -121,6 +119,8 @@ class DecisionLog:
         Of each job by its number: identifier, date of submission, processors, estimate, request.
     worded
         Answers by the number of the new job, where these are more than an admission as asked for.
+    given_up
+        Why waiting jobs were dropped, by number.
     now, is_late, grace
         Date of the decision; whether news is late, and up to what that changes no plan (seconds).
     """
@@ -132,6 +132,7 @@ class DecisionLog:
         self.begin_block()
         self.jobs: list[tuple[str, float, int, float, Any]] = []
         self.worded: dict[int, Any] = {}
+        self.given_up: dict[int, Any] = {}
         self.now, self.is_late, self.grace = 0.0, False, GRACE
         self.has_said_late = self.has_looked = False
         self.culprits: list[tuple[int, int]] = []  # numbers of jobs and of their runs
@@ -347,18 +348,10 @@ class DecisionLog:
         self.worded[job.number] = answer
         self.append(_REFUSED, job, blamed, 0, 0.0, 0.0, 0.0)
 
-    def unfit(self, job: Job, code: int, size: int, gone: int) -> None:
-        """Log the refusal of a job that is too wide for a machine of ``size`` hosts, ``gone`` of
-        which have left for good.
-        """
-        self.submitted(job)
-        self.append(_REFUSED, job, -1, code, size, gone, 0.0)
-
-    def dropped(self, job: Job, code: int, size: int, gone: int) -> None:
-        """Log that a waiting job was dropped from the queue; ``code``, ``size`` and ``gone`` say
-        why.
-        """
-        self.append(_DROPPED, job, -1, code, size, gone, 0.0)
+    def dropped(self, job: Job, refusal: object) -> None:
+        """Log that a waiting job was dropped from the queue, and why."""
+        self.given_up[job.number] = refusal
+        self.append(_DROPPED, job, -1, 0, 0.0, 0.0, 0.0)
 
     def killed(self, victim: Job, again: Job, for_job: Job, saved: float) -> None:
         """Log that ``victim`` is killed for another job and runs again as ``again``; ``saved``

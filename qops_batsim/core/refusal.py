@@ -61,22 +61,9 @@ class RefusalKind(StrEnum):
     PROMISE_LIMIT = "promise_limit"
     """Its user or account would hold promises for more work than one may."""
 
-    @property
-    def code(self) -> int:
-        """The kind's number in the rows of a decision log; 0 for no reason."""
-        return _KINDS.index(self)
-
-    @classmethod
-    def of_code(cls, code: int) -> RefusalKind:
-        """Return the kind that has this number in the rows of a decision log."""
-        return _KINDS[code]
-
     @classmethod
     def _missing_(cls, value: object) -> RefusalKind:
         return cls.FREE_TEXT  # Of a later version; logs have the sentence as well.
-
-
-_KINDS = tuple(RefusalKind)
 
 
 class OfferOutcome(StrEnum):

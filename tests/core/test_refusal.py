@@ -151,13 +151,6 @@ def test_numbers_have_all_digits(value: float, text: str) -> None:
     assert number(value) == text
 
 
-def test_rows_of_the_log_have_codes() -> None:
-    codes = [kind.code for kind in RefusalKind]
-    assert codes == list(range(len(codes)))
-    assert all(RefusalKind.of_code(kind.code) is kind for kind in RefusalKind)
-    assert RefusalKind.NONE.code == 0
-
-
 def test_a_kind_of_a_later_version_is_told_in_its_words() -> None:
     line = (
         b'{"event":"refused","date":1,"job":"w0!1","reason":"the moon is full",'
