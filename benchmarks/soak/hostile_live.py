@@ -38,8 +38,7 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tests"))
 
-from qops_batsim.live.fates import decided_fates
-from qops_batsim.live.journal import Journal
+from qops_batsim.live import Journal, decided_fates
 from support.slurm_cluster import SlurmCluster, missing
 
 ROOT = Path(__file__).resolve().parents[2]

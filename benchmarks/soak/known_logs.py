@@ -16,8 +16,7 @@ from known_jobs import ENDED, WRITERS, Written
 
 from qops_batsim.errors import InputError
 from qops_batsim.files import Stored
-from qops_batsim.queue.queue_quote import Ask, QueueAsker
-from qops_batsim.queue.queue_reading import read_queue
+from qops_batsim.queue import Ask, QueueAsker, read_queue
 from qops_batsim.slurm.nodes import read_nodes
 from qops_batsim.slurm.reservations import reservations_of
 from qops_batsim.traces.reading import log_in

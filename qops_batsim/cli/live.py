@@ -24,9 +24,10 @@ from qops_batsim.errors import InputError, QopsError, require
 from qops_batsim.version import __version__
 
 if TYPE_CHECKING:
-    from qops_batsim.live.centre import LiveCentre
+    from collections.abc import Mapping
+
     from qops_batsim.live.journal import About, Journal
-    from qops_batsim.live.manager import ResourceManager
+    from qops_batsim.live.manager import CentreManager
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -96,10 +97,11 @@ def decide(
           --margin 60s
         qops-batsim live qops --journal qops.db --dry-run
     """
-    from qops_batsim.live.centre import LIVE, SHADOW
-    from qops_batsim.live.daemon import about_journal
+    from qops_batsim.live.centre import LIVE, SHADOW, hand_back
+    from qops_batsim.live.daemon import JOURNAL_FAILED, about_journal
+    from qops_batsim.live.journal import JournalFailure
+    from qops_batsim.live.slurm_manager import Slurm
 
-    releases = release_on_failure and not (shadow or dry_run)
     step = duration(poll, "--poll", zero=False)
     about = about_journal(
         SHADOW if shadow else LIVE,
@@ -110,35 +112,22 @@ def decide(
         poll=step,
     )
     kept = {"keeps_refused": keep_refused, "takes_best_effort": not leave_best_effort}
-    _run(journal, about, step, kept, dry_run=dry_run, releases=releases)
-
-
-def _run(
-    path: Path,
-    about: About,
-    poll: float,
-    kept: dict[str, bool],
-    *,
-    dry_run: bool,
-    releases: bool,
-) -> None:
-    from qops_batsim.live.centre import hand_back
-    from qops_batsim.live.daemon import JOURNAL_FAILED
-    from qops_batsim.live.journal import JournalFailure
-    from qops_batsim.live.slurm_manager import Slurm
-
     try:
-        _follow(path, about, poll, kept, dry_run=dry_run)
+        _follow(journal, about, step, kept, dry_run=dry_run)
     except JournalFailure as error:
+        releases = release_on_failure and not (shadow or dry_run)
         stays = "is handed back" if releases else "stays held: `live release-all` hands it back"
         print_error(f"{error}; nothing is decided any more, and what is held {stays}")
         if releases:
-            released = hand_back(None, Slurm(about.partition), time.time())
+            released = hand_back(None, Slurm(partition), time.time())
             note(f"released {len(released)} jobs: {', '.join(released) or 'none was held'}")
         raise typer.Exit(JOURNAL_FAILED) from None
 
 
-def _follow(path: Path, about: About, poll: float, kept: dict[str, bool], *, dry_run: bool) -> None:
+def _follow(
+    path: Path, about: About, poll: float, kept: Mapping[str, bool], *, dry_run: bool
+) -> None:
+    """Decide with a journal, new or continued, until a signal comes."""
     from qops_batsim.live.centre import LIVE, SHADOW, LiveCentre
     from qops_batsim.live.check import check_slurm, unfiltered
     from qops_batsim.live.daemon import effect_time, follow, settings_when_told, sole_decider
@@ -146,7 +135,8 @@ def _follow(path: Path, about: About, poll: float, kept: dict[str, bool], *, dry
     from qops_batsim.live.shadow import ShadowManager
     from qops_batsim.live.slurm_manager import Slurm
 
-    manager: ResourceManager = Slurm(about.partition)
+    manager: CentreManager = Slurm(about.partition)
+    is_live = about.mode == LIVE
     with ExitStack() as stack:
         journal = stack.enter_context(Journal(path, writes=True))
         known = journal.about
@@ -162,33 +152,40 @@ def _follow(path: Path, about: About, poll: float, kept: dict[str, bool], *, dry
             on_line=_line,
             **kept,  # type: ignore[arg-type]
         )
-        _say_begin(centre, journal, known is not None)
-        if about.mode == LIVE and not dry_run:
+
+        about = centre.about
+        note(
+            f"qops-batsim {__version__} live {about.scheduler} ({about.mode}): "
+            f"{len(about.nodes)} nodes, journal {journal.path}"
+        )
+        if known is not None:
+            orders = centre.open_orders()
+            note(f"continues after {centre.replayed:,} messages; {len(orders)} orders are open")
+            for order in orders:
+                note(f"  {order.kind} {order.job} {order.detail} ({order.state})")
+
+        # From here on nobody else decides for this partition.
+        if is_live and not dry_run:
             config = settings_when_told(poll, _line)
             stack.enter_context(sole_decider(config, about.partition))
             if text := unfiltered(config):
                 note(text)
-        if about.mode == LIVE or dry_run:
-            unneeded = "" if about.mode == LIVE else "rights"
-            found = check_slurm(about.partition, poll).findings
-            bad = [each for each in found if not each.is_fine and each.about != unneeded]
-            for each in bad:
-                warn(f"{each.about}: {each.text}")
+
+        bad = []
+        if is_live or dry_run:
+            # A shadow changes nothing, and needs no rights.
+            findings = check_slurm(about.partition, poll).findings
+            bad = [
+                finding
+                for finding in findings
+                if not finding.is_fine and (is_live or finding.about != "rights")
+            ]
+            for finding in bad:
+                warn(f"{finding.about}: {finding.text}")
         if dry_run:
             centre.rehearse()
             raise typer.Exit(1 if bad else 0)
         follow(centre, poll)
-
-
-def _say_begin(centre: LiveCentre, journal: Journal, goes_on: bool) -> None:
-    about = centre.about
-    what = f"{about.scheduler} ({about.mode})"
-    note(f"qops-batsim {__version__} live {what}: {len(about.nodes)} nodes, journal {journal.path}")
-    if goes_on:
-        orders = centre.open_orders()
-        note(f"continues after {centre.replayed:,} messages; {len(orders)} orders are open")
-        for order in orders:
-            note(f"  {order.kind} {order.job} {order.detail} ({order.state})")
 
 
 def _line(text: str) -> None:
@@ -227,7 +224,8 @@ def release_all(
     from qops_batsim.live.journal import InUse, Journal
     from qops_batsim.live.slurm_manager import Slurm, read_config
 
-    found = about = None
+    found: Journal | None = None
+    about: About | None = None
     with ExitStack() as stack:
         try:
             if journal is not None:
@@ -243,7 +241,10 @@ def release_all(
                 f"{journal}: is the journal of a run with --shadow, which has held no job; a "
                 "journal of `live decide` without --shadow is expected"
             )
-        partition = partition or (about.partition if about is not None else None)
+        if about is not None:
+            partition = partition or about.partition
+
+        # Where Slurm does not tell its settings nobody can be locked out.
         config: dict[str, str] = {}
         with suppress(QopsError):
             config = read_config()
@@ -284,11 +285,13 @@ def _print_status(journal: Journal, *, as_json: bool) -> None:
     from qops_batsim.live.fates import counts
 
     about = journal.begun
-    entries, orders = journal.entries(), journal.orders(only_open=True)
-    numbers, alarms = counts(entries, about.grace), journal.notes("alarm", 5)
-    shown = [each for each in entries if each.phase != "gone"]
+    runs = journal.entries()
+    shown = [run for run in runs if run.phase != "gone"]
+    numbers = counts(runs, about.grace)
+    alarms = journal.notes("alarm", 5)
     if as_json:
-        content = {"counts": dict(numbers), "jobs": shown, "orders": orders, "alarms": alarms}
+        orders = journal.orders(only_open=True)
+        content = {"counts": numbers, "jobs": shown, "orders": orders, "alarms": alarms}
         print_json({"about": about, **content})
         return
 
@@ -302,15 +305,15 @@ def _print_status(journal: Journal, *, as_json: bool) -> None:
     say(", ".join(f"{count:,} {what}" for what, count in numbers.items()))
     rows = [
         [
-            each.job,
-            each.user,
-            str(each.nodes),
-            each.phase if each.is_ours else "of others",
-            when(each.promise),
-            when(each.start or each.ordered or each.planned),
-            each.reason,
+            run.job,
+            run.user,
+            str(run.nodes),
+            run.phase if run.is_ours else "of others",
+            when(run.promise),
+            when(run.start or run.ordered or run.planned),
+            run.reason,
         ]
-        for each in shown
+        for run in shown
     ]
     if rows:
         columns = ["job", "user", "nodes", "phase", "promised by", "start", "reason"]
@@ -336,8 +339,9 @@ def check(partition: Partition = None, poll: Poll = "1s", as_json: AsJson = Fals
     if as_json:
         print_json(found)
     else:
-        for each in found.findings:
-            say(f"{'fine' if each.is_fine else 'BAD ':<5}{each.about:<14}{each.text}", 19)
+        for finding in found.findings:
+            is_fine = "fine" if finding.is_fine else "BAD "
+            say(f"{is_fine:<5}{finding.about:<14}{finding.text}", 19)
     if not found.is_fine:
         raise typer.Exit(1)
 
@@ -385,21 +389,18 @@ def report(
         qops-batsim live report shadow.db
         qops-batsim live report shadow.db --scheduler fqops:tolerance_factor=2
     """
-    from qops_batsim.experiments.deadline_runs import contestant_of
     from qops_batsim.live.journal import Journal
     from qops_batsim.live.journal_report import report as read_report
+    from qops_batsim.schedulers.registry import parse_scheduler
 
-    asked, options = scheduler, None
-    if scheduler is not None:
-        contestant = contestant_of(scheduler)
-        asked, options = contestant.scheduler, contestant.settings
     with Journal(journal) as found:
-        told = read_report(found, asked, options)
+        told = read_report(found, *(parse_scheduler(scheduler) if scheduler else ()))
     if as_json:
         print_json(told)
         return
+
     columns = {"decided": told.decided, "Slurm": told.manager, "embedded engine": told.embedded}
-    there = {name: tally for name, tally in columns.items() if tally is not None}
+    there = {name: counts for name, counts in columns.items() if counts is not None}
     labels = {
         "asked": "asked for a deadline",
         "promised": "promised",
@@ -408,7 +409,7 @@ def report(
         "in_time": "ended by the deadline asked for",
     }
     rows = [
-        [label, *(f"{getattr(tally, name):,}" for tally in there.values())]
+        [label, *(f"{getattr(counts, name):,}" for counts in there.values())]
         for name, label in labels.items()
     ]
     say(f"{told.jobs:,} jobs")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext, suppress
@@ -34,15 +35,14 @@ from qops_batsim.errors import InputError
 from qops_batsim.files import check_writable, write_text
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Mapping, Sequence
 
-    from qops_batsim.live.queue_source import QueueSource
-    from qops_batsim.queue.latest import LatestForecast, PlannedStarts, Watch
+    from qops_batsim.queue.latest import LatestForecast, QueueWatch, StartCalculator
     from qops_batsim.queue.promise import LikelyEnd
-    from qops_batsim.queue.queue_forecast import ForecastBasis, QueueForecast, StartForecast
-    from qops_batsim.queue.queue_plan import AskedJob, AskedStarts, PlannedStart, QueuePlan
     from qops_batsim.queue.queue_quote import QueueAnswer
-    from qops_batsim.queue.queue_state import QueueState
+    from qops_batsim.queue.queue_state import Ask, QueueState
+    from qops_batsim.queue.source import QueueSource
+    from qops_batsim.queue.starts import AskedStarts, ForecastBasis, JobStart, QueueStarts
     from qops_batsim.queue.unexplained_waits import UnexplainedWait
     from qops_batsim.slurm.config import SlurmConfig
     from qops_batsim.workload.conversion import Conversion
@@ -53,9 +53,6 @@ app = typer.Typer(
     "A plan of the running and waiting jobs is made, and a new job is tried in it; nothing is "
     "changed. docs/centres.md has more.",
 )
-
-DRAWS, FEWER_DRAWS = 200, 50
-"""Simulations of a queue, and of each job that is asked about, by default."""
 
 _about = manual(
     f"""
@@ -97,7 +94,7 @@ _about = manual(
         queue: the Slurm that runs here is asked.
     --starts logged|simulated: Starts to forecast: those that the history tells, or those that the
         scheduler would have given to its jobs.
-    --draws N: Number of random futures to simulate. Default of starts: {DRAWS}, {FEWER_DRAWS} for
+    --draws N: Number of random futures to simulate. Default of starts: 200, 50 for
         each --job; of backtest: 50.
     --moments N: Random moments of the past at which a forecast is made.
     --seed N: Number that random choices begin with.
@@ -163,29 +160,39 @@ def _of_users(anonymous: Annotated[bool, _about("--anonymous")] = False) -> None
     """Declare the option that hides users' names, for several commands."""
 
 
-def _source(queue: Path | None, given: dict[str, Any], now: float | None = None) -> QueueSource:
-    from qops_batsim.experiments.deadline_runs import contestant_of
-    from qops_batsim.live.queue_source import QueueSource
+def _source(queue: Path | None, given: Mapping[str, Any], now: float | None = None) -> QueueSource:
+    """Return where the queue is read: the Slurm that runs here, a file, or a live journal."""
+    from qops_batsim.live.journal import is_journal
+    from qops_batsim.queue.source import QueueSource
+    from qops_batsim.schedulers.registry import parse_scheduler
 
+    other = None
+    # A pipe can be opened once.
+    if queue is not None and os.path.isfile(queue) and is_journal(queue):
+        from qops_batsim.live.centre import journal_queue
+
+        other = journal_queue
+    scheduler, settings = parse_scheduler(given.get("scheduler", "qops"))
     chosen = {name: given[name] or () for name in ("partition", "qos", "account", "reservation")}
-    nodes, contestant = given["nodes"], contestant_of(given.get("scheduler", "qops"))
-    some = any(chosen.values()) or nodes is not None
+    is_chosen = any(chosen.values()) or given["nodes"] is not None
+    config = _slurm_config(given)
     return QueueSource(
         queue,
-        contestant.scheduler,
-        contestant.settings,
+        scheduler,
+        settings,
         given["processors"],
         now,
         given.get("may_wait", False),
-        selection=chosen if some else {},
-        nodes_file=nodes,
+        selection=chosen if is_chosen else {},
+        nodes_file=given["nodes"],
         max_age=duration(given["max_age"], "--max-age", zero=False),
         time_zone=_time_zone(given),
-        priorities={} if (config := _slurm_config(given)) is None else config.priorities,
+        priorities={} if config is None else config.priorities,
+        other=other,
     )
 
 
-def _time_zone(given: dict[str, Any]) -> str | None:
+def _time_zone(given: Mapping[str, Any]) -> str | None:
     """Return the time zone that was named, which has to exist, or None."""
     from qops_batsim.dates import Calendar
 
@@ -195,34 +202,64 @@ def _time_zone(given: dict[str, Any]) -> str | None:
     return named
 
 
-def _slurm_config(given: dict[str, Any], *, is_live: bool = False) -> SlurmConfig | None:
+def _slurm_config(given: Mapping[str, Any], *, is_live: bool = False) -> SlurmConfig | None:
     """Return Slurm's configuration, from ``--slurm-config`` or the running Slurm, or None."""
     from qops_batsim.files import read_text
-    from qops_batsim.live.queue_source import live_config
+    from qops_batsim.queue.source import live_config
     from qops_batsim.slurm.config import MAX_BYTES, read_slurm_config
 
-    path, is_slurm = given.get("slurm_config"), given.get("by_scheduler", "").startswith("slurm")
-    if path is not None and not is_slurm:
+    path = given.get("slurm_config")
+    is_slurm = given.get("by_scheduler", "").startswith("slurm")
+    if path is None:
+        return live_config() if is_live and is_slurm else None
+    if not is_slurm:
         raise InputError(
             "--slurm-config is given, which only --by-scheduler slurm reads; give both, or neither"
         )
-    if path is not None:
-        text = read_text(path, what="what `scontrol show config` prints", max_bytes=MAX_BYTES)
-        return read_slurm_config(text, str(path))
-    return live_config() if is_live and is_slurm else None
+    text = read_text(path, what="what `scontrol show config` prints", max_bytes=MAX_BYTES)
+    return read_slurm_config(text, str(path))
 
 
-def _decider(given: dict[str, Any], *, is_live: bool = False) -> tuple[str, dict[str, Any]]:
+def _decider(given: Mapping[str, Any], *, is_live: bool = False) -> tuple[str, dict[str, Any]]:
     """Return name and options of the scheduler that decides on the machine."""
-    from qops_batsim.experiments.deadline_runs import contestant_of
+    from qops_batsim.schedulers.registry import parse_scheduler
 
-    contestant = contestant_of(given["by_scheduler"])
+    name, settings = parse_scheduler(given["by_scheduler"])
     config = _slurm_config(given, is_live=is_live)
     if config is None:
-        return contestant.scheduler, dict(contestant.settings)
+        return name, settings
     if config.lacks:
         note(f"of this Slurm, the simulation does not have {', '.join(config.lacks)}")
-    return contestant.scheduler, {**config.options, **contestant.settings}
+    return name, {**config.options, **settings}
+
+
+def _basis(
+    history: str | None, state: QueueState | None, given: Mapping[str, Any], *, is_live: bool
+) -> ForecastBasis:
+    """Return what starts are calculated from: the machine's scheduler and, if there is a history,
+    its past jobs, and corrections; the ``state`` of the queue is needed for these only.
+    """
+    from qops_batsim.queue.backtest import read_corrections
+    from qops_batsim.queue.past import past_of
+    from qops_batsim.queue.starts import ForecastBasis
+    from qops_batsim.queue.zones import refuse_other_zone
+
+    if history is None:
+        scheduler, settings = _decider(given, is_live=is_live)
+        return ForecastBasis(scheduler=scheduler, settings=settings)
+
+    assert state is not None
+    path = given["calibration"]
+    corrections = [] if path is None else read_corrections(path, given["by_scheduler"])
+    trace = _trace(history, given, state.machine)
+    if trace.calendar is None:
+        raise InputError(
+            f"{history}: the log does not tell at which date it begins; in the header of an SWF "
+            "log, UnixStartTime is expected, and TimeZoneString unless --time-zone is given"
+        )
+    refuse_other_zone(state, trace.open_jobs, history, trace.calendar.time_zone)
+    decider = _decider(given, is_live=is_live)
+    return ForecastBasis(past_of(trace), trace.calendar, *decider, given["seed"], corrections)
 
 
 @app.command()
@@ -256,8 +293,7 @@ def quote(
           --history sacct.txt
         qops-batsim queue quote 64x2h
     """
-    from qops_batsim.queue.queue_quote import Ask, parse_job
-    from qops_batsim.queue.queue_state import date_text
+    from qops_batsim.queue.queue_state import Ask, date_text, parse_job
 
     until = None if deadline is None else duration(deadline, "--deadline", zero=False)
     jobs = jobs or []
@@ -270,50 +306,51 @@ def quote(
             "behind the queue"
         )
     asks = [
-        Ask(processors=processors, time=run_time, deadline=until)
+        Ask(processors=processors, time=run_time, deadline=until, user=user)
         for processors, run_time in map(parse_job, jobs)
     ]
     asker = _source(None if is_live else Path(queue), given, _date(now)).asker()
-    answers = [asker.ask(each) for each in asks]
+    answers = [asker.ask(ask) for ask in asks]
+
     likely: list[LikelyEnd] = []
     if history is not None:
         from qops_batsim.economics.prices import read_prices
         from qops_batsim.queue.promise import likely_ends
+        from qops_batsim.queue.starts import DRAWS
 
         basis = _basis(history, asker.state, given, is_live=is_live)
-        draws, costs = given["draws"] or DRAWS, read_prices(prices)
-        likely = likely_ends(asker.state, basis, answers, draws=draws, user=user, prices=costs)
+        draws = given["draws"] or DRAWS
+        costs = read_prices(prices)
+        likely = likely_ends(asker.state, basis, asks, answers, draws=draws, prices=costs)
+
+    state = asker.state
     if as_json:
-        state = {"now": asker.state.now, "left_out": asker.state.not_planned(), "late": asker.late}
-        unsure = {"unsure": asker.state.unsure} if asker.state.unsure else {}
-        waits = {"unexplained": asker.unexplained} if asker.unexplained else {}
+        about = {"now": state.now, "left_out": state.not_planned(), "late": asker.late}
         by_chance = {"likely": likely} if likely else {}
-        print_json({"state": state | unsure | waits, "jobs": answers} | by_chance)
+        print_json({"state": about | asker.about(), "jobs": answers} | by_chance)
         return
+
     say(
-        f"{asker.state.source} at {date_text(asker.state.now)}: {asker.free:,} of "
-        f"{asker.state.processors:,} processors free, jobs: {asker.running:,} running, "
+        f"{state.source} at {date_text(state.now)}: {state.free:,} of "
+        f"{state.processors:,} processors free, jobs: {state.count_running():,} running, "
         f"{asker.waiting:,} waiting"
     )
-    _note_doubts(asker.state.not_planned(), asker.state.unsure)
+    _note_doubts(state.not_planned(), state.unsure)
     if asker.late:
         note(f"{len(asker.late):,} promises cannot be kept as it is: {', '.join(asker.late[:5])}")
-    rows = [_queue_row(each) for each in answers]
-    print_table(
-        "Earliest promises, each as if it were the only new job",
-        [*rows[0]],
-        [[*row.values()] for row in rows],
-    )
+    title = "Earliest promises, each as if it were the only new job"
+    _print_rows(title, [_queue_row(answer) for answer in answers])
     if likely:
-        rows = [_likely_row(answer, each) for answer, each in zip(answers, likely, strict=True)]
-        print_table(
-            f"Under {basis.scheduler}, which promises nothing",
-            [*rows[0]],
-            [[*row.values()] for row in rows],
-        )
-    for each in answers:
-        if each.reason:
-            say(f"{each.processors} x {duration_text(each.time)}: refused: {each.reason}")
+        title = f"Under {basis.scheduler}, which promises nothing"
+        _print_rows(title, [_likely_row(*pair) for pair in zip(answers, likely, strict=True)])
+    for answer in answers:
+        if answer.reason:
+            job = f"{answer.processors} x {duration_text(answer.time)}"
+            say(f"{job}: refused: {answer.reason}")
+
+
+def _print_rows(title: str, rows: Sequence[dict[str, str]]) -> None:
+    print_table(title, [*rows[0]], [[*row.values()] for row in rows])
 
 
 def _likely_row(answer: QueueAnswer, likely: LikelyEnd) -> dict[str, str]:
@@ -399,9 +436,8 @@ def starts(
           --job 64x2h --what-if
         qops-batsim queue starts --history sacct.txt
     """
-    from qops_batsim.queue.queue_forecast import variants
-    from qops_batsim.queue.queue_plan import AskedJob
-    from qops_batsim.queue.queue_quote import parse_job
+    from qops_batsim.queue.queue_state import Ask, parse_job
+    from qops_batsim.queue.starts import variants
 
     if out is not None and job:
         raise InputError(
@@ -415,28 +451,28 @@ def starts(
     if history is None:
         _refuse_without_history({**given, "user": user or None})
     asks = [
-        AskedJob(
-            processors=processors,
-            limit=limit,
-            user=user,
-            partition=_partition(given),
-        )
+        Ask(processors=processors, time=limit, user=user, partition=_partition(given))
         for processors, limit in map(parse_job, job or ())
     ]
     if out is not None:
         check_writable(out)
+
     state = _source(queue, given, _date(now)).state()
     if what_if:
-        asks = [each for ask in asks for each in variants(ask, state.processors)]
-    if history is None:
-        decider = _decider(given, is_live=queue is None)
-        _plan(state, decider, asks, given, out, what_if=what_if, as_json=as_json)
-        return
+        asks = [variant for ask in asks for variant in variants(ask, state.processors)]
     basis = _basis(history, state, given, is_live=queue is None)
-    _forecast(state, basis, asks, given, out, what_if=what_if, as_json=as_json)
+    if asks:
+        _tell_asked(state, basis, asks, given, what_if=what_if, as_json=as_json)
+    else:
+        _tell_queue(state, basis, given, out, as_json=as_json)
 
 
-def _refuse_without_history(given: dict[str, Any]) -> None:
+def _partition(given: Mapping[str, Any]) -> str:
+    """Return the partition named by ``--partition`` first, or ""."""
+    return given["partition"][0] if given["partition"] else ""
+
+
+def _refuse_without_history(given: Mapping[str, Any]) -> None:
     """Raise InputError for an option of forecasts that a plan by limits could not follow."""
     for name in ("calibration", "draws", "user"):
         if given.get(name) is not None:
@@ -446,100 +482,57 @@ def _refuse_without_history(given: dict[str, Any]) -> None:
             )
 
 
-def _plan(
-    state: QueueState,
-    decider: tuple[str, dict[str, Any]],
-    asks: list[AskedJob],
-    given: dict[str, Any],
-    out: Path | None,
-    *,
-    what_if: bool,
-    as_json: bool,
-) -> None:
-    """Tell the starts of a queue, or of new jobs, in the plan by time limits."""
-    from qops_batsim.experiments.page import Aliases
-    from qops_batsim.queue.queue_forecast import anonymous
-    from qops_batsim.queue.queue_plan import NO_FORECAST, plan_asked, plan_queue
-    from qops_batsim.queue.queue_state import date_text
-
-    if asks:
-        answer = plan_asked(state, asks, *decider)
-        if as_json:
-            print_json(answer)
-            return
-        say(
-            f"{state.source} at {date_text(state.now)}: each job as the last of the queue, by "
-            f"{decider[0]}"
-        )
-        note(NO_FORECAST)
-        _note_doubts(state.not_planned(), state.unsure, answer.unexplained)
-        if what_if and not answer.unexplained:
-            _print_grid(
-                "By time limits, jobs start within",
-                answer.jobs,
-                lambda job: _until(job.planned, state.now),
-            )
-        else:
-            _print_planned(answer.jobs, state.now)
-        return
-    found = plan_queue(state, *decider)
-    if given["anonymous"]:
-        found = anonymous(found, Aliases())
-    if out is not None:
-        from qops_batsim.queue.pages import plan_page
-
-        write_text(out, plan_page(found, state, command_line(anonymous=given["anonymous"])))
-        note(f"wrote {out}")
-    if as_json:
-        print_json(found)
-        return
-    say(f"{_counts(found)}; planned by time limits, by {found.scheduler}")
-    note(NO_FORECAST)
-    _note_doubts(found.left_out, found.unsure, found.unexplained)
-    _print_planned(found.jobs, found.now)
-
-
-def _forecast(
+def _tell_asked(
     state: QueueState,
     basis: ForecastBasis,
-    asks: list[AskedJob],
-    given: dict[str, Any],
-    out: Path | None,
+    asks: list[Ask],
+    given: Mapping[str, Any],
     *,
     what_if: bool,
     as_json: bool,
 ) -> None:
-    """Tell the forecast starts of a queue, or of new jobs."""
+    """Tell the starts of jobs that are not submitted yet."""
     import msgspec
 
-    from qops_batsim.experiments.page import Aliases
-    from qops_batsim.queue.queue_forecast import anonymous, forecast_asked, forecast_queue
     from qops_batsim.queue.queue_state import date_text
+    from qops_batsim.queue.starts import FEWER_DRAWS, NO_FORECAST, asked_starts
 
-    if asks:
-        draws = given["draws"] or FEWER_DRAWS
-        answer = forecast_asked(state, basis, asks, draws=draws)
-        if as_json:
-            made = {"draws": draws, "seed": given["seed"]}
-            print_json({**msgspec.structs.asdict(answer), **made})
-            return
-        say(
-            f"{state.source} at {date_text(state.now)}: {draws} simulations of each job by "
-            f"{basis.scheduler}, as the last of the queue"
-        )
-        _note_doubts(state.not_planned(), state.unsure, answer.unexplained)
-        if what_if and not answer.unexplained:
-            _print_grid(
-                "Half of such jobs start within / nine of ten within",
-                answer.jobs,
-                lambda job: f"{_until(job.median, state.now)} / {_until(job.late, state.now)}",
-            )
-        else:
-            _print_starts(answer.jobs, state.now)
+    draws = given["draws"] or FEWER_DRAWS
+    found = asked_starts(state, asks, basis, draws=draws)
+    if as_json:
+        made = {"draws": draws, "seed": given["seed"]} if found.is_forecast else {}
+        print_json({**msgspec.structs.asdict(found), **made})
         return
+
+    how = f"each job as the last of the queue, by {basis.scheduler}"
+    if found.is_forecast:
+        how = f"{draws} simulations of each job by {basis.scheduler}, as the last of the queue"
+    say(f"{state.source} at {date_text(state.now)}: {how}")
+    if not found.is_forecast:
+        note(NO_FORECAST)
+    _note_doubts(state.not_planned(), state.unsure, found.unexplained)
+    if what_if and not found.unexplained:
+        _print_grid(found)
+    else:
+        _print_starts(found)
+
+
+def _tell_queue(
+    state: QueueState,
+    basis: ForecastBasis,
+    given: Mapping[str, Any],
+    out: Path | None,
+    *,
+    as_json: bool,
+) -> None:
+    """Tell the starts of the waiting jobs of a queue."""
+    from qops_batsim.experiments.page import Aliases
+    from qops_batsim.queue.starts import DRAWS, NO_FORECAST, anonymous, queue_starts
+
     draws = given["draws"] or DRAWS
-    with progress_bar(draws, "simulations") as bar:
-        found = forecast_queue(state, basis, draws=draws, on_progress=bar)
+    bar = nullcontext() if basis.past is None else progress_bar(draws, "simulations")
+    with bar as on_progress:
+        found = queue_starts(state, basis, draws=draws, on_progress=on_progress)
     if given["anonymous"]:
         found = anonymous(found, Aliases())
     if out is not None:
@@ -551,119 +544,87 @@ def _forecast(
     if as_json:
         print_json(found)
         return
-    say(
-        f"{_counts(found)}; {found.draws} simulations by {found.scheduler}, "
-        + ("calibrated by a back-test" if found.calibrated else "not calibrated")
-    )
+
+    how = f"planned by time limits, by {found.scheduler}"
+    if found.is_forecast:
+        calibrated = "calibrated by a back-test" if found.calibrated else "not calibrated"
+        how = f"{found.draws} simulations by {found.scheduler}, {calibrated}"
+    say(f"{_counts(found)}; {how}")
+    if not found.is_forecast:
+        note(NO_FORECAST)
     _note_doubts(found.left_out, found.unsure, found.unexplained)
-    _print_starts(found.jobs, found.now)
+    _print_starts(found)
 
 
-def _counts(found: QueuePlan | QueueForecast) -> str:
+def _counts(found: QueueStarts) -> str:
     """Return how many jobs of a queue run, wait with a date, and wait without one."""
     from qops_batsim.queue.queue_state import date_text
 
-    undated = sum(job.no_date is not None for job in found.jobs)
+    dated = len(found.dated)
+    undated = len(found.jobs) - dated
+    why = "have no date" if found.unexplained else "cannot start now"
     return (
         f"{found.source} at {date_text(found.now)}: jobs: {found.running:,} running, "
-        f"{len(found.jobs) - undated:,} waiting"
-        + (f", {undated:,} more that {_that(found)}" if undated else "")
+        f"{dated:,} waiting" + (f", {undated:,} more that {why}" if undated else "")
     )
 
 
-def _that(found: QueuePlan | QueueForecast) -> str:
-    return "have no date" if found.unexplained else "cannot start now"
+def _print_starts(found: QueueStarts | AskedStarts) -> None:
+    """Print when jobs start, then those without a date, each with the reason, if there are any."""
+    from qops_batsim.queue.starts import undated_table
 
+    title = "Starts in the plan by time limits, which is no forecast"
+    heads = ["by limits at"]
+    if found.is_forecast:
+        title = "Starts, by the chance to start within that time"
+        heads = ["10 %", "50 %", "90 %", "50 % start by"]
+    rows = [_start_row(job, found.now) for job in found.jobs if job.no_date is None]
+    if rows or not found.jobs:
+        about = ["job", "processors", "limit", "waits for", "by limits in"]
+        print_table(title, [*about, *heads], rows)
 
-def _basis(
-    history: str, state: QueueState, given: dict[str, Any], *, is_live: bool
-) -> ForecastBasis:
-    """Return what a forecast needs: the machine's past jobs, its scheduler, and corrections."""
-    from qops_batsim.queue.past import past_of
-    from qops_batsim.queue.queue_forecast import ForecastBasis, read_corrections
-    from qops_batsim.queue.zones import refuse_other_zone
-
-    calibration, scheduler = given["calibration"], given["by_scheduler"]
-    corrections = [] if calibration is None else read_corrections(calibration, scheduler)
-    trace = _trace(history, given, state.machine)
-    if trace.calendar is None:
-        raise InputError(
-            f"{history}: the log does not tell at which date it begins; in the header of an SWF "
-            "log, UnixStartTime is expected, and TimeZoneString unless --time-zone is given"
-        )
-    refuse_other_zone(state, trace.open_jobs, history, trace.calendar.time_zone)
-    name, settings = _decider(given, is_live=is_live)
-    return ForecastBasis(past_of(trace), trace.calendar, name, settings, given["seed"], corrections)
-
-
-def _print_starts(jobs: Sequence[StartForecast], now: float) -> None:
-    """Print forecast starts, then the jobs without."""
-    from qops_batsim.queue.queue_state import date_text
-
-    rows = [
-        [
-            *_about_job(job),
-            *(_until(date, now) for date in (job.planned, job.early, job.median, job.late)),
-            "-" if job.median is None else date_text(job.median)[:16],
-        ]
-        for job in jobs
-        if job.no_date is None
-    ]
-    heads = ["job", "processors", "limit", "waits for", "by limits in", "10 %", "50 %", "90 %"]
-    table = [*heads, "50 % start by"]
-    if rows or not jobs:
-        print_table("Starts, by the chance to start within that time", table, rows)
-    _print_undated(jobs)
-
-
-def _print_planned(jobs: Sequence[PlannedStart], now: float) -> None:
-    """Print starts in the plan by time limits, then the jobs without."""
-    from qops_batsim.queue.queue_state import date_text
-
-    rows = [
-        [
-            *_about_job(job),
-            _until(job.planned, now),
-            "-" if job.planned is None else date_text(job.planned)[:16],
-        ]
-        for job in jobs
-        if job.no_date is None
-    ]
-    if rows or not jobs:
-        heads = ["job", "processors", "limit", "waits for", "by limits in", "by limits at"]
-        print_table("Starts in the plan by time limits, which is no forecast", heads, rows)
-    _print_undated(jobs)
-
-
-def _about_job(job: PlannedStart) -> list[str]:
-    limit = "-" if job.limit is None else duration_text(job.limit)
-    return [job.name, f"{job.processors:,}", limit, job.waits_for]
-
-
-def _print_undated(jobs: Sequence[PlannedStart]) -> None:
-    """Print the waiting jobs that have no date, each with the reason, if there are any."""
-    rows = [
-        [job.name, f"{job.processors:,}", job.waits_for, job.reason or "-", str(job.no_date)]
-        for job in jobs
-        if job.no_date is not None
-    ]
+    title, heads, rows = undated_table(found.jobs)
     if rows:
-        heads = ["job", "processors", "waits for", "reason", "no date, since it"]
-        print_table("Jobs that wait without a date", heads, rows)
+        print_table(title, heads, rows)
 
 
-def _print_grid(what: str, jobs: Sequence[Any], told: Callable[[Any], str]) -> None:
-    """Print what is ``told`` of jobs that are not submitted yet, by processors and time limit."""
-    limits = list(dict.fromkeys(job.limit or 0.0 for job in jobs))
+def _start_row(job: JobStart, now: float) -> list[str]:
+    from qops_batsim.queue.queue_state import date_text
+    from qops_batsim.queue.starts import StartForecast
+
+    later: list[float | None] = []
+    date = job.planned
+    if isinstance(job, StartForecast):
+        later = [job.early, job.median, job.late]
+        date = job.median
+    return [
+        job.name,
+        f"{job.processors:,}",
+        "-" if job.limit is None else duration_text(job.limit),
+        job.waits_for,
+        *(_until(start, now) for start in (job.planned, *later)),
+        "-" if date is None else date_text(date)[:16],
+    ]
+
+
+def _print_grid(found: AskedStarts) -> None:
+    """Print the starts of jobs that are not submitted yet, by processors and time limit."""
+    from qops_batsim.queue.starts import StartForecast
+
+    limits = list(dict.fromkeys(job.limit or 0.0 for job in found.jobs))
     rows: dict[int, list[str]] = {}
-    for job in jobs:
+    for job in found.jobs:
         row = rows.setdefault(job.processors, [f"{job.processors:,}", *["" for _ in limits]])
-        row[1 + limits.index(job.limit or 0.0)] = told(job)
-    print_table(
-        f"{what}, by processors and time limit",
-        ["processors", *map(duration_text, limits)],
-        list(rows.values()),
-    )
+        cell = _until(job.planned, found.now)
+        if isinstance(job, StartForecast):
+            cell = f"{_until(job.median, found.now)} / {_until(job.late, found.now)}"
+        row[1 + limits.index(job.limit or 0.0)] = cell
+
+    what = "By time limits, jobs start within"
+    if found.is_forecast:
+        what = "Half of such jobs start within / nine of ten within"
+    title = f"{what}, by processors and time limit"
+    print_table(title, ["processors", *map(duration_text, limits)], list(rows.values()))
 
 
 def _until(date: float | None, now: float) -> str:
@@ -699,19 +660,18 @@ def backtest(
     """
     import msgspec
 
-    from qops_batsim.queue import backtest as testing
+    from qops_batsim.queue.backtest import compare
     from qops_batsim.queue.expected_starts import ExpectedStarts
-    from qops_batsim.queue.forecast import Simulator
     from qops_batsim.queue.pages import backtest_page, coverage_table
     from qops_batsim.queue.past import past_of
-    from qops_batsim.queue.promise import kept_promises
     from qops_batsim.workload.workload_model import shortage_warning
 
     if starts not in ("logged", "simulated"):
         raise InputError(f"--starts is {starts!r}; logged or simulated is expected")
     if out is not None:
         check_writable(out)
-    expected = span = None
+    expected = None
+    unix_start = 0.0
     if slurm_estimates is not None:
         if starts == "simulated":
             raise InputError(
@@ -720,50 +680,49 @@ def backtest(
             )
         expected = ExpectedStarts(slurm_estimates)
     trace = _trace(history, given, given["processors"], by="binding", tells_nodes=True)
-    past, calendar = past_of(trace), trace.calendar
+    past = past_of(trace)
     if expected is not None:
-        if calendar is None:
+        if trace.calendar is None:
             raise InputError(
                 f"{history}: the log does not tell at which date it begins, which "
                 "--slurm-estimates needs; in the header of an SWF log, UnixStartTime is expected"
             )
-        first, last = expected.span
-        span = first - calendar.unix_start, last - calendar.unix_start
-    chosen = _decider({"by_scheduler": by_scheduler, "slurm_config": slurm_config})
-    if starts == "simulated":
-        past = testing.as_simulated(past, *chosen)
+        unix_start = trace.calendar.unix_start
+
+    decider = _decider({"by_scheduler": by_scheduler, "slurm_config": slurm_config})
     with progress_bar(moments, "moments") as bar:
-        told, corrections = testing.backtest(
+        found = compare(
             past,
-            Simulator(past, *chosen),
+            *decider,
+            as_simulated=starts == "simulated",
+            expected=expected,
+            unix_start=unix_start,
             moments=moments,
             draws=draws,
             seed=seed,
-            span=span,
             on_progress=bar,
         )
-    if expected is not None and calendar is not None:
-        told = testing.with_expected(told, past, expected, calendar.unix_start)
-    promises = kept_promises(told, past)
-    classes, made = testing.coverages(told, past), len({each.now for each in told})
     if out is not None:
         whose = "as logged" if starts == "logged" else f"as {by_scheduler} would have made them"
         about = f"Back-test of {Path(history).name}, starts {whose}, forecast by {by_scheduler}"
-        write_text(out, backtest_page(about, told, classes, command_line(), promises))
+        write_text(out, backtest_page(about, found, command_line()))
         note(f"wrote {out}")
-    if few := shortage_warning(made, moments, "moments at which jobs wait"):
+    if few := shortage_warning(found.moments, moments, "moments at which jobs wait"):
         note(few)
+
+    every = found.classes[0]
+    promises = found.promises
     if as_json:
         asked = {"history": history, "starts": starts, "scheduler": by_scheduler}
-        numbers = {"moments": made, "draws": draws, "seed": seed}
-        shown = {"by_class": classes, "promises": promises, "corrections": corrections}
-        whole = msgspec.structs.asdict(classes[0])
+        numbers = {"moments": found.moments, "draws": draws, "seed": seed}
+        whole = msgspec.structs.asdict(every)
         del whole["group"]
-        print_json({**asked, **numbers, **whole, **shown})
+        parts = {"by_class": found.classes, "promises": promises, "corrections": found.corrections}
+        print_json({**asked, **numbers, **whole, **parts})
         return
-    table = coverage_table(classes, made)
+
+    table = coverage_table(found.classes, found.moments)
     print_table(table.title, table.headings, table.rows)
-    every = classes[0]
     if every.coverage_80_interval is not None:
         low, high = every.coverage_80_interval
         say(
@@ -781,7 +740,7 @@ def backtest(
 
 def _trace(
     history: str,
-    given: dict[str, Any],
+    given: Mapping[str, Any],
     processors: int | None,
     by: str = "cores",
     *,
@@ -820,7 +779,7 @@ def _trace(
     return trace
 
 
-def _note_zone(history: str, trace: Conversion, given: dict[str, Any]) -> None:
+def _note_zone(history: str, trace: Conversion, given: Mapping[str, Any]) -> None:
     """Print in which time zone the dates of accounting were read, and what a change of the clock
     leaves open.
     """
@@ -831,9 +790,9 @@ def _note_zone(history: str, trace: Conversion, given: dict[str, Any]) -> None:
             f"{history}: dates without an offset, and hours of the day, are of "
             f"{trace.calendar.time_zone}, this machine's time zone (--time-zone names another)"
         )
-    for each in trace.repairs:
-        if each.rule in ("hour_twice", "hour_missing"):
-            note(f"{history}: {each.jobs:,} rows have {each.description}")
+    for repair in trace.repairs:
+        if repair.rule in ("hour_twice", "hour_missing"):
+            note(f"{history}: {repair.jobs:,} rows have {repair.description}")
 
 
 @app.command()
@@ -869,8 +828,8 @@ def serve(
     source = _source(queue, given)
     if history is None:
         _refuse_without_history(given)
-        plans = _plans(given, is_live=queue is None)
-        serve_quotes(source, listen, any_interface=any_interface, plans=plans)
+        basis = _basis(None, None, given, is_live=queue is None)
+        starts: StartCalculator | LatestForecast = _calculator(basis, given)
     else:
         if str(queue) == "-":
             raise InputError(
@@ -878,56 +837,26 @@ def serve(
                 "a file with the queue is expected"
             )
         begin = partial(_watch, queue, history, given)
-        forecasts = LatestForecast(begin, source.check_age, on_line=note)
-        serve_quotes(source, listen, any_interface=any_interface, forecasts=forecasts)
+        starts = LatestForecast(begin, source.check_age, on_line=note)
+    serve_quotes(source, listen, starts, any_interface=any_interface)
 
 
-def _plans(given: dict[str, Any], *, is_live: bool) -> PlannedStarts:
-    """Return what plans starts by time limits, for a server without a history."""
-    from qops_batsim.experiments.page import Aliases
-    from qops_batsim.queue.latest import PlannedStarts
-    from qops_batsim.queue.queue_forecast import anonymous
-    from qops_batsim.queue.queue_plan import plan_asked, plan_queue
-
-    scheduler, settings = _decider(given, is_live=is_live)
-    aliases = Aliases()
-
-    def plan(state: QueueState) -> QueuePlan:
-        found = plan_queue(state, scheduler, settings)
-        return anonymous(found, aliases) if given["anonymous"] else found
-
-    def ask(state: QueueState, jobs: Sequence[AskedJob]) -> AskedStarts[PlannedStart]:
-        return plan_asked(state, jobs, scheduler, settings)
-
-    return PlannedStarts(plan, ask)
-
-
-def _watch(queue: Path | None, history: str, given: dict[str, Any]) -> Watch:
+def _watch(queue: Path | None, history: str, given: Mapping[str, Any]) -> QueueWatch:
     """Return how to read the queue and to forecast its starts, for the process that renews them."""
-    import msgspec
+    from qops_batsim.queue.latest import QueueWatch
 
-    from qops_batsim.experiments.page import Aliases
-    from qops_batsim.queue.latest import Watch
-    from qops_batsim.queue.queue_forecast import anonymous, forecast_asked, forecast_queue
-
-    source, draws = _source(queue, given), given["draws"]
-    aliases = Aliases()
+    source = _source(queue, given)
     basis = _basis(history, source.state(), given, is_live=queue is None)
-
-    def forecast(state: QueueState) -> QueueForecast:
-        found = forecast_queue(state, basis, draws=draws or DRAWS)
-        return anonymous(found, aliases) if given["anonymous"] else found
-
-    def ask(state: QueueState, jobs: Sequence[AskedJob]) -> AskedStarts[StartForecast]:
-        asked = [msgspec.structs.replace(job, partition=_partition(given)) for job in jobs]
-        return forecast_asked(state, basis, asked, draws=draws or FEWER_DRAWS)
-
-    return Watch(source.state, forecast, ask)
+    return QueueWatch(source.state, _calculator(basis, given))
 
 
-def _partition(given: dict[str, Any]) -> str:
-    """Return the partition named by ``--partition`` first, or ""."""
-    return given["partition"][0] if given["partition"] else ""
+def _calculator(basis: ForecastBasis, given: Mapping[str, Any]) -> StartCalculator:
+    from qops_batsim.queue.latest import StartCalculator
+
+    partition = _partition(given)
+    return StartCalculator(
+        basis, given["draws"], partition=partition, is_anonymous=given["anonymous"]
+    )
 
 
 @contextmanager
@@ -945,30 +874,31 @@ def _served() -> Iterator[None]:
 def serve_quotes(
     source: QueueSource,
     address: str,
+    starts: StartCalculator | LatestForecast | None = None,
     *,
     any_interface: bool,
-    forecasts: LatestForecast | None = None,
-    plans: PlannedStarts | None = None,
 ) -> None:
-    """Answer HTTP requests for quotes and forecasts until a signal ends the server.
+    """Answer HTTP requests for quotes and starts until a signal ends the server.
 
     ``address`` is HOST:PORT; ``any_interface`` allows one that other machines can reach.
     """
     from qops_batsim.signals import EndingSignal
 
     with _served():
+        from qops_batsim.queue.latest import LatestForecast
         from qops_batsim.queue.quote_server import QuoteServer, parse_address
     place = parse_address(address, any_interface=any_interface)
     source.asker()  # Wrong options and files are told at once.
     try:
-        server = QuoteServer(place, source.asker, forecasts=forecasts, plans=plans, on_request=note)
+        server = QuoteServer(place, source.asker, starts=starts, on_request=note)
     except OSError as error:
         raise InputError(
             f"--listen is {address}, where no server can be started ({error.strerror or error}); "
             "an address of this machine with a free port is expected"
         ) from None
     host, port = server.address
-    with suppress(KeyboardInterrupt, EndingSignal), forecasts or nullcontext():
+    forecasts = starts if isinstance(starts, LatestForecast) else nullcontext()
+    with suppress(KeyboardInterrupt, EndingSignal), forecasts:
         note(f"listens at http://{host}:{port}")
         server.run()
     note("stopped")

@@ -53,7 +53,7 @@ def quote(
     """
     from qops_batsim.advice.charge_report import price_list
     from qops_batsim.advice.quote import quote as ask
-    from qops_batsim.queue.queue_quote import parse_job
+    from qops_batsim.queue.queue_state import parse_job
     from qops_batsim.running.history import read_history
 
     prefix, at, time = state.rpartition("@")

@@ -6,9 +6,15 @@ from qops_batsim.timing cimport end_of, on_grid
 cdef double INFINITY, CLEARLY
 
 cdef class Profile:
+    # Step i lasts from times[i] to times[i + 1]; neighbours differ in free. Only size of the room
+    # steps are in use.
     cdef double[::1] times
     cdef long long[::1] free
-    cdef Py_ssize_t room, size, found_step, found_end
+    cdef Py_ssize_t room, size
+
+    # Of the last fit: its first step, and the first one behind its end.
+    cdef Py_ssize_t found_step, found_end
+
     cpdef Py_ssize_t step_at(self, double date) noexcept
     cdef Py_ssize_t last_until(self, Py_ssize_t low, Py_ssize_t high, double date) noexcept
     cpdef double earliest_fit(self, double after, double duration, long long processors) noexcept
@@ -50,9 +56,10 @@ cdef class Profile:
     cpdef give(self, Job job, double start, double end)
 
 cdef class HostProfile(Profile):
-    cdef HostBits found
-    cdef Py_ssize_t words
-    cdef unsigned long long[::1] rows
+    cdef HostBits found  # hosts of the last move
+    cdef Py_ssize_t words  # of 64 hosts each
+    cdef unsigned long long[::1] rows  # free hosts of step i from rows[i * words] on
+
     @cython.locals(word=Py_ssize_t)
     cdef set_first(self, HostBits hosts)
     @cython.locals(row=Py_ssize_t, word=Py_ssize_t)
@@ -73,8 +80,10 @@ cdef class HostProfile(Profile):
     cdef bint has_common(self, Job job, HostBits hosts, Py_ssize_t begin, double end, double planned) noexcept
 
 cdef class FitBounds:
-    cdef double[::1] widths, lengths, dates
+    cdef double[::1] widths, lengths  # lower edges of the classes
+    cdef double[::1] dates  # by row (processors) and column (duration); no class larger is earlier
     cdef Py_ssize_t columns, size
+
     @cython.locals(row=Py_ssize_t, column=Py_ssize_t)
     cdef classify(self, Job job)
     @cython.locals(cell=Py_ssize_t, row=Py_ssize_t)

@@ -35,9 +35,14 @@ class Profile:
     """
 
     def __init__(self, processors: int, start: float = 0.0) -> None:
-        self.room, self.size, self.found_step, self.found_end = 16, 1, 0, 1
-        self.times, self.free = array("d", bytes(8 * self.room)), array("q", bytes(8 * self.room))
-        self.times[0], self.free[0] = on_grid(start), processors
+        self.room = 16
+        self.times = array("d", bytes(8 * self.room))
+        self.free = array("q", bytes(8 * self.room))
+        self.size = 1
+        self.times[0] = on_grid(start)
+        self.free[0] = processors
+        self.found_step = 0
+        self.found_end = 1
 
     # What is free
 
@@ -85,7 +90,8 @@ class Profile:
         size = self.size
         last = size if limit == INFINITY else self.step_at(limit) + 1
         index = self.step_at(after)
-        start, begin = after, index
+        start = after
+        begin = index
         while True:
             if self.free[index] < processors:
                 # The job cannot overlap this step: try from its end on.
@@ -94,7 +100,9 @@ class Profile:
                     index += 1
                 if index >= last:
                     return planned
-                start, begin = self.times[index], index
+                start = self.times[index]
+                begin = index
+
             # To round the end takes longer than most looks: it is left to the last ones.
             end = min(start + duration, planned) - CLEARLY
             index += 1
@@ -102,11 +110,13 @@ class Profile:
                 index += 1
             if index < size and self.times[index] < end:
                 continue
+
             end = min(end_of(start, duration), planned)
             while index < size and self.times[index] < end and self.free[index] >= processors:
                 index += 1
             if index == size or self.times[index] >= end:
-                self.found_step, self.found_end = begin, index
+                self.found_step = begin
+                self.found_end = index
                 return start
 
     def lowest_free(self, start: float, end: float) -> int:
@@ -132,12 +142,12 @@ class Profile:
 
     def steps_between(self, start: float, end: float) -> list[tuple[float, int]]:
         """Return the step that holds ``start`` and all later steps that begin before ``end``."""
-        found: list[tuple[float, int]] = []
+        steps: list[tuple[float, int]] = []
         for index in range(self.step_at(start), self.size):
-            if found and self.times[index] >= end:
+            if steps and self.times[index] >= end:
                 break
-            found.append((self.times[index], self.free[index]))
-        return found if start < INFINITY else []
+            steps.append((self.times[index], self.free[index]))
+        return steps if start < INFINITY else []
 
     # Changes
 
@@ -169,9 +179,12 @@ class Profile:
         """
         if start == INFINITY or end <= start or end <= self.times[0]:
             return
-        first, last = self.found_step, self.found_end
+
+        first = self.found_step
+        last = self.found_end
         if self.size + 2 > self.room:
             self.grow()
+        # The fit may begin and end within a step.
         if self.times[first] < start:
             first += 1
             last += 1
@@ -205,13 +218,16 @@ class Profile:
 
         O(steps), and fast for a date soon after that step.
         """
-        count, stride = self.size, 1
+        count = self.size
+        # The step is near in most cases: strides that double find it sooner than halving all.
+        stride = 1
         while low + stride < count and self.times[low + stride] <= date:
             low += stride
             stride += stride
         low = self.last_until(low, min(low + stride, count), date)
         if self.times[low] >= date:
             return low
+
         if count == self.room:
             self.grow()
         self.insert_step(low + 1, date)
@@ -226,7 +242,8 @@ class Profile:
             self.times[place] = self.times[place - 1]
         for place in range(self.size, step, -1):
             self.free[place] = self.free[place - 1]
-        self.times[step], self.free[step] = date, self.free[step - 1]
+        self.times[step] = date
+        self.free[step] = self.free[step - 1]
         self.size += 1
 
     def remove_steps(self, first: int, end: int) -> None:
@@ -240,7 +257,8 @@ class Profile:
 
     def grow(self) -> None:
         """Double the memory reserved for steps. O(steps)."""
-        self.times, self.free = grown("d", self.times), grown("q", self.free)
+        self.times = grown("d", self.times)
+        self.free = grown("q", self.free)
         self.room *= 2
 
     def trim(self, now: float) -> None:
@@ -266,7 +284,8 @@ class Profile:
         ``date`` on.
         """
         self.size = 1
-        self.times[0], self.free[0] = date, everything
+        self.times[0] = date
+        self.free[0] = everything
 
     def start_of(self, date: float) -> float:
         """Return the beginning of the step that holds a date (seconds). O(log steps)."""
@@ -311,7 +330,8 @@ class Profile:
         running jobs still have.
         """
         for index in range(self.size):
-            date, free = self.times[index], self.free[index]
+            date = self.times[index]
+            free = self.free[index]
             assert date == on_grid(date), f"step {index}: {date!r} is no whole microsecond"
             assert least <= free <= processors, f"step {index}: {free} of {processors} are free"
             if index > 0:
@@ -341,7 +361,8 @@ class HostProfile(Profile):
 
     def set_first(self, hosts: HostBits) -> None:
         """Replace all steps by a single one in which exactly ``hosts`` are free."""
-        self.size, self.free[0] = 1, hosts.count()
+        self.size = 1
+        self.free[0] = hosts.count()
         for word in range(self.words):
             self.rows[word] = hosts.words[word]
 
@@ -404,7 +425,8 @@ class HostProfile(Profile):
         first = self.split(self.step_at(start), start)
         last = self.size if end == INFINITY else self.split(first, end)
         for step in range(first, last):
-            row, total = step * self.words, 0
+            row = step * self.words
+            total = 0
             for word in range(self.words):
                 if given:
                     self.rows[row + word] |= hosts.words[word]
@@ -435,7 +457,6 @@ class HostProfile(Profile):
     def move(self, job: Job, after: float, limit: float) -> bool:
         """Move a planned job to its earliest fit; return whether its start or its hosts have
         changed.
-
         """
         start = self.earlier_hosts(job, self.found, after, min(limit, job.start), job.start)
         if start == job.start and (start == INFINITY or self.found.equals(job.bits)):
@@ -463,7 +484,9 @@ class HostProfile(Profile):
         ``hosts`` gets the lowest free ones, or the job's own hosts if only dates before ``planned``
         were tried (``limit``) and none fits.
         """
-        size, needed, duration = self.size, job.processors, job.duration
+        size = self.size
+        needed = job.processors
+        duration = job.duration
         last = size if limit == INFINITY else self.step_at(limit) + 1
         first = begin = wide_until = self.step_at(after)
         while begin < last:
@@ -471,6 +494,7 @@ class HostProfile(Profile):
             if start >= planned:
                 break
             end = end_of(start, duration)
+
             # Up to here each step by itself has as many.
             wide_until = max(wide_until, begin)
             while (
@@ -479,12 +503,15 @@ class HostProfile(Profile):
                 and (self.times[wide_until] >= planned or self.free[wide_until] >= needed)
             ):
                 wide_until += 1
+
+            # Whether these are the same hosts in all steps takes longer to find out.
             if wide_until < size and (wide_until == begin or self.times[wide_until] < end):
                 begin = wide_until = wide_until + 1
             elif self.has_common(job, hosts, begin, end, planned):
                 return start
             else:
                 begin += 1
+
         if limit < planned:
             hosts.copy_from(job.bits)
         elif planned < INFINITY:
@@ -502,7 +529,8 @@ class HostProfile(Profile):
         hosts.fill()
         step = begin
         while step < self.size and (step == begin or self.times[step] < end):
-            row, total = step * self.words, 0
+            row = step * self.words
+            total = 0
             for word in range(self.words):
                 free = self.rows[row + word]
                 if self.times[step] >= planned:
@@ -538,7 +566,8 @@ class FitBounds:
     """
 
     def __init__(self, processors: int) -> None:
-        self.widths, self.lengths = class_edges(1.0, processors), class_edges(30.0, 2e5)
+        self.widths = class_edges(1.0, processors)
+        self.lengths = class_edges(30.0, 2e5)
         self.columns = len(self.lengths) + 1  # The last one ends a row: nothing is later.
         self.size = len(self.widths) * self.columns
         self.dates = array("d", bytes(8 * self.size))
@@ -550,8 +579,10 @@ class FitBounds:
 
         The class's lower edges are at most the job's processors and duration (seconds).
         """
-        row, column = class_of(self.widths, job.processors), class_of(self.lengths, job.duration)
+        row = class_of(self.widths, job.processors)
+        column = class_of(self.lengths, job.duration)
         job.cell = row * self.columns + column
+
         if self.widths[row] < job.processors:
             row += 1
         if self.lengths[column] < job.duration:
@@ -598,7 +629,8 @@ def class_of(edges: array[float], number: float) -> int:
     """Return the index of the class that a number lies in, given the classes' lower edges. O(log
     classes).
     """
-    low, high = 0, len(edges)
+    low = 0
+    high = len(edges)
     while high - low > 1:
         middle = (low + high) // 2
         if edges[middle] <= number:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -64,7 +63,7 @@ from qops_batsim.schedulers.loading.plugins import short_name
 from qops_batsim.schedulers.registry import (
     code_of_scheduler,
     given_class,
-    parse_settings,
+    parse_scheduler,
     stands_for,
 )
 from qops_batsim.timing import least_grace
@@ -485,16 +484,9 @@ def contestant_of(text: str) -> Contestant:
     >>> contestant_of("mine.py:Mine:k_factor=1").name
     'Mine:k_factor=1'
     """
-    # A value may hold colons, as a table does: options begin at the first that NAME= follows.
-    begin = re.search(r":(?=\s*\w+\s*=)", text)
-    if begin is None or not begin.start():
-        return Contestant(name=short_name(text), scheduler=text)
-    scheduler = text[: begin.start()]
-    options = text[begin.end() :]
-    # A value may hold commas, as a list does.
-    assignments = re.split(r",(?=\s*\w+\s*=)", options)
-    name = f"{short_name(scheduler)}:{options}"
-    return Contestant(name=name, scheduler=scheduler, settings=parse_settings(assignments))
+    scheduler, settings = parse_scheduler(text)
+    name = short_name(scheduler) + text[len(scheduler) :]
+    return Contestant(name=name, scheduler=scheduler, settings=settings)
 
 
 AnyContestant = str | type[Scheduler] | Contestant

@@ -20,10 +20,10 @@ from qops_batsim.engine.engine_options import ExternalEvent, outages_of
 from qops_batsim.engine.outputs import format_jobs
 from qops_batsim.file_set import run_files
 from qops_batsim.jobs import COMPLETED_KILLED, FINAL_STATES, REJECTED
-from qops_batsim.live.book import WORKLOAD, Book
+from qops_batsim.live.book import WORKLOAD, LiveBook
 from qops_batsim.live.centre import replay
 from qops_batsim.live.fates import decided_fates
-from qops_batsim.live.journal import Entry, Journal
+from qops_batsim.live.journal import JobRun, Journal
 from qops_batsim.platform.host_intervals import HostIntervals
 from qops_batsim.protocol.driver import ModuleDriver
 from qops_batsim.protocol.events import JOB_CANCELLED, MACHINES_AWAY, MACHINES_BACK, Notify
@@ -46,19 +46,24 @@ def export_run(journal: Journal, prefix: Path, *, code: AllowedCode = ()) -> lis
     module = make_scheduler(scheduler_of_data(about.scheduler, code), about.options)
     module.keep_decisions()
     replay(ModuleDriver(module, any_engine=True), journal)
-    entries = [each for each in journal.entries() if each.phase == "gone" and each.is_ours]
+
     # What waits and runs is in no file of a run.
-    over = {each.run for each in entries}
-    log, book = module.qos_log, Book(about)
-    log.jobs[:] = [job for job in log.jobs if job.id in over]
-    for each in entries:
-        if each.is_untold:
-            log.jobs.append(book.job_of(each))
-            log.rejected.append(each.run)
-            log.record(each.run).reason = each.reason
-    judged = {each.run: each.promise for each in decided_fates(journal.entries()).values()}
-    text = format_workload(ended_workload(journal, entries, judged))
-    (path := Path(f"{prefix}_workload.json")).write_text(text)
+    runs = journal.entries()
+    ended = [run for run in runs if run.phase == "gone" and run.is_ours]
+    names = {run.run for run in ended}
+    log = module.qos_log
+    log.jobs[:] = [job for job in log.jobs if job.id in names]
+    book = LiveBook(about)
+    for run in ended:
+        if run.is_untold:
+            log.jobs.append(book.job_of(run))
+            log.rejected.append(run.run)
+            log.record(run.run).reason = run.reason
+
+    judged = {fate.run: fate.promise for fate in decided_fates(runs).values()}
+    text = format_workload(ended_workload(journal, ended, judged))
+    path = Path(f"{prefix}_workload.json")
+    path.write_text(text)
     events, cancelled = _events(journal)
     description: dict[str, Any] = {
         "scheduler": about.scheduler,
@@ -73,12 +78,12 @@ def export_run(journal: Journal, prefix: Path, *, code: AllowedCode = ()) -> lis
         "outages": msgspec.to_builtins(outages_of(events, len(about.nodes))),
         "cancellations": cancelled,
         "cut_off": [
-            each.run for each in entries if each.outcome == COMPLETED_KILLED and not each.is_victim
+            run.run for run in ended if run.outcome == COMPLETED_KILLED and not run.is_victim
         ],
         "judged": {
-            run.partition("#")[0]: None if date is None else date - about.origin
-            for run, date in judged.items()
-            if run in over
+            name.partition("#")[0]: None if date is None else date - about.origin
+            for name, date in judged.items()
+            if name in names
         },
         "calendar": msgspec.to_builtins(Calendar(about.origin, about.time_zone)),
         "engine": about.mode,
@@ -86,68 +91,72 @@ def export_run(journal: Journal, prefix: Path, *, code: AllowedCode = ()) -> lis
     }
     with run_files(prefix, lasting=False) as files:
         with files.open("_jobs.csv") as stream:
-            stream.write(format_jobs(_ended(journal, entries)).encode())
+            stream.write(format_jobs(_ended(journal, ended)).encode())
         return publish_run(files, module, about.scheduler, description)
 
 
 def _events(journal: Journal) -> tuple[list[ExternalEvent], dict[str, float]]:
     """Return when nodes left and returned, and by run, when waiting jobs were withdrawn (s)."""
-    events, cancelled = [], {}
+    events: list[ExternalEvent] = []
+    cancelled: dict[str, float] = {}
     for _, told, _ in journal.messages():
-        for each in told.events:
-            body = each.body
-            if not isinstance(body, Notify):
+        for stamped in told.events:
+            event = stamped.body
+            if not isinstance(event, Notify):
                 continue
-            if body.type == JOB_CANCELLED:
-                cancelled[str(body.fields["job_id"])] = told.now
-            elif body.type in (MACHINES_AWAY, MACHINES_BACK):
-                hosts = HostSet.parse(str(body.fields["resources"]))
-                events.append(ExternalEvent(told.now, body.type.removeprefix("event_"), hosts, {}))
+            if event.type == JOB_CANCELLED:
+                cancelled[str(event.fields["job_id"])] = told.now
+            elif event.type in (MACHINES_AWAY, MACHINES_BACK):
+                hosts = HostSet.parse(str(event.fields["resources"]))
+                kind = event.type.removeprefix("event_")
+                events.append(ExternalEvent(told.now, kind, hosts, {}))
     return events, cancelled
 
 
-def has_run(entry: Entry) -> bool:
+def has_run(entry: JobRun) -> bool:
     """Return whether a job's run has begun and ended."""
     return entry.ordered is not None and entry.outcome not in ("", REJECTED)
 
 
-def _dates(entry: Entry) -> tuple[float, float]:
+def _dates(entry: JobRun) -> tuple[float, float]:
     """Return a run's start and end (seconds since 1970), the best known dates if one is missing."""
     start = entry.start or entry.ordered or entry.known
     return start, max(entry.end or start, start)
 
 
-def _ended(journal: Journal, entries: Sequence[Entry]) -> EndedJobs:
+def _ended(journal: Journal, entries: Sequence[JobRun]) -> EndedJobs:
     """Return the ended and refused jobs in the columns that the embedded engine writes to files."""
     about = journal.begun
     places = {name: place for place, name in enumerate(about.nodes)}
-    dates = [_dates(each) if has_run(each) else (np.nan, np.nan) for each in entries]
-    states = [each.outcome if has_run(each) else REJECTED for each in entries]
-    limits = [-1.0 if each.limit is None else each.limit + about.margin for each in entries]
-    starts, ends = np.array(dates, float).reshape(-1, 2).T - about.origin
     count = len(entries)
+    starts = np.full(count, np.nan)
+    finishes = np.full(count, np.nan)
+    states = np.full(count, FINAL_STATES.index(REJECTED), np.int8)
+    hosts = [HostSet()] * count
+    for row, run in enumerate(entries):
+        if has_run(run):
+            starts[row], finishes[row] = _dates(run)
+            states[row] = FINAL_STATES.index(run.outcome)
+            hosts[row] = HostSet.of(places[name] for name in run.hosts)
+
+    limits = [-1.0 if run.limit is None else run.limit + about.margin for run in entries]
     return EndedJobs(
-        ids=[each.run.partition("!")[2] for each in entries],
+        ids=[run.run.partition("!")[2] for run in entries],
         workloads=Words.one(WORKLOAD, count),
-        profiles=Words.of([delay_profile(_run_time(each))[0] for each in entries]),
-        submission_times=np.array([each.submitted - about.origin for each in entries], float),
-        processors=np.array([each.nodes for each in entries], np.int64),
+        profiles=Words.of([delay_profile(_run_time(run))[0] for run in entries]),
+        submission_times=np.array([run.submitted - about.origin for run in entries], float),
+        processors=np.array([run.nodes for run in entries], np.int64),
         walltimes=np.array(limits, float),
-        states=np.array([FINAL_STATES.index(state) for state in states], np.int8),
-        starts=starts,
-        finishes=ends,
-        hosts=HostIntervals.of(
-            [
-                HostSet.of(places[name] for name in each.hosts) if has_run(each) else HostSet()
-                for each in entries
-            ]
-        ),
+        states=states,
+        starts=starts - about.origin,
+        finishes=finishes - about.origin,
+        hosts=HostIntervals.of(hosts),
         energy=np.full(count, -1.0),
         metadata=None,
     )
 
 
-def _run_time(entry: Entry) -> float:
+def _run_time(entry: JobRun) -> float:
     """Return how long a job's run took (seconds), or the job's time limit if it never ran."""
     if not has_run(entry):
         return entry.limit or SHORTEST
@@ -155,25 +164,20 @@ def _run_time(entry: Entry) -> float:
     return max(end - start, SHORTEST)
 
 
-def ended_workload(
-    journal: Journal, entries: Sequence[Entry], judged: Container[str] = ()
-) -> Workload:
+def ended_workload(journal: Journal, entries: Sequence[JobRun], judged: Container[str]) -> Workload:
     """Return the ended jobs as a workload with the run times that they really had.
 
     Runs named in ``judged`` get the deadline that their user asked for, even if it was given
     up.
     """
     about = journal.begun
-    runs = [
-        (
-            msgspec.structs.replace(each, deadline=each.asked) if each.run in judged else each,
-            each.run.partition("!")[2],
-            _run_time(each),
-        )
-        for each in entries
-        if "#" not in each.run  # Else the same job again, which the scheduler had killed.
-    ]
+    runs = []
+    for run in entries:
+        if "#" in run.run:
+            continue  # The same job again, which the scheduler had killed.
+        asked = msgspec.structs.replace(run, deadline=run.asked) if run.run in judged else run
+        runs.append((asked, run.run.partition("!")[2], _run_time(run)))
     made_of = {"step": "live journal", "scheduler": about.scheduler}
-    workload = Book(about).workload_of(runs, str(journal.path), made_of)
+    workload = LiveBook(about).workload_of(runs, str(journal.path), made_of)
     workload.calendar = Calendar(about.origin, about.time_zone)
     return workload

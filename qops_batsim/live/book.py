@@ -20,6 +20,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
 from types import MappingProxyType
+from typing import Any
 from zoneinfo import ZoneInfo
 
 import msgspec
@@ -29,7 +30,7 @@ from qops_batsim.core.hostset import HostSet
 from qops_batsim.core.refusal import Refusal, RefusalKind, sentence
 from qops_batsim.errors import InputError
 from qops_batsim.jobs import COMPLETED_KILLED, REJECTED, Job
-from qops_batsim.live.journal import About, Entry, LiveStanding
+from qops_batsim.live.journal import About, JobRun, LiveStanding
 from qops_batsim.live.manager import JobPhase, NodeState, SeenJob, array_of, natural_key
 from qops_batsim.protocol.decisions import (
     CallMeLater,
@@ -75,7 +76,7 @@ def away_after(away: HostSet, event: Event) -> HostSet:
     return away | hosts if event.type == MACHINES_AWAY else away - hosts
 
 
-class Book:
+class LiveBook:
     """Tracks the jobs of a live scheduler: turns what changed between two polls into events.
 
     Parameters
@@ -110,7 +111,7 @@ class Book:
     def __init__(
         self,
         about: About,
-        entries: Sequence[Entry] = (),
+        entries: Sequence[JobRun] = (),
         *,
         count_runs: Callable[[str], int] = lambda job: 0,
         keeps_refused: bool = False,
@@ -124,13 +125,13 @@ class Book:
         self._tells_others = tells_others
         self._may_refuse = True
         self._places = {name: place for place, name in enumerate(about.nodes)}
-        self.jobs = {each.job: each for each in entries}
-        self._runs = {each.run: each for each in entries}
-        self._parked: dict[str, Entry] = {}
+        self.jobs = {entry.job: entry for entry in entries}
+        self._runs = {entry.run: entry for entry in entries}
+        self._parked: dict[str, JobRun] = {}
         self._away, self._gone = HostSet(), HostSet()
         self._calls: list[float] = []
-        self.changed: dict[str, Entry] = {}
-        self.orders: list[tuple[str, Entry, str]] = []
+        self.changed: dict[str, JobRun] = {}
+        self.orders: list[tuple[str, JobRun, str]] = []
         self.alarms: list[str] = []
         self.behind: dict[str, int] = {}
 
@@ -157,9 +158,9 @@ class Book:
         self._away, self._gone = HostSet.parse(standing.away), HostSet.parse(standing.gone)
         self._calls = list(standing.calls)
 
-    def waiting(self) -> list[Entry]:
+    def waiting(self) -> list[JobRun]:
         """Return the jobs that wait for the scheduler to start them."""
-        return [each for each in self.jobs.values() if each.phase == "waiting"]
+        return [entry for entry in self.jobs.values() if entry.phase == "waiting"]
 
     # What is seen
 
@@ -183,19 +184,21 @@ class Book:
             job = seen.get(entry.job)
             if job is None or not job.problem:
                 events += self._follow(entry, job, now)
-        parked = {each.job for each in self._parked.values()}
+
+        parked = {entry.job for entry in self._parked.values()}
         tasks = Counter(map(array_of, self.jobs))
         self.behind.clear()
-        for job in sorted(jobs, key=lambda each: (each.submitted, natural_key(each.id))):
-            if job.id not in self.jobs and job.id not in parked:
-                if job.phase is JobPhase.RUNNING and self.deadline_of(job) is not None:
-                    self.alarms.append(
-                        f"job {job.id} was started before it was seen: its deadline is never "
-                        "answered"
-                    )
-                array = array_of(job.id)
-                events += self._meet(job, now, tasks[array])
-                tasks[array] += job.id in self.jobs
+        for job in sorted(jobs, key=lambda job: (job.submitted, natural_key(job.id))):
+            if job.id in self.jobs or job.id in parked:
+                continue
+            if job.phase is JobPhase.RUNNING and self.deadline_of(job) is not None:
+                self.alarms.append(
+                    f"job {job.id} was started before it was seen: its deadline is never answered"
+                )
+            array = array_of(job.id)
+            events += self._meet(job, now, tasks[array])
+            tasks[array] += job.id in self.jobs
+
         events += self._hosts(nodes)
         while self._calls and self._calls[0] <= self._seconds(now):
             self._calls.pop(0)
@@ -204,50 +207,54 @@ class Book:
 
     def _meet(self, job: SeenJob, now: float, siblings: int = 0) -> Iterator[Event]:
         """Add a job seen for the first time; ``siblings`` counts the known tasks of its array."""
-        asks = self.deadline_of(job) is not None
-        is_behind = job.is_ready and 0 < job.throttle <= siblings
         if job.phase is JobPhase.RUNNING:
-            yield from self._joined(
-                self.new_entry(job, now, is_ours=False, phase="running", start=job.start), now
-            )
-        elif job.phase is JobPhase.ENDED or job.problem or not (asks or self._takes_best_effort):
+            entry = self.new_entry(job, now, is_ours=False, phase="running", start=job.start)
+            yield from self._joined(entry, now)
             return
-        elif job.is_early or is_behind or (job.is_ready and asks and not self._may_refuse):
+
+        asks = self.deadline_of(job) is not None
+        is_left = job.problem or not (asks or self._takes_best_effort)
+        if job.phase is JobPhase.ENDED or is_left:
+            return
+
+        is_behind = job.is_ready and 0 < job.throttle <= siblings
+        if is_behind:
+            self.behind[job.id] = job.throttle
+        has_to_wait = job.is_ready and asks and not self._may_refuse
+        if is_behind or job.is_early or has_to_wait:
             # Else it would start by itself when its turn comes, on nodes of a promise.
-            if is_behind:
-                self.behind[job.id] = job.throttle
-            if not job.is_held:
-                self.orders.append(("hold", self.new_entry(job, now), ""))
+            self._hold(self.new_entry(job, now), job)
         elif job.is_ready:
             yield from self._submit(self.new_entry(job, now), job)
 
-    def _joined(self, entry: Entry, now: float) -> Iterator[Event]:
+    def _joined(self, entry: JobRun, now: float) -> Iterator[Event]:
         """Add a running job that others started; yield the event that names its nodes.
 
         Nodes that another running job has are not named.
         """
         hosts = self._hosts_of(entry.hosts) - self._away
-        for each in self.jobs.values():
-            if each.phase in ("starting", "running"):
-                hosts -= self._hosts_of(each.hosts if each.is_ours else each.taken)
+        for other in self.jobs.values():
+            if other.phase in ("starting", "running"):
+                hosts -= self._hosts_of(other.hosts if other.is_ours else other.taken)
         self._set(entry)
         if not hosts or not self._tells_others:
             return
+
         entry.taken = [self._about.nodes[host] for host in hosts]
         start = now if entry.start is None else min(entry.start, now)
         told = {"job_id": entry.run, "resources": str(hosts), "start": self._seconds(start)}
         if entry.limit is not None:
-            told["walltime"] = max(entry.limit, round(now - start, 6)) + max(
-                self._about.margin, 1.0
-            )
+            # It may have outlived its limit; a moment is left to it in any case.
+            limit = max(entry.limit, round(now - start, 6))
+            told["walltime"] = limit + max(self._about.margin, 1.0)
         yield Notify.of(JOB_RUNS, **told)
 
-    def new_entry(self, job: SeenJob, now: float, **further: object) -> Entry:
+    def new_entry(self, job: SeenJob, now: float, **further: object) -> JobRun:
         """Create the journal entry of a job's next run; ``further`` sets other fields of it."""
         number = self._count_runs(job.id)
         name = f"{WORKLOAD}!{job.id}"
         deadline = self.deadline_of(job)
-        return Entry(
+        return JobRun(
             run=f"{name}r{number}" if number else name,
             job=job.id,
             number=number,
@@ -281,10 +288,12 @@ class Book:
             return -1.0
         return date
 
-    def _submit(self, entry: Entry, job: SeenJob) -> Iterator[Event]:
+    def _submit(self, entry: JobRun, job: SeenJob) -> Iterator[Event]:
+        """Add a new run of a waiting job, and yield its submission, unless it has no valid
+        deadline.
+        """
         self._set(entry)
-        if not job.is_held:
-            self.orders.append(("hold", entry, ""))
+        self._hold(entry, job)
         try:
             if entry.deadline == -1.0:
                 raise InputError(
@@ -293,14 +302,18 @@ class Book:
                 )
             told = JobSubmitted(entry.run, self.job_of(entry))
         except InputError as error:  # What one user writes must not end what all others rely on.
-            entry.deadline = entry.asked = entry.tolerance = None
-            entry.answer, entry.answered = "refused", entry.known
-            entry.reason, entry.is_untold = str(error), True
+            entry.deadline = None
+            entry.asked = None
+            entry.tolerance = None
+            entry.answer = "refused"
+            entry.answered = entry.known
+            entry.reason = str(error)
+            entry.is_untold = True
             self._refuse(entry)
-            return
-        yield from self._unless_too_wide(entry, told)
+        else:
+            yield from self._unless_too_wide(entry, told)
 
-    def _unless_too_wide(self, entry: Entry, submission: Event) -> Iterator[Event]:
+    def _unless_too_wide(self, entry: JobRun, submission: Event) -> Iterator[Event]:
         """Yield a job's submission, unless it has no deadline and wants more nodes than exist.
 
         Such a job waits, as in Slurm: a scheduler would refuse it.
@@ -310,9 +323,10 @@ class Book:
             yield submission
             return
         wide = Refusal(kind=RefusalKind.TOO_WIDE, processors=entry.nodes, machine_size=size)
-        entry.reason, entry.is_untold = sentence(wide), True
+        entry.reason = sentence(wide)
+        entry.is_untold = True
 
-    def job_of(self, entry: Entry) -> Job:
+    def job_of(self, entry: JobRun) -> Job:
         """Return a run as the job that the scheduler is told of (dates in s since second 0)."""
         fields: dict[str, object] = {
             "id": entry.run,
@@ -322,9 +336,11 @@ class Book:
         }
         if entry.limit is not None:
             fields["walltime"] = entry.limit + self._about.margin
+
         qos: dict[str, object] = {}
         if entry.deadline is not None:
-            qos = {"deadline": self._seconds(entry.deadline), "has_user_deadline": True}
+            qos["deadline"] = self._seconds(entry.deadline)
+            qos["has_user_deadline"] = True
         if entry.tolerance is not None:
             qos["tolerance_factor"] = entry.tolerance
         if not entry.is_rerunnable:
@@ -337,14 +353,15 @@ class Book:
 
     def workload_of(
         self,
-        runs: Sequence[tuple[Entry, str, float]],
+        runs: Sequence[tuple[JobRun, str, float]],
         source: str,
         made_of: Mapping[str, object] = MappingProxyType({}),
     ) -> Workload:
         """Make a workload of runs, each given as (entry, job id in the workload, run time in
         seconds).
         """
-        jobs, profiles = [], {}
+        jobs: list[dict[str, Any]] = []
+        profiles: dict[str, Any] = {}
         for entry, job_id, run_time in runs:
             name, profile = delay_profile(max(run_time, SHORTEST))
             profiles[name] = profile
@@ -356,23 +373,30 @@ class Book:
     def _seconds(self, date: float) -> float:
         return round(date - self._about.origin, 6)
 
-    def _follow(self, entry: Entry, job: SeenJob | None, now: float) -> Iterator[Event]:
+    def _follow(self, entry: JobRun, job: SeenJob | None, now: float) -> Iterator[Event]:
         """Compare a known run with its job in the last poll; yield what happened, as events."""
+        is_over = job is None or job.phase is JobPhase.ENDED
+        runs = job is not None and job.phase is JobPhase.RUNNING
         if not entry.is_ours:
             changed = job is not None and (job.limit, [*job.hosts]) != (entry.limit, entry.hosts)
-            if job is None or job.phase is not JobPhase.RUNNING or changed:
+            if changed or not runs:
                 self._close(entry, job, now)
                 if entry.taken:
                     hosts = self._hosts_of(entry.taken)
                     yield JobCompleted(entry.run, entry.outcome, 0, hosts)
-        elif entry.phase == "refused":
-            if job is None or job.phase is JobPhase.ENDED:
-                self._close(entry, job, now)
-            elif job.phase is JobPhase.RUNNING:
+
+        elif entry.phase in ("waiting", "refused"):
+            if job is not None and runs:
                 yield from self._started_elsewhere(entry, job, now)
-        elif entry.phase == "waiting":
-            yield from self._follow_waiting(entry, job, now)
-        elif job is None or job.phase is JobPhase.ENDED:
+            elif entry.phase == "refused":
+                if is_over:
+                    self._close(entry, job, now)
+            elif job is None or is_over:
+                yield from self._withdrawn(entry, job, now)
+            else:
+                yield from self._follow_waiting(entry, job, now)
+
+        elif job is None or is_over:
             if job is None:
                 self.alarms.append(
                     f"job {entry.job} is no longer listed; it is taken to have ended just now"
@@ -381,8 +405,17 @@ class Book:
             yield from self._end(entry, job, now, COMPLETED_KILLED if is_lost else "")
         elif job.restarts > entry.restarts:
             yield from self._requeued(entry, job, now)
-        elif job.phase is JobPhase.RUNNING:
-            self._runs_now(entry, job)
+
+        elif runs:
+            if entry.phase == "starting":
+                if job.hosts and set(job.hosts) != set(entry.hosts):
+                    self.alarms.append(
+                        f"job {entry.job} runs on {','.join(job.hosts)}, not on "
+                        f"{','.join(entry.hosts)}"
+                    )
+                entry.phase = "running"
+                entry.start = job.start
+                self._set(entry)
         elif entry.ordered is not None and now - entry.ordered > PATIENCE:
             self.alarms.append(
                 f"job {entry.job} has not started within {PATIENCE:g} s on "
@@ -390,44 +423,33 @@ class Book:
             )
             yield from self._end(entry, None, now, COMPLETED_KILLED)
             yield from self._submit(self._again(entry, job, now), job)
+            # Also if it is held now: the order to start it may still have an effect.
             self.orders.append(("hold", self.jobs[job.id], ""))
 
-    def _runs_now(self, entry: Entry, job: SeenJob) -> None:
-        if entry.phase == "starting":
-            if job.hosts and set(job.hosts) != set(entry.hosts):
-                self.alarms.append(
-                    f"job {entry.job} runs on {','.join(job.hosts)}, not on {','.join(entry.hosts)}"
-                )
-            entry.phase, entry.start = "running", job.start
+    def _follow_waiting(self, entry: JobRun, job: SeenJob, now: float) -> Iterator[Event]:
+        """Compare a run that waits with its job, which waits as well."""
+        deadline = self.deadline_of(job)
+        asks = "deadline" in job.asks
+        asked = job.nodes, job.limit, job.is_rerunnable, deadline if asks else None
+        known = entry.nodes, entry.limit, entry.is_rerunnable, entry.asked if asks else None
+        # Who lowers the priority of a job without a promise has it go behind the others.
+        lowered = job.nice > entry.nice and entry.promise is None
+        if (asked != known or lowered) and (self._may_refuse or deadline is None):
+            yield from self._withdrawn(entry, None, now)
+            yield from self._submit(self.new_entry(job, now), job)
+            return
+
+        if job.nice != entry.nice:
+            entry.nice = job.nice
             self._set(entry)
+        self._hold(entry, job)
 
-    def _follow_waiting(self, entry: Entry, job: SeenJob | None, now: float) -> Iterator[Event]:
-        if job is None or job.phase is JobPhase.ENDED:
-            yield from self._withdrawn(entry, job, now)
-        elif job.phase is JobPhase.RUNNING:
-            yield from self._started_elsewhere(entry, job, now)
-        else:
-            asked = job.nodes, job.limit, self.deadline_of(job) if "deadline" in job.asks else None
-            known = entry.nodes, entry.limit, entry.asked if "deadline" in job.asks else None
-            # Who lowers the priority of a job without a promise has it go behind the others.
-            lowered = job.nice > entry.nice and entry.promise is None
-            changed = asked != known or lowered or job.is_rerunnable != entry.is_rerunnable
-            if changed and (self._may_refuse or self.deadline_of(job) is None):
-                yield from self._withdrawn(entry, None, now)
-                yield from self._submit(self.new_entry(job, now), job)
-                return
-            if job.nice != entry.nice:
-                entry.nice = job.nice
-                self._set(entry)
-            if not job.is_held:
-                self.orders.append(("hold", entry, ""))
-
-    def _withdrawn(self, entry: Entry, job: SeenJob | None, now: float) -> Iterator[Event]:
+    def _withdrawn(self, entry: JobRun, job: SeenJob | None, now: float) -> Iterator[Event]:
         self._close(entry, job, now, REJECTED)
         if not entry.is_untold:
             yield Notify.of(JOB_CANCELLED, job_id=entry.run)
 
-    def _started_elsewhere(self, entry: Entry, job: SeenJob, now: float) -> Iterator[Event]:
+    def _started_elsewhere(self, entry: JobRun, job: SeenJob, now: float) -> Iterator[Event]:
         """Withdraw a waiting or refused job that somebody else has started, and plan around it."""
         self.alarms.append(
             f"job {entry.job} was started by somebody else; the scheduler plans around it"
@@ -438,7 +460,7 @@ class Book:
             self._close(entry, None, now, REJECTED)
         yield from self._meet(job, now)
 
-    def _end(self, entry: Entry, job: SeenJob | None, now: float, outcome: str) -> Iterator[Event]:
+    def _end(self, entry: JobRun, job: SeenJob | None, now: float, outcome: str) -> Iterator[Event]:
         """Close a run that has left its hosts, and yield its end."""
         entry.is_withdrawn = job is not None and job.is_cancelled and not entry.is_victim
         self._close(entry, job, now, outcome)
@@ -446,7 +468,7 @@ class Book:
         if entry.is_victim:
             yield JobKilled([entry.run])
 
-    def _requeued(self, entry: Entry, job: SeenJob, now: float) -> Iterator[Event]:
+    def _requeued(self, entry: JobRun, job: SeenJob, now: float) -> Iterator[Event]:
         """Yield the end of a requeued job's run, then the submission of its next run."""
         yield from self._end(entry, None, now, COMPLETED_KILLED)
         again = self._again(entry, job, now)
@@ -459,12 +481,12 @@ class Book:
         else:
             yield from self._submit(again, job)
 
-    def _again(self, entry: Entry, job: SeenJob, now: float) -> Entry:
+    def _again(self, entry: JobRun, job: SeenJob, now: float) -> JobRun:
         """Return the entry of a requeued job's next run, which keeps the job's promise."""
         kept = {"promise": entry.promise, "asked": entry.asked, "deadline": entry.deadline}
         return replace(self.new_entry(job, now), **kept)
 
-    def _close(self, entry: Entry, job: SeenJob | None, now: float, outcome: str = "") -> None:
+    def _close(self, entry: JobRun, job: SeenJob | None, now: float, outcome: str = "") -> None:
         """Mark a run as gone, with its end and final state, and stop tracking it."""
         entry.phase = "gone"
         entry.outcome = outcome or (job.outcome if job is not None else "COMPLETED_SUCCESSFULLY")
@@ -478,27 +500,30 @@ class Book:
         if self.jobs.get(entry.job) is entry:
             del self.jobs[entry.job]
 
-    def _set(self, entry: Entry) -> None:
-        self.jobs[entry.job] = self._runs[entry.run] = self.changed[entry.run] = entry
+    def _set(self, entry: JobRun) -> None:
+        self.jobs[entry.job] = entry
+        self._runs[entry.run] = entry
+        self.changed[entry.run] = entry
 
     def _hosts(self, nodes: Mapping[str, NodeState]) -> Iterator[Event]:
         """Yield which hosts have left or returned; nodes of jobs not told to the scheduler are
         away.
         """
-        away = self._hosts_of([name for name, state in nodes.items() if state is NodeState.AWAY])
-        there = self._hosts_of([name for name, state in nodes.items() if state is NodeState.THERE])
+        away, there = (
+            self._hosts_of([name for name, state in nodes.items() if state is wanted])
+            for wanted in (NodeState.AWAY, NodeState.THERE)
+        )
         self._gone = (self._gone | away) - there
-        used = HostSet()
+
+        before = self._away
+        self._away = self._gone
         for entry in self.jobs.values():
             if not entry.is_ours:
-                used |= self._hosts_of(entry.hosts) - self._hosts_of(entry.taken)
-        before, self._away = self._away, self._gone | used
-        for kind, hosts in (
-            (MACHINES_AWAY, self._away - before),
-            (MACHINES_BACK, before - self._away),
-        ):
-            if hosts:
-                yield Notify.of(kind, resources=str(hosts))
+                self._away |= self._hosts_of(entry.hosts) - self._hosts_of(entry.taken)
+        if left := self._away - before:
+            yield Notify.of(MACHINES_AWAY, resources=str(left))
+        if returned := before - self._away:
+            yield Notify.of(MACHINES_BACK, resources=str(returned))
 
     def _hosts_of(self, names: Sequence[str]) -> HostSet:
         places = (self._places[name] for name in names if name in self._places)
@@ -509,21 +534,25 @@ class Book:
     def carry_out(self, decisions: Sequence[Decision], now: float) -> list[Event]:
         """Turn decisions into orders to Slurm; return events to tell the scheduler at once."""
         again: list[Event] = []
-        for each in decisions:
-            if isinstance(each, ExecuteJob):
-                entry = self._runs[each.job_id]
-                entry.phase, entry.ordered = "starting", now
-                entry.hosts = [self._about.nodes[host] for host in each.alloc]
-                self._order("start", entry, ",".join(entry.hosts))
-            elif isinstance(each, RejectJob) and each.job_id in self._runs:
-                again += self._rejected(self._runs[each.job_id], now)
-            elif isinstance(each, KillJob):
-                for run in each.job_ids:
-                    self._runs[run].is_victim = True
-                    self._order("requeue", self._runs[run])
-            elif isinstance(each, RegisterJob):
-                self._registered(each.job_id)
+        for decision in decisions:
+            match decision:
+                case ExecuteJob():
+                    entry = self._runs[decision.job_id]
+                    entry.phase = "starting"
+                    entry.ordered = now
+                    entry.hosts = [self._about.nodes[host] for host in decision.alloc]
+                    self._order("start", entry, ",".join(entry.hosts))
+                case RejectJob() if decision.job_id in self._runs:
+                    again += self._rejected(self._runs[decision.job_id], now)
+                case KillJob():
+                    for run in decision.job_ids:
+                        self._runs[run].is_victim = True
+                        self._order("requeue", self._runs[run])
+                case RegisterJob():
+                    self._registered(decision.job_id)
         self._ask_calls(decisions)
+
+        # Killed jobs that the scheduler does not have run again.
         for entry in self._parked.values():
             entry.reason = "its run was ended by the scheduler"
             self._set(entry)
@@ -531,23 +560,32 @@ class Book:
         self._parked.clear()
         return again
 
-    def _rejected(self, entry: Entry, now: float) -> Iterator[Event]:
+    def _rejected(self, entry: JobRun, now: float) -> Iterator[Event]:
         """Refuse a rejected job, or let it wait without a deadline if refused jobs are kept.
 
         A job that once had a promise waits as well.
         """
-        entry.answer, entry.answered = "refused", now
+        entry.answer = "refused"
+        entry.answered = now
         waits = self._keeps_refused or entry.promise is not None
         if entry.deadline is None or not waits:
             self._refuse(entry)
             return
+
         self._close(entry, None, now, REJECTED)
         number = entry.number + 1
-        run = f"{WORKLOAD}!{entry.job}r{number}"
-        again = replace(entry, run=run, number=number, phase="waiting", outcome="", end=None)
-        again.deadline, again.answer = None, ""
+        again = replace(
+            entry,
+            run=f"{WORKLOAD}!{entry.job}r{number}",
+            number=number,
+            phase="waiting",
+            outcome="",
+            end=None,
+            deadline=None,
+            answer="",
+        )
         self._set(again)
-        yield from self._unless_too_wide(again, JobSubmitted(run, self.job_of(again)))
+        yield from self._unless_too_wide(again, JobSubmitted(again.run, self.job_of(again)))
 
     def _registered(self, run: str) -> None:
         original, _, count = run.rpartition("#")
@@ -555,16 +593,22 @@ class Book:
         entry = self._parked.pop(before)
         self._set(replace(entry, run=run))
 
-    def _refuse(self, entry: Entry) -> None:
+    def _refuse(self, entry: JobRun) -> None:
         entry.phase = "refused"
         self._order("refuse", entry)
 
-    def _order(self, kind: str, entry: Entry, detail: str = "") -> None:
+    def _hold(self, entry: JobRun, job: SeenJob) -> None:
+        """Order that a job be held, unless it is."""
+        if not job.is_held:
+            self.orders.append(("hold", entry, ""))
+
+    def _order(self, kind: str, entry: JobRun, detail: str = "") -> None:
         self.changed[entry.run] = entry
         self.orders.append((kind, entry, detail))
 
     def _ask_calls(self, decisions: Sequence[Decision]) -> None:
-        self._calls += [each.timestamp for each in decisions if isinstance(each, CallMeLater)]
+        calls = (decision for decision in decisions if isinstance(decision, CallMeLater))
+        self._calls += [call.timestamp for call in calls]
         self._calls.sort()
 
 

@@ -15,6 +15,7 @@ import time
 from collections.abc import Callable, Container, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
+from functools import partial
 from typing import Any
 from zoneinfo import ZoneInfo
 
@@ -24,14 +25,14 @@ from msgspec.structs import replace
 from qops_batsim.core.hostset import HostSet
 from qops_batsim.core.refusal import sentence
 from qops_batsim.errors import InputError
-from qops_batsim.live.book import Book, away_after
+from qops_batsim.live.book import LiveBook, away_after
 from qops_batsim.live.clock import CentreClock
-from qops_batsim.live.journal import CONFIRMED, SENT, VOID, About, Entry, Journal, Order
+from qops_batsim.live.journal import CONFIRMED, SENT, VOID, About, JobRun, Journal, Order
 from qops_batsim.live.manager import (
+    CentreManager,
     CommandFailed,
     JobPhase,
     NodeState,
-    ResourceManager,
     SeenJob,
     Unreachable,
     natural_key,
@@ -41,12 +42,14 @@ from qops_batsim.protocol.driver import ModuleDriver
 from qops_batsim.protocol.events import EngineConfig, Event, HostDescription, SimulationBegins
 from qops_batsim.protocol.port import SchedulerModule, make_scheduler
 from qops_batsim.queue.nodes_away import without_away
-from qops_batsim.queue.queue_quote import Ask, QueueAsker
-from qops_batsim.queue.queue_state import QueuedJob, QueueState
+from qops_batsim.queue.queue_quote import QueueAsker
+from qops_batsim.queue.queue_state import Ask, QueuedJob, QueueState
+from qops_batsim.queue.source import QueueSource
 from qops_batsim.schedulers.standing import Standing
 from qops_batsim.workload.accounting.node_sizes import NodeAway
 
-SHADOW, LIVE = "shadow", "live"
+SHADOW = "shadow"
+LIVE = "live"
 """Modes: in the shadow (decide, change nothing) and deciding."""
 
 MOST_TOLD = 20
@@ -84,7 +87,7 @@ class LiveCentre:
     resend
         Time without effect after which an order is sent again (seconds).
     keeps_refused, takes_best_effort
-        See :class:`~qops_batsim.live.book.Book`.
+        See :class:`~qops_batsim.live.book.LiveBook`.
     clock, uptime
         Return seconds since 1970, and since the machine was started: see
         :class:`~qops_batsim.live.clock.CentreClock`.
@@ -99,7 +102,7 @@ class LiveCentre:
 
     def __init__(
         self,
-        manager: ResourceManager,
+        manager: CentreManager,
         journal: Journal,
         about: About | None = None,
         *,
@@ -124,7 +127,7 @@ class LiveCentre:
         begins = self._begin(about) if journal.about is None else None
         self.about = journal.begun
         self.module: SchedulerModule = deciding_module(self.about.scheduler, self.about.options)
-        self._book = Book(
+        self._book = LiveBook(
             self.about,
             journal.entries(only_open=True),
             count_runs=journal.count_runs,
@@ -197,7 +200,8 @@ class LiveCentre:
     def step(self) -> None:
         """Poll the resource manager once, ask the scheduler, and send the orders that follow."""
         try:
-            jobs, nodes = self._manager.jobs(), self._manager.nodes()
+            jobs = self._manager.jobs()
+            nodes = self._manager.nodes()
             if not nodes:  # As of a partition that is gone, whose jobs are not told either.
                 raise Unreachable("Slurm lists no nodes; at least one node is expected")
         except Unreachable as error:
@@ -212,6 +216,8 @@ class LiveCentre:
             self._take(jobs, nodes, now)
             self._forget()
         journal.has_news(now)
+
+        # What is to be done is on the disk: from here on the process may end at any moment.
         self._send(now)
         self._tell(now)
 
@@ -219,9 +225,8 @@ class LiveCentre:
         """Report the orders that a step would send; leave the journal and the jobs unchanged."""
         journal = self._journal
         with suppress(_Rehearsed), journal.transaction():
-            jobs, nodes = self._manager.jobs(), self._manager.nodes()
-            self._take(jobs, nodes, self._look())
-            for order in journal.orders(only_open=True):
+            self._take(self._manager.jobs(), self._manager.nodes(), self._look())
+            for order in self.open_orders():
                 self._on_line(f"would {order.kind} {order.job} {order.detail}".rstrip())
             raise _Rehearsed
 
@@ -278,7 +283,8 @@ class LiveCentre:
 
     def _note_answers(self, now: float) -> None:
         """Copy the scheduler's promises, planned starts and refusals to the jobs' entries."""
-        log, book = self.module.qos_log, self._book
+        log = self.module.qos_log
+        book = self._book
         planned = self.module.planned_starts()
         origin = self.about.origin
         for entry in [*book.jobs.values(), *book.changed.values()]:
@@ -289,14 +295,17 @@ class LiveCentre:
             if entry.run in planned:
                 start = planned[entry.run]
                 entry.planned = origin + start if start < math.inf else None
+
             if entry.deadline is not None and record.admitted_deadline is not None:
                 if not entry.answer:
-                    entry.answer, entry.answered = "promised", now
+                    entry.answer = "promised"
+                    entry.answered = now
                 # What was promised first counts, also after a loss of nodes.
                 if entry.promise is None:
                     entry.promise = origin + record.admitted_deadline
+
             if record.reasons:
-                entry.reason = "; ".join(sentence(each, self.date_text) for each in record.reasons)
+                entry.reason = "; ".join(sentence(why, self.date_text) for why in record.reasons)
             if record.new_promises and entry.reason != before[3]:
                 book.alarms.append(f"job {entry.job}: {entry.reason}")
             if before != (entry.planned, entry.promise, entry.answer, entry.reason):
@@ -304,7 +313,8 @@ class LiveCentre:
 
     def _write(self, now: float) -> None:
         """Write changed jobs, new orders and alarms to the journal."""
-        book, journal = self._book, self._journal
+        book = self._book
+        journal = self._journal
         journal.write_entries(book.changed.values())
         for kind, entry, detail in book.orders:
             journal.add_order(kind, entry, now, detail)
@@ -316,16 +326,18 @@ class LiveCentre:
 
     def _confirm(self, seen: Mapping[str, SeenJob], now: float) -> None:
         """Close the orders whose effect a poll shows, or that can no longer have any effect."""
-        found = self._journal.orders(only_open=True)
-        for order in found:
+        closed: list[Order] = []
+        for order in self.open_orders():
             state = state_of(order, seen.get(order.job))
             if order.kind == "start" and state == SENT:
                 entry = self._book.jobs.get(order.job)
                 if entry is None or entry.run != order.run:
                     state = VOID  # Given up.
             if state in (CONFIRMED, VOID):
-                order.state, order.confirmed = state, now
-        self._journal.update_orders([each for each in found if each.confirmed is not None])
+                order.state = state
+                order.confirmed = now
+                closed.append(order)
+        self._journal.update_orders(closed)
 
     def open_orders(self) -> list[Order]:
         """Return the orders to the resource manager whose effect was not seen yet."""
@@ -333,28 +345,35 @@ class LiveCentre:
 
     def _send(self, now: float) -> None:
         """Send new orders, and those again that have had no effect for some time."""
-        found, uptime = self.open_orders(), self._clock.uptime()
-        sent = {order.number: self._sent.get(order.number, -math.inf) for order in found}
-        due = [order for order in found if uptime - sent[order.number] >= self._resend]
+        uptime = self._clock.uptime()
+        orders = self.open_orders()
+        sent = {order.number: self._sent.get(order.number, -math.inf) for order in orders}
+        due = [order for order in orders if uptime - sent[order.number] >= self._resend]
         # Promises wait for starts; a refusal has time, and is worked out: many would delay them.
         refusals = [order for order in due if order.kind == "refuse"]
         due = [order for order in due if order.kind != "refuse"] + refusals[:MOST_REFUSED]
         self._sent = sent | dict.fromkeys((order.number for order in due), uptime)
         if not due:
             return
+
         for order in due:
-            order.state, order.sent, order.times = SENT, now, order.times + 1
+            order.state = SENT
+            order.sent = now
+            order.times += 1
         with self._journal.transaction():
             self._journal.update_orders(due)
             for order in due:
                 text = f"{order.kind} {order.job} {order.detail}".rstrip()
                 self._journal.note(now, "sent", text)
                 self._on_line(text)
+
+        # Many jobs are held at once, by one command; nothing else is sent if nobody answers.
         holds = [order for order in due if order.kind == "hold"]
-        if holds and not self._try(holds, lambda: self._manager.hold([o.job for o in holds])):
+        held = [order.job for order in holds]
+        if holds and not self._try(holds, partial(self._manager.hold, held)):
             return
         for order in due:
-            if order.kind != "hold" and not self._try([order], lambda o=order: self._carry_out(o)):  # type: ignore[misc]
+            if order.kind != "hold" and not self._try([order], partial(self._carry_out, order)):
                 return
 
     def _carry_out(self, order: Order) -> None:
@@ -391,8 +410,11 @@ class LiveCentre:
         for entry in self._book.waiting():
             text = self._status_text(entry)
             if text != entry.told and len(texts) < MOST_TOLD:
-                texts[entry.job] = entry.told = text
+                texts[entry.job] = text
+                entry.told = text
                 self._book.changed[entry.run] = entry
+
+        # Who waits behind other tasks of an array is told so once.
         behind = self._book.behind
         self._told_behind.intersection_update(behind)
         new = [job for job in behind if job not in self._told_behind][: MOST_TOLD - len(texts)]
@@ -409,7 +431,7 @@ class LiveCentre:
         except (CommandFailed, Unreachable) as error:
             self._on_line(f"alarm: {error}")
 
-    def _status_text(self, entry: Entry) -> str:
+    def _status_text(self, entry: JobRun) -> str:
         if entry.is_untold:
             return f"waits, and cannot start: {entry.reason}"
         promised = "best effort"
@@ -422,7 +444,7 @@ class LiveCentre:
             return promised
         return f"{promised}, planned start {centre_date(self.about, entry.planned)}"
 
-    def _refusal_text(self, entry: Entry) -> str:
+    def _refusal_text(self, entry: JobRun) -> str:
         """Return what a refused job's user is told: the reason and a possible deadline."""
         text = f"refused: {entry.reason or 'no reason was given'}"
         earliest = self._earliest(entry)
@@ -430,7 +452,7 @@ class LiveCentre:
             text += f"; could be promised by {centre_date(self.about, earliest)}"
         return text
 
-    def _earliest(self, entry: Entry) -> float | None:
+    def _earliest(self, entry: JobRun) -> float | None:
         """Return the earliest end that a refused job could be promised (s since 1970), if any."""
         if entry.limit is None or entry.nodes > len(self.about.nodes) or entry.asked is None:
             return None
@@ -444,7 +466,7 @@ class LiveCentre:
 
 
 def replay(
-    driver: ModuleDriver, journal: Journal, book: Book | None = None, *, after: int = 0
+    driver: ModuleDriver, journal: Journal, book: LiveBook | None = None, *, after: int = 0
 ) -> int:
     """Tell a fresh scheduler the recorded messages numbered above ``after``; return how many.
 
@@ -453,14 +475,15 @@ def replay(
     """
     count = 0
     for number, told, answered in journal.messages(after):
-        events = [each.body for each in told.events]
-        before = [each.body for each in answered.events]
+        events = [stamped.body for stamped in told.events]
+        before = [stamped.body for stamped in answered.events]
         decisions = driver.decisions_on(told.now, events)
         if decisions != before:
             raise InputError(
                 f"{journal.path}: message {number}: the scheduler now gives other decisions than "
                 f"the journal records; {OTHER_VERSION}"
             )
+
         if book is not None:
             book.recall(events, decisions)
         count += 1
@@ -494,22 +517,21 @@ def state_of(order: Order, job: SeenJob | None) -> str:
     ``job`` is None if it is no longer listed. An order is about one run: once the job was
     requeued, the order has had its effect or never will.
     """
-    over = job is None or job.phase is JobPhase.ENDED or job.restarts > order.restarts
-    match order.kind:
-        case "hold":
-            if over or (job is not None and job.phase is JobPhase.RUNNING):
-                return VOID
-            return CONFIRMED if job is not None and job.is_held else order.state
-        case "start":
-            runs = job is not None and job.phase is JobPhase.RUNNING
-            return CONFIRMED if over or runs else order.state
-        case "refuse":
-            if job is not None and job.phase is JobPhase.RUNNING:
-                return VOID
-            ended = job is None or job.phase is JobPhase.ENDED
-            return CONFIRMED if ended else order.state
-        case _:
-            return CONFIRMED if over else order.state
+    is_listed = job is not None and job.phase is not JobPhase.ENDED
+    runs = job is not None and job.phase is JobPhase.RUNNING
+    is_over = job is None or not is_listed or job.restarts > order.restarts
+
+    # A job that runs is neither held nor refused any more.
+    if order.kind == "hold":
+        if is_over or runs:
+            return VOID
+        return CONFIRMED if job is not None and job.is_held else order.state
+    if order.kind == "refuse":
+        if runs:
+            return VOID
+        return order.state if is_listed else CONFIRMED
+    has_effect = is_over or (runs and order.kind == "start")
+    return CONFIRMED if has_effect else order.state
 
 
 def hosts_away(journal: Journal) -> HostSet:
@@ -522,28 +544,28 @@ def hosts_away(journal: Journal) -> HostSet:
     return away
 
 
-def queue_of(about: About, entries: Sequence[Entry], now: float, away: HostSet) -> QueueState:
+def queue_of(about: About, entries: Sequence[JobRun], now: float, away: HostSet) -> QueueState:
     """Return the journal's running and waiting jobs as a queue that quotes can be computed for, on
     the hosts that are not ``away``.
     """
-    jobs = []
-    for each in entries:
-        if each.phase in ("refused", "gone") or each.is_untold:
+    jobs: list[QueuedJob] = []
+    for entry in entries:
+        if entry.phase in ("refused", "gone") or entry.is_untold:
             continue
-        limit = None if each.limit is None else each.limit + about.margin
-        runs = each.phase != "waiting"
-        jobs.append(
-            QueuedJob(
-                id=each.run,
-                processors=each.nodes,
-                estimate=limit,
-                submission=each.submitted,
-                start=min(each.start or each.ordered or now, now) if runs else None,
-                planned_start=None if runs else each.planned,
-                deadline=each.promise if each.deadline is not None else None,
-                nodes=",".join(each.hosts) if runs else "",
-            )
+        job = QueuedJob(
+            id=entry.run,
+            processors=entry.nodes,
+            estimate=None if entry.limit is None else entry.limit + about.margin,
+            submission=entry.submitted,
+            deadline=entry.promise if entry.deadline is not None else None,
         )
+        if entry.phase == "waiting":
+            job = replace(job, planned_start=entry.planned)
+        else:
+            start = min(entry.start or entry.ordered or now, now)
+            job = replace(job, start=start, nodes=",".join(entry.hosts))
+        jobs.append(job)
+
     state = QueueState(
         source="the journal",
         processors=len(about.nodes),
@@ -552,7 +574,20 @@ def queue_of(about: About, entries: Sequence[Entry], now: float, away: HostSet) 
         margin=about.margin,
     )
     seen = ("as live has seen",)
-    return without_away(state, [NodeAway((about.nodes[h], 1, 0), seen, None, 0) for h in away])
+    nodes = [NodeAway((about.nodes[host], 1, 0), seen, None, 0) for host in away]
+    return without_away(state, nodes)
+
+
+def journal_queue(source: QueueSource) -> QueueState:
+    """Return the queue as of now in the live journal that is a source's file."""
+    path = source.path
+    assert path is not None
+    with Journal(path) as journal:
+        about = journal.begun
+        entries = journal.entries(only_open=True)
+        away = hosts_away(journal)
+        source.check_age(str(path), journal.last_news)
+    return queue_of(about, entries, source.now or time.time(), away)
 
 
 def centre_date(about: About, date: float) -> str:
@@ -564,23 +599,26 @@ def centre_date(about: About, date: float) -> str:
     return local.strftime("%a %Y-%m-%d %H:%M:%S")
 
 
-def hand_back(journal: Journal | None, manager: ResourceManager, now: float) -> list[str]:
+def hand_back(journal: Journal | None, manager: CentreManager, now: float) -> list[str]:
     """Release every job that is held for live decisions to Slurm; return the jobs' ids.
 
     These jobs bear the mark of the submission filter or of this program, or the journal says
     that they are held. If the journal cannot be read, the marks alone decide.
     """
     known: set[str] = set()
-    with suppress(InputError, sqlite3.Error):
-        known = {entry.job for entry in journal.entries(only_open=True)} if journal else known
+    if journal is not None:
+        with suppress(InputError, sqlite3.Error):
+            known = {entry.job for entry in journal.entries(only_open=True)}
     ours = _held_for_us(manager, known)
-    if journal and ours:
+    if journal is not None and ours:
         with suppress(InputError, sqlite3.Error), journal.transaction():
             journal.note(now, "sent", f"release {','.join(ours)}")
+
     try:
         manager.release(ours)
     except CommandFailed as error:  # Some have ended in between.
-        if left := [each for each in _held_for_us(manager, known) if each in ours]:
+        still = _held_for_us(manager, known)
+        if left := [job for job in still if job in ours]:
             raise CommandFailed(
                 f"jobs {','.join(left)} are still held ({error}); repeat `live release-all`, or "
                 "run `scontrol release` on them"
@@ -588,6 +626,6 @@ def hand_back(journal: Journal | None, manager: ResourceManager, now: float) -> 
     return ours
 
 
-def _held_for_us(manager: ResourceManager, known: Container[str]) -> list[str]:
+def _held_for_us(manager: CentreManager, known: Container[str]) -> list[str]:
     waiting = (job for job in manager.jobs() if job.phase is JobPhase.WAITING)
     return [job.id for job in waiting if job.is_handed or (job.is_held and job.id in known)]

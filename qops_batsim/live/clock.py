@@ -46,12 +46,15 @@ class CentreClock:
     ) -> None:
         if uptime is None:
             uptime = _uptime if calendar is time.time else calendar
-        self._calendar, self.uptime = calendar, uptime
+        self._calendar = calendar
+        self.uptime = uptime
         self._boot = ""
         with suppress(OSError):
             self._boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
-        self.now, self.doubt = 0.0, ""
-        self._began = self._seen = calendar() - uptime()
+        self.now = 0.0
+        self.doubt = ""
+        self._began = calendar() - uptime()
+        self._seen = self._began
         self._since = 0.0
 
     @property
@@ -77,11 +80,17 @@ class CentreClock:
         seen = self._calendar() - uptime
         if abs(seen - self._seen) > MOST_STEP:
             self._since = uptime
-        self._seen, step = seen, seen - self._began
+        self._seen = seen
+
+        # A step is followed if it is small, or has stayed for some time.
+        step = seen - self._began
         if abs(step) <= MOST_STEP or uptime - self._since >= SETTLED:
-            self._began, step = seen, 0.0
+            self._began = seen
+            step = 0.0
         date = uptime + self._began
-        ahead, self.now = self.now - date, max(self.now, round(date, 6))
+        ahead = self.now - date
+        self.now = max(self.now, round(date, 6))
+
         doubt = ""
         if step:
             doubt = (

@@ -44,6 +44,7 @@ def about_journal(
     """Return the settings for a new journal, or to compare with those of an existing one."""
     given = parse_settings(settings)
     options: dict[str, object] = to_builtins(deciding_module(scheduler, given).options)
+    # Polls have delays, which promises need not be broken for.
     if "grace" in options and "grace" not in given:
         options["grace"] = effect_time(poll)
     return About(
@@ -79,17 +80,19 @@ def sole_decider(config: Mapping[str, str], partition: str | None) -> Iterator[N
     ``config`` holds Slurm's settings.
     """
     places = (config.get("statesavelocation", ""), tempfile.gettempdir())
-    place = next(each for each in places if os.access(each, os.W_OK | os.X_OK))
+    place = next(path for path in places if os.access(path, os.W_OK | os.X_OK))
     cluster = config.get("clustername", "")
     owner = re.search(r"\((\d+)\)", config.get("slurmuser", ""))
+
+    # One lock for all partitions, which those who decide for some of them share.
     names = ["", *sorted({*(partition or "").split(",")} - {""})]
     with ExitStack() as stack:
-        for each in names:
-            what = f"partition {each}" if each else "all partitions" if partition else "a partition"
+        for name in names:
+            what = f"partition {name}" if name else "all partitions" if partition else "a partition"
             lock = locked(
-                f"{place}/qops-live-{quote(cluster, safe='')}.{quote(each, safe='')}.lock",
+                f"{place}/qops-live-{quote(cluster, safe='')}.{quote(name, safe='')}.lock",
                 f"another process decides for {what} of cluster {cluster}",
-                shared=not each and len(names) > 1,
+                shared=not name and len(names) > 1,
             )
             stack.callback(os.close, lock)
             if owner is not None and os.geteuid() == 0:

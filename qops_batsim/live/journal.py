@@ -36,7 +36,8 @@ Content = TypeVar("Content", bound=msgspec.Struct)
 FORMAT = 1
 """Version of the tables."""
 
-_MAGIC, _LEAST_PAGE = b"SQLite format 3\0", 512
+_MAGIC = b"SQLite format 3\0"
+_LEAST_PAGE = 512
 
 _TABLES = """
 CREATE TABLE IF NOT EXISTS about (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
@@ -58,11 +59,14 @@ CREATE TABLE IF NOT EXISTS standings (number INTEGER PRIMARY KEY, standing BLOB 
 CREATE TABLE IF NOT EXISTS log (date REAL NOT NULL, kind TEXT NOT NULL, text TEXT NOT NULL);
 """
 
-DECIDED, SENT, CONFIRMED, VOID = "decided", "sent", "confirmed", "void"
+DECIDED = "decided"
+SENT = "sent"
+CONFIRMED = "confirmed"
+VOID = "void"
 """States of an order; a void one came to nothing, because something else happened before."""
 
 
-class Entry(msgspec.Struct, kw_only=True):
+class JobRun(msgspec.Struct, kw_only=True):
     """One run of a job, as the journal keeps it; a requeued or changed job gets a new run.
 
     Dates are in seconds since 1970. ``run`` is the id that the scheduler knows; ``phase`` is
@@ -162,7 +166,8 @@ class About(msgspec.Struct, kw_only=True, frozen=True):
     def check_same(self, asked: About, path: Path) -> None:
         """Raise an InputError if the settings asked for differ from those of the journal."""
         for name in ("mode", "scheduler", "options", "partition", "margin"):
-            wanted, before = getattr(asked, name), getattr(self, name)
+            wanted = getattr(asked, name)
+            before = getattr(self, name)
             if wanted != before:
                 raise InputError(
                     f"{path}: the journal was begun with {name} {before!r}, and {wanted!r} is "
@@ -194,6 +199,7 @@ class Journal:
             )
         busy = f"{path}: another process decides with this journal"
         self._lock = locked(f"{path}.lock", busy) if writes else None
+        self.about: About | None = None
         try:
             with self.failures():
                 if self._lock is not None:
@@ -203,21 +209,23 @@ class Journal:
                         raise sqlite3.DatabaseError("it is empty, although it was used before")
                     _close_to_others(self.path)
                 self._open(writes)
-                found = "SELECT value FROM about WHERE name='about'"
-                row = self._db.execute(found).fetchone()
-            self.about = None if row is None else self._decoded(row[0], About)
+                row = self._db.execute("SELECT value FROM about WHERE name='about'").fetchone()
+            if row is not None:
+                self.about = self._decoded(row[0], About)
         except InputError:
             self.close()
             raise
-        if self.about is not None and self.about.format != FORMAT:
+        if self.about is None:
+            return
+
+        if self.about.format != FORMAT:
             raise InputError(
                 f"{path}: the journal has format {self.about.format}; format {FORMAT} is expected "
                 "(another version of qops-batsim made it)"
             )
-        if self.about is not None:
-            grace = self.about.options.get("grace", 0.0)
-            require(is_number(grace), f"{path}: grace", grace, "a number of seconds is expected")
-            Calendar(self.about.origin, self.about.time_zone).check(f"{path}: time zone")
+        grace = self.about.options.get("grace", 0.0)
+        require(is_number(grace), f"{path}: grace", grace, "a number of seconds is expected")
+        Calendar(self.about.origin, self.about.time_zone).check(f"{path}: time zone")
 
     def _open(self, writes: bool) -> None:
         self._db = sqlite3.connect(self.path, isolation_level=None, check_same_thread=False)
@@ -319,7 +327,7 @@ class Journal:
     def add_message(self, now: float, events: list[Event], decisions: list[Decision]) -> None:
         """Append what the scheduler was told at ``now`` (s since second 0), and its decisions."""
         told, answered = (
-            encode_message(Message(now, [Stamped(now, each) for each in bodies])).decode()
+            encode_message(Message(now, [Stamped(now, body) for body in bodies])).decode()
             for bodies in (events, decisions)
         )
         self._db.execute(
@@ -332,7 +340,8 @@ class Journal:
         rows = self._db.execute(found, (after,))
         for number, events, decisions in rows:
             try:
-                told, answered = decode_events(events), decode_decisions(decisions)
+                told = decode_events(events)
+                answered = decode_decisions(decisions)
             except InputError as error:
                 raise JournalFailure(
                     f"{self.path}: message {number} cannot be read ({error}); an undamaged journal "
@@ -370,11 +379,11 @@ class Journal:
 
     # What is known of jobs
 
-    def write_entries(self, entries: Iterable[Entry]) -> None:
+    def write_entries(self, entries: Iterable[JobRun]) -> None:
         """Write these runs, new or changed; other runs stay as they are."""
         rows = [
-            (each.run, each.job, msgspec.json.encode(each).decode(), each.phase != "gone")
-            for each in entries
+            (run.run, run.job, msgspec.json.encode(run).decode(), run.phase != "gone")
+            for run in entries
         ]
         self._db.executemany(
             "INSERT INTO runs VALUES (?, ?, ?, ?) ON CONFLICT DO UPDATE SET "
@@ -387,19 +396,19 @@ class Journal:
         found = self._db.execute("SELECT COUNT(*) FROM runs WHERE job=?", (job,)).fetchone()
         return int(found[0])
 
-    def entries(self, *, only_open: bool = False) -> list[Entry]:
+    def entries(self, *, only_open: bool = False) -> list[JobRun]:
         """Return the runs in the order first written; ``only_open``: those that are not gone."""
         where = "WHERE is_open" if only_open else ""
         rows = self._db.execute(f"SELECT entry FROM runs {where} ORDER BY rowid")
-        found = [self._decoded(text, Entry) for (text,) in rows]
+        runs = [self._decoded(text, JobRun) for (text,) in rows]
         nodes = set(self.about.nodes) if self.about else set()
-        for each in found:
-            if not nodes.issuperset([*each.hosts, *each.taken]):
+        for run in runs:
+            if not nodes.issuperset([*run.hosts, *run.taken]):
                 raise InputError(
-                    f"{self.path}: run {shown(each.run)} has hosts {shown(each.hosts)}; only nodes "
+                    f"{self.path}: run {shown(run.run)} has hosts {shown(run.hosts)}; only nodes "
                     "with which the journal was begun are expected"
                 )
-        return found
+        return runs
 
     def see(self, job: SeenJob, now: float) -> None:
         """Write a job's last observed state; the first ``now`` (s since 1970) stays."""
@@ -416,7 +425,7 @@ class Journal:
 
     # Orders
 
-    def add_order(self, kind: str, entry: Entry, now: float, detail: str = "") -> None:
+    def add_order(self, kind: str, entry: JobRun, now: float, detail: str = "") -> None:
         """Add an order of a kind, decided at ``now``; ``detail`` lists the nodes of a start."""
         self._db.execute(
             "INSERT INTO orders (kind, job, run, restarts, detail, state, decided) "

@@ -9,9 +9,9 @@ import msgspec
 import numpy as np
 
 from qops_batsim.jobs import COMPLETED_KILLED, QOS_REJECTED
-from qops_batsim.live.book import WORKLOAD, Book
-from qops_batsim.live.fates import Fate, Tally, decided_fates, tally
-from qops_batsim.live.journal import About, Entry, Journal
+from qops_batsim.live.book import WORKLOAD, LiveBook
+from qops_batsim.live.fates import Fate, FateCounts, count_fates, decided_fates
+from qops_batsim.live.journal import About, JobRun, Journal
 from qops_batsim.live.manager import JobPhase, SeenJob
 from qops_batsim.protocol.port import SchedulerModule, make_scheduler
 from qops_batsim.running.simulate import simulate
@@ -35,9 +35,9 @@ class LiveReport(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     jobs: int
-    decided: Tally
-    manager: Tally | None
-    embedded: Tally
+    decided: FateCounts
+    manager: FateCounts | None
+    embedded: FateCounts
     told_after: tuple[float, float] | None = None
     alarms: int = 0
     outages: int = 0
@@ -61,23 +61,25 @@ def report(
     """
     about = journal.begun
     name = scheduler or scheduler_of_data(about.scheduler, ())
-    options = dict(about.options if scheduler is None else settings or {})
+    options = about.options if scheduler is None else settings or {}
     entries = journal.entries()
     seen = [job for job, _ in journal.seen()]
-    decided = decided_fates(entries)
     workload = seen_workload(about, seen, entries, run_times or {}, str(journal.path))
     embedded = embedded_fates(workload, make_scheduler(name, options))
+    # Under its own decisions, as in a shadow: what it was told to do is none of these.
+    managed = None if about.mode == "live" else _managed(about, seen)
+
     waits = [
-        each.answered - each.submitted
-        for each in entries
-        if each.answered is not None and each.number == 0 and each.asked is not None
+        run.answered - run.submitted
+        for run in entries
+        if run.answered is not None and run.number == 0 and run.asked is not None
     ]
-    notes, managed = journal.count_notes(), _managed(about, seen).values()
+    notes = journal.count_notes()
     return LiveReport(
         jobs=len(workload.jobs),
-        decided=tally(decided.values(), about.grace),
-        manager=None if about.mode == "live" else tally(managed, about.grace),
-        embedded=tally(embedded.values(), about.grace),
+        decided=count_fates(decided_fates(entries).values(), about.grace),
+        manager=None if managed is None else count_fates(managed.values(), about.grace),
+        embedded=count_fates(embedded.values(), about.grace),
         told_after=(float(np.median(waits)), max(waits)) if waits else None,
         alarms=notes.get("alarm", 0),
         outages=notes.get("outage", 0) // 2,
@@ -86,7 +88,7 @@ def report(
 
 def _managed(about: About, seen: Sequence[SeenJob]) -> dict[str, Fate]:
     """Return how each job's deadline fared under the resource manager's own decisions."""
-    book = Book(about)
+    book = LiveBook(about)
     fates: dict[str, Fate] = {}
     for job in seen:
         asked = book.deadline_of(job)
@@ -94,14 +96,14 @@ def _managed(about: About, seen: Sequence[SeenJob]) -> dict[str, Fate]:
             continue
         fate = fates.setdefault(job.id, Fate(asked))
         ran = job.phase is JobPhase.ENDED and job.start is not None
-        fate.end = job.end if ran and job.outcome != "COMPLETED_KILLED" else None
+        fate.end = job.end if ran and job.outcome != COMPLETED_KILLED else None
     return fates
 
 
 def seen_workload(
     about: About,
     seen: Sequence[SeenJob],
-    entries: Sequence[Entry],
+    entries: Sequence[JobRun],
     run_times: Mapping[str, float],
     source: str,
 ) -> Workload:
@@ -109,20 +111,21 @@ def seen_workload(
 
     A job whose run time is not known is taken to run until its limit.
     """
-    book = Book(about)
+    book = LiveBook(about)
     first: dict[str, SeenJob] = {}
-    known: dict[str, float] = dict(run_times)
+    known = dict(run_times)
     for job in seen:
         if job.submitted >= about.origin:
             first.setdefault(job.id, job)
         if job.phase is JobPhase.ENDED and job.start is not None and job.end is not None:
             known.setdefault(job.id, job.end - job.start)
-    firsts = {each.job: each for each in reversed(entries) if each.is_ours}
+
+    firsts = {run.job: run for run in reversed(entries) if run.is_ours}
     runs = []
     for job in first.values():
-        entry = firsts.get(job.id) or book.new_entry(job, job.submitted)
-        if entry.deadline is None or entry.deadline >= 0:
-            asked = msgspec.structs.replace(entry, deadline=entry.asked)
+        run = firsts.get(job.id) or book.new_entry(job, job.submitted)
+        if run.deadline is None or run.deadline >= 0:
+            asked = msgspec.structs.replace(run, deadline=run.asked)
             runs.append((asked, job.id, known.get(job.id, job.limit or 0.0)))
     runs.sort(key=lambda run: run[0].submitted)
     return book.workload_of(runs, source)
@@ -133,18 +136,22 @@ def embedded_fates(workload: Workload, module: SchedulerModule) -> dict[str, Fat
     if not workload.jobs:
         return {}
     simulation = simulate(module, workload, allow_smaller_machine=True)
-    ends = {each.job.id.partition("#")[0]: each for each in simulation.ended}
+    ended = {job.job.id.partition("#")[0]: job for job in simulation.ended}
     decisions = module.qos_log.decisions()
-    fates = {}
+
+    fates: dict[str, Fate] = {}
     for job in workload.jobs:
         if job.qos is None or job.qos.deadline is None:
             continue
         run = f"{WORKLOAD}!{job.id}"
-        fate = fates[job.id] = Fate(job.qos.deadline)
-        refused = decisions.get(run) == QOS_REJECTED
-        fate.promise = None if refused else module.qos_log.record(run).admitted_deadline
-        fate.answer = "refused" if refused else "promised" if fate.promise is not None else ""
-        ended = ends.get(run)
-        if ended is not None and not refused and ended.state != COMPLETED_KILLED:
-            fate.end = ended.finish
+        fate = Fate(job.qos.deadline)
+        fates[job.id] = fate
+        if decisions.get(run) == QOS_REJECTED:
+            fate.answer = "refused"
+            continue
+
+        fate.promise = module.qos_log.record(run).admitted_deadline
+        fate.answer = "promised" if fate.promise is not None else ""
+        if run in ended and ended[run].state != COMPLETED_KILLED:
+            fate.end = ended[run].finish
     return fates

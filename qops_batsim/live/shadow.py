@@ -15,8 +15,8 @@ import msgspec
 from msgspec.structs import replace
 
 from qops_batsim.jobs import COMPLETED_KILLED, COMPLETED_WALLTIME_REACHED
-from qops_batsim.live.journal import About, Entry
-from qops_batsim.live.manager import JobPhase, NodeState, ResourceManager, SeenJob
+from qops_batsim.live.journal import About, JobRun
+from qops_batsim.live.manager import CentreManager, JobPhase, NodeState, SeenJob
 
 
 class _Shadow(msgspec.Struct):
@@ -51,19 +51,19 @@ class ShadowManager:
 
     def __init__(
         self,
-        manager: ResourceManager,
+        manager: CentreManager,
         about: About | None = None,
-        entries: Iterable[Entry] = (),
+        entries: Iterable[JobRun] = (),
         seen: Iterable[tuple[SeenJob, float]] = (),
         clock: Callable[[], float] = time.time,
     ) -> None:
-        self._manager, self.clock = manager, clock
+        self._manager = manager
+        self.clock = clock
         self.real: list[SeenJob] = []
-        self._known: dict[str, SeenJob] = {}
-        self._shadows: dict[str, _Shadow] = {}
+        self._known = {job.id: job for job, _ in seen}
         self._has_begun = about is not None
-        for job, _ in seen:
-            self._known[job.id] = job
+
+        self._shadows: dict[str, _Shadow] = {}
         for entry in entries:
             self._shadows[entry.job] = _Shadow(
                 is_held=True,
@@ -85,7 +85,7 @@ class ShadowManager:
                     self._shadows[job.id] = _Shadow(is_real=True, is_over=over)
         self.real = list(real.values())
         self._known |= real
-        return [job for each in list(self._known.values()) for job in self._seen(each, real)]
+        return [seen for job in list(self._known.values()) for seen in self._seen(job, real)]
 
     def _seen(self, job: SeenJob, real: Mapping[str, SeenJob]) -> Iterator[SeenJob]:
         """Yield a job as it would be by the decisions; drop it once it is over and gone."""
@@ -96,10 +96,12 @@ class ShadowManager:
         if shadow.is_real:
             yield job
             return
+
         told = replace(job, restarts=shadow.restarts, is_held=shadow.is_held, hosts=shadow.hosts)
         ran = job.start is not None and job.phase is not JobPhase.WAITING
         if job.phase is JobPhase.ENDED and not ran:
             shadow.is_over = True
+
         if shadow.is_over:
             yield replace(told, phase=JobPhase.ENDED, start=None, outcome=COMPLETED_KILLED)
         elif shadow.start is None:
@@ -110,11 +112,14 @@ class ShadowManager:
 
     def _running(self, shadowed: SeenJob, job: SeenJob, start: float) -> SeenJob:
         """Return a job that the decisions started at ``start``, running or already ended."""
-        end, outcome = None, job.outcome
+        end = None
+        outcome = job.outcome
         if job.end is not None and job.start is not None:
             end = start + job.end - job.start
         elif job.limit is not None:
-            end, outcome = start + job.limit, COMPLETED_WALLTIME_REACHED
+            end = start + job.limit
+            outcome = COMPLETED_WALLTIME_REACHED
+
         if end is None or end > self.clock():
             return replace(shadowed, phase=JobPhase.RUNNING, start=start, end=None)
         self._shadows[job.id].is_over = True
@@ -133,7 +138,8 @@ class ShadowManager:
         """Note that a job would start now on these nodes; the real job stays as it is."""
         shadow = self._shadows[job_id]
         if shadow.start is None:
-            shadow.start, shadow.hosts = self.clock(), tuple(hosts)
+            shadow.start = self.clock()
+            shadow.hosts = tuple(hosts)
 
     def release(self, job_ids: Sequence[str]) -> None:
         """Do nothing: no job is really held."""
@@ -146,7 +152,8 @@ class ShadowManager:
         """Note that a job would be requeued; the real job stays as it is."""
         shadow = self._shadows[job_id]
         if shadow.start is not None:
-            shadow.start, shadow.restarts = None, shadow.restarts + 1
+            shadow.start = None
+            shadow.restarts += 1
 
     def tell(self, texts: Mapping[str, str]) -> None:
         """Do nothing: users are not told what would have been decided."""

@@ -11,22 +11,28 @@ import math
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from heapq import heappop, heappush
+from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
 import msgspec
 import numpy as np
 
-from qops_batsim.errors import InputError
+from qops_batsim.errors import InputError, shown
 from qops_batsim.experiments.statistics import LEVEL, quantile
+from qops_batsim.files import decoded, read_bytes
 from qops_batsim.queue.expected_starts import ExpectedStarts
 from qops_batsim.queue.forecast import WEEK, Moment, Simulator, moment_of, quantiles
 from qops_batsim.queue.past import Habits, Past, Patience
+from qops_batsim.workload.other_json import refuse_other_json
 
 LEVELS = (0.1, 0.25, 0.5, 0.75, 0.9, 0.95)
 """Levels of the quantiles that a forecast tells."""
 
 MEDIAN = 2
 """Place of the median among :data:`LEVELS`."""
+
+KEPT = LEVELS.index(0.95)
+"""Place of the level at which an end can be promised, 95 %."""
 
 INTERVALS = ((0, 4), (1, 3))
 """Intervals that hold 80 and 50 %: the places of their ends among :data:`LEVELS`."""
@@ -93,6 +99,36 @@ class Correction(msgspec.Struct, frozen=True):
     ]
 
 
+class _Backtest(msgspec.Struct):
+    """The fields that are read from the JSON of a back-test."""
+
+    scheduler: str
+    corrections: Annotated[
+        list[Correction],
+        msgspec.Meta(min_length=len(HORIZONS) + 1, max_length=len(HORIZONS) + 1),
+    ]
+
+
+def read_corrections(path: Path, scheduler: str) -> list[Correction]:
+    """Read the corrections of forecasts that `queue backtest --json` wrote; raise InputError if
+    they are of another scheduler.
+    """
+    content = read_bytes(path, what="a back-test")
+    what = "the output of `queue backtest --json`"
+
+    try:
+        found = decoded(content, msgspec.json.Decoder(_Backtest), path, what)
+    except InputError:
+        refuse_other_json(content, str(path), what)
+        raise
+    if found.scheduler != scheduler:
+        raise InputError(
+            f"{path}: the back-test is of scheduler {shown(found.scheduler)}; one of "
+            f"{shown(scheduler)}, the scheduler of this forecast, is expected"
+        )
+    return found.corrections
+
+
 class Calibration:
     """Learns from jobs that have started by how much to move the quantiles of forecast starts.
 
@@ -122,7 +158,8 @@ class Calibration:
         """Learn from the remembered forecasts whose jobs have started by ``now`` (seconds)."""
         while self._coming and self._coming[0][0] <= now:
             _, _, told, moved, weight = heappop(self._coming)
-            kind, start = horizon_of(told.drawn, told.now), told.start
+            kind = horizon_of(told.drawn, told.now)
+            start = told.start
             self._gains[kind] += abs(told.drawn[MEDIAN] - start) - abs(moved - start)
             for place, level in enumerate(LEVELS):
                 self._errors[kind][place].append(start - told.drawn[place])
@@ -191,18 +228,71 @@ def backtest(
     moments. Those of jobs that were cancelled before they started are not compared.
     """
     rng = np.random.default_rng(seed)
-    began, end = past.submissions[len(past.submissions) // 3], past.submissions[-1]
+    dates = _moments(past, moments, span, rng)
+
+    # Jobs in the order in which it becomes known how long they ran, or waited.
+    ended = _in_order(past.ends)
+    end_dates = past.ends[ended]
+    waited = _in_order(past.waited_until)
+    wait_dates = past.waited_until[waited]
+    waits_known = 0
+    habits = Habits(past, ended, known=0)
+    patience = Patience(past)
+    calibration = Calibration()
+
+    found: list[PastForecast] = []
+    for count, now in enumerate(dates, 1):
+        habits.known = int(np.searchsorted(end_dates, now, side="right"))
+        last = int(np.searchsorted(wait_dates, now, side="right"))
+        patience.learn(waited[waits_known:last])
+        waits_known = last
+        calibration.come_to(now)
+
+        corrections = calibration.corrections()
+        moment = moment_of(past, now)
+        starts = quantiles(simulator.forecast(moment, habits, draws, rng, patience), LEVELS)
+        plan = simulator.planned(moment)
+        started = np.flatnonzero(np.isfinite(past.starts[moment.waiting])).tolist()
+        for place in started:
+            row = int(moment.waiting[place])
+            drawn = tuple(starts[:, place].tolist())
+            forecast = PastForecast(
+                now,
+                row,
+                float(past.starts[row]),
+                drawn,
+                corrected(drawn, corrections, now),
+                float(plan[place]),
+                *recent_waits(past, ended[: habits.known], moment, row),
+            )
+            found.append(forecast)
+            # Jobs of a moment start late together: it counts as one outcome.
+            calibration.await_outcome(forecast, 1 / len(started))
+        if on_progress is not None:
+            on_progress(count)
+    calibration.come_to(math.inf)
+    return found, calibration.corrections()
+
+
+def _moments(
+    past: Past, count: int, span: tuple[float, float] | None, rng: np.random.Generator
+) -> list[float]:
+    """Draw past moments at which jobs wait that started later; return their dates, in order."""
+    began = past.submissions[len(past.submissions) // 3]
+    end = past.submissions[-1]
     if span is not None:
-        began, end = max(began, span[0]), min(end, span[1])
+        began = max(began, span[0])
+        end = min(end, span[1])
         if began >= end:
             raise InputError(
                 "Slurm's estimates are all outside the last two thirds of the history, which the "
                 "back-test is of; a history that goes on until after the estimates is expected"
             )
+
     dates: list[float] = []
-    for _ in range(ATTEMPTS * moments):
+    for _ in range(ATTEMPTS * count):
         drawn = float(rng.uniform(began, end))
-        if len(dates) == moments:
+        if len(dates) == count:
             break
         if np.isfinite(past.starts[moment_of(past, drawn).waiting]).any():
             dates.append(drawn)
@@ -214,37 +304,93 @@ def backtest(
             f"{why}, so no forecast can be compared; use --starts simulated, with which "
             "a simulated scheduler starts the jobs of the history"
         )
-    ended = np.argsort(past.ends, kind="stable")
-    ended = ended[~np.isnan(past.ends[ended])]
-    end_dates, known = past.ends[ended], 0
-    until = past.waited_until
-    order = np.argsort(until, kind="stable")
-    order, waits_known = order[~np.isnan(until[order])], 0
-    habits, calibration, patience = Habits(past), Calibration(), Patience(past)
-    found: list[PastForecast] = []
-    for count, now in enumerate(sorted(dates)):
-        last = int(np.searchsorted(end_dates, now, side="right"))
-        habits.learn(ended[known:last].tolist())
-        known = last
-        last = int(np.searchsorted(until[order], now, side="right"))
-        patience.learn(order[waits_known:last])
-        waits_known = last
-        calibration.come_to(now)
-        corrections, moment = calibration.corrections(), moment_of(past, now)
-        starts = quantiles(simulator.forecast(moment, habits, draws, rng, patience), LEVELS)
-        plan = simulator.planned(moment)
-        started = np.flatnonzero(np.isfinite(past.starts[moment.waiting]))
-        for place in started.tolist():
-            row = int(moment.waiting[place])
-            drawn, start = starts[:, place].tolist(), float(past.starts[row])
-            levels = corrected(drawn, corrections, now)
-            others = float(plan[place]), *recent_waits(past, ended[:known], moment, row)
-            found.append(PastForecast(now, row, start, tuple(drawn), levels, *others))
-            calibration.await_outcome(found[-1], 1 / len(started))
-        if on_progress is not None:
-            on_progress(count + 1)
-    calibration.come_to(math.inf)
-    return found, calibration.corrections()
+    return sorted(dates)
+
+
+def _in_order(dates: np.ndarray) -> np.ndarray:
+    """Return the rows of the dates that are known, in their order."""
+    order = np.argsort(dates, kind="stable")
+    known: np.ndarray = order[~np.isnan(dates[order])]
+    return known
+
+
+class Comparison(NamedTuple):
+    """What a back-test has found.
+
+    Attributes
+    ----------
+    told
+        The forecasts, with the real starts.
+    corrections
+        Those that were learned, for later forecasts.
+    classes
+        How accurate the forecasts were: first of all jobs, then of classes of these.
+    promises
+        How many ends that each forecast might have promised would have been kept, if any.
+    moments
+        Number of moments at which a job waited.
+    """
+
+    told: Sequence[PastForecast]
+    corrections: list[Correction]
+    classes: list[Coverage]
+    promises: KeptPromises | None
+    moments: int
+
+
+def compare(
+    past: Past,
+    scheduler: str,
+    settings: Mapping[str, Any],
+    *,
+    as_simulated: bool = False,
+    expected: ExpectedStarts | None = None,
+    unix_start: float = 0.0,
+    moments: int,
+    draws: int,
+    seed: int,
+    on_progress: Callable[[int], None] | None = None,
+) -> Comparison:
+    """Test forecasts on a past (see :func:`backtest`), and compare them with what happened.
+
+    Parameters
+    ----------
+    past
+        The machine's history.
+    scheduler, settings
+        The scheduler that decides on the machine, and its options.
+    as_simulated
+        Whether jobs start when that scheduler would have started them; else as the history tells.
+    expected, unix_start
+        Starts that Slurm itself expected, to compare with; the date of second 0 of the past.
+    """
+    if as_simulated:
+        past = simulated_past(past, scheduler, settings)
+
+    span = None
+    if expected is not None:
+        first, last = expected.span
+        span = first - unix_start, last - unix_start
+    simulator = Simulator(past, scheduler, settings)
+
+    told, corrections = backtest(
+        past,
+        simulator,
+        moments=moments,
+        draws=draws,
+        seed=seed,
+        span=span,
+        on_progress=on_progress,
+    )
+    if expected is not None:
+        told = with_expected(told, past, expected, unix_start)
+    return Comparison(
+        told,
+        corrections,
+        coverages(told, past),
+        kept_promises(told, past),
+        len({forecast.now for forecast in told}),
+    )
 
 
 def recent_waits(past: Past, ended: np.ndarray, moment: Moment, row: int) -> tuple[float, float]:
@@ -254,17 +400,18 @@ def recent_waits(past: Past, ended: np.ndarray, moment: Moment, row: int) -> tup
     The median of those that were no shorter than the wait so far, and a bound that holds for half
     of the waits with a confidence of 95 %, as QBETS gives (Nurmi, Brevik, Wolski, JSSPP 2007).
     """
-    submission, so_far = past.submissions[row], moment.now - past.submissions[row]
+    submission = past.submissions[row]
     begins = list(WIDTHS)
     size = np.searchsorted(begins, past.widths[row], side="right")
     latest = ended[-10 * RECENT_WAITS :]
     same = latest[np.searchsorted(begins, past.widths[latest], side="right") == size]
     same = same[-RECENT_WAITS:]
     waits = np.sort(past.starts[same] - past.submissions[same])
-    longer = waits[waits > so_far]
-    if not len(longer):
-        return moment.now, moment.now
+    longer = waits[waits > moment.now - submission]
     count = len(longer)
+    if not count:
+        return moment.now, moment.now
+
     # The normal approximation of the binomial distribution.
     place = min(int(np.ceil(count / 2 + 1.645 * np.sqrt(count) / 2)), count - 1)
     return submission + float(longer[(count - 1) // 2]), submission + float(longer[place])
@@ -308,25 +455,21 @@ def coverage(told: Sequence[PastForecast], group: str = "all") -> Coverage:
     """Return how accurate forecasts of starts were; ``told`` are the forecasts, at least one, and
     ``group`` names their jobs.
     """
-    start, now = (np.array([getattr(each, name) for each in told]) for name in ("start", "now"))
-    levels = np.array([each.levels for each in told])
-    drawn = np.array([each.drawn for each in told])
-    weeks = np.unique((now / WEEK).astype(np.int64), return_inverse=True)[1]
+    of = columns(told)
+    start = of.start[:, None]
+    weeks = np.unique((of.now / WEEK).astype(np.int64), return_inverse=True)[1]
 
-    def inside(of: np.ndarray, first: int, last: int) -> np.ndarray:
-        found = (of[:, first] - TOLERANCE <= start) & (start <= of[:, last] + TOLERANCE)
-        return 100.0 * found
+    def inside(quantiles: np.ndarray, first: int, last: int) -> Any:
+        is_late_enough: np.ndarray = quantiles[:, first] - TOLERANCE <= of.start
+        return 100.0 * (is_late_enough & (of.start <= quantiles[:, last] + TOLERANCE))
 
-    def error(of: np.ndarray) -> float:
-        return float(np.nanmedian(np.abs(of - start)))
+    def error(dates: np.ndarray) -> float:
+        return float(np.nanmedian(np.abs(dates - of.start)))
 
-    wide, narrow = (inside(levels, *ends) for ends in INTERVALS)
-    missed = start[:, None] - levels
+    wide, narrow = (inside(of.levels, *ends) for ends in INTERVALS)
+    raw_wide, raw_narrow = (inside(of.drawn, *ends) for ends in INTERVALS)
+    missed = start - of.levels
     loss = np.maximum(np.array(LEVELS) * missed, (np.array(LEVELS) - 1.0) * missed)
-    others = ("planned", "recent", "bound", "slurm")
-    planned, recent, bound, slurm = (
-        np.array([getattr(each, name) for each in told]) for name in others
-    )
     return Coverage(
         group=group,
         forecasts=len(told),
@@ -334,15 +477,20 @@ def coverage(told: Sequence[PastForecast], group: str = "all") -> Coverage:
         coverage_50_interval=clustered(narrow, weeks),
         coverage_80=float(wide.mean()),
         coverage_80_interval=clustered(wide, weeks),
-        raw_50=float(inside(drawn, *INTERVALS[1]).mean()),
-        raw_80=float(inside(drawn, *INTERVALS[0]).mean()),
-        median_error=error(levels[:, MEDIAN]),
-        of_plan=error(planned),
-        of_recent_waits=error(recent),
-        of_bound=error(bound),
-        of_slurm=None if np.isnan(slurm).all() else error(slurm),
+        raw_50=float(raw_narrow.mean()),
+        raw_80=float(raw_wide.mean()),
+        median_error=error(of.levels[:, MEDIAN]),
+        of_plan=error(of.planned),
+        of_recent_waits=error(of.recent),
+        of_bound=error(of.bound),
+        of_slurm=None if np.isnan(of.slurm).all() else error(of.slurm),
         pinball=float(loss.mean()),
     )
+
+
+def columns(told: Sequence[PastForecast]) -> Any:
+    """Return the fields of forecasts, at least one, as arrays; quantiles by forecast and level."""
+    return PastForecast._make(map(np.array, zip(*told, strict=True)))
 
 
 def clustered(values: np.ndarray, clusters: np.ndarray) -> tuple[float, float] | None:
@@ -353,19 +501,24 @@ def clustered(values: np.ndarray, clusters: np.ndarray) -> tuple[float, float] |
     all clusters are alike, that has no width; then by Wilson (1927), as of one observation a
     cluster. None for one cluster.
     """
-    mean, count = float(values.mean()), int(clusters.max()) + 1
+    mean = float(values.mean())
+    count = int(clusters.max()) + 1
     if count == 1:
         return None
+
     excess = np.bincount(clusters, values - mean)
     reach = quantile(LEVEL, count - 1)
     error = math.sqrt(float((excess**2).sum()) * count / (count - 1)) / len(values)
-    if error < 1e-9:
-        share, square = mean / 100.0, reach**2
-        middle = (share + square / (2 * count)) / (1 + square / count)
-        half = math.sqrt(share * (1 - share) / count + square / (4 * count**2))
-        half *= reach / (1 + square / count)
-        return max(100.0 * (middle - half), 0.0), min(100.0 * (middle + half), 100.0)
-    return max(mean - reach * error, 0.0), min(mean + reach * error, 100.0)
+    if error >= 1e-9:
+        return max(mean - reach * error, 0.0), min(mean + reach * error, 100.0)
+
+    # Wilson's interval of a share.
+    share = mean / 100.0
+    square = reach**2
+    middle = (share + square / (2 * count)) / (1 + square / count)
+    half = math.sqrt(share * (1 - share) / count + square / (4 * count**2))
+    half *= reach / (1 + square / count)
+    return max(100.0 * (middle - half), 0.0), min(100.0 * (middle + half), 100.0)
 
 
 def with_expected(
@@ -378,10 +531,10 @@ def with_expected(
     of the jobs.
     """
     found = []
-    for each in told:
-        start = expected.at(past.jobs[each.row].id, each.now + unix_start)
-        found.append(each if start is None else each._replace(slurm=start - unix_start))
-    if all(math.isnan(each.slurm) for each in found):
+    for forecast in told:
+        start = expected.at(past.jobs[forecast.row].id, forecast.now + unix_start)
+        found.append(forecast if start is None else forecast._replace(slurm=start - unix_start))
+    if all(math.isnan(forecast.slurm) for forecast in found):
         raise InputError(
             "Slurm's estimates name no job that waits at a moment of the back-test; estimates "
             "of the same machine, with job ids as in the history, are expected"
@@ -394,19 +547,21 @@ def coverages(told: Sequence[PastForecast], past: Past) -> list[Coverage]:
     and wait so far.
     """
     classes: dict[tuple[int, float, str], list[PastForecast]] = {(0, 0.0, "all"): list(told)}
-    for each in told:
-        row = each.row
-        waited = (each.now - past.submissions[row]) / 3600
-        kinds = (
+    for forecast in told:
+        row = forecast.row
+        waited = (forecast.now - past.submissions[row]) / 3600
+        kinds = [
             (0.0, f"partition {past.names[row][2]}"),
             class_of(past.widths[row], WIDTHS),
             class_of(past.limits[row] / 3600, HOURS, "limit "),
             class_of(waited, HOURS, "waited "),
-        )
+        ]
+        if not math.isnan(forecast.slurm):
+            kinds.append((0.0, "Slurm expects a start"))
         for place, kind in enumerate(kinds, 1):
-            classes.setdefault((place, *kind), []).append(each)
-        if not math.isnan(each.slurm):
-            classes.setdefault((len(kinds) + 1, 0.0, "Slurm expects a start"), []).append(each)
+            classes.setdefault((place, *kind), []).append(forecast)
+
+    # Classes of few forecasts tell nothing, one of all tells nothing new.
     return [
         coverage(classes[kind], kind[2])
         for kind in sorted(classes)
@@ -418,11 +573,11 @@ def class_of(value: float, names: Mapping[int, str], what: str = "") -> tuple[fl
     """Return the class that contains a value: its lower limit, and its name after ``what``;
     ``names`` are by lower limit.
     """
-    begin = max(each for each in names if each <= value)
+    begin = max(least for least in names if least <= value)
     return begin, what + names[begin]
 
 
-def as_simulated(
+def simulated_past(
     past: Past, scheduler: str = "easy", settings: Mapping[str, Any] | None = None
 ) -> Past:
     """Return a past whose jobs start when a simulated scheduler starts them; run times are cut at
@@ -450,4 +605,57 @@ def without_cancelled(past: Past) -> Past:
         **{name: getattr(past, name)[kept] for name in (*columns, "names")},
         jobs=[past.jobs[row] for row in kept.tolist()],
         history=int((kept < past.history).sum()),
+    )
+
+
+class KeptPromises(msgspec.Struct, frozen=True, kw_only=True):
+    """How many ends that were to be kept with a chance of 95 % were kept in a back-test; shares in
+    percent.
+
+    Attributes
+    ----------
+    promises
+        How many there were: some jobs perhaps never start.
+    kept
+        Share of ends that came in time.
+    started
+        Share of starts that left the whole limit until the promised end.
+    slack
+        Mean time from the end to the promised one (seconds).
+    plan_kept, plan_slack
+        The same of ends in the plan by time limits.
+    """
+
+    promises: int
+    kept: float
+    started: float
+    slack: float
+    plan_kept: float
+    plan_slack: float
+
+
+def kept_promises(told: Sequence[PastForecast], past: Past) -> KeptPromises | None:
+    """Return how many ends would have been kept if each forecast had promised its job an end with a
+    chance of 95 %; None without forecasts of that.
+    """
+    told = [forecast for forecast in told if forecast.levels[KEPT] < math.inf]
+    if not told:
+        return None
+
+    of = columns(told)
+    limits = past.limits[of.row]
+    ends = past.ends[of.row]
+    by = of.levels[:, KEPT] + limits
+    plan = of.planned + limits
+
+    def share(is_kept: np.ndarray) -> float:
+        return float(100.0 * is_kept.mean())
+
+    return KeptPromises(
+        promises=len(told),
+        kept=share(ends <= by + TOLERANCE),
+        started=share(of.start + limits <= by + TOLERANCE),
+        slack=float((by - ends).mean()),
+        plan_kept=share(ends <= plan + TOLERANCE),
+        plan_slack=float((plan - ends).mean()),
     )

@@ -52,14 +52,15 @@ class ExpectedStarts:
             look = decoded(line, _looks, where, "a line that `live record` wrote")
             if self._looks and look.date < self._looks[-1]:
                 raise InputError(
-                    f"{path}, line {number}: date is {look.date:.0f}, before the date of "
-                    f"the line above, {self._looks[-1]:.0f}; lines in the order of their "
-                    "dates are expected"
+                    f"{where}: date is {look.date:.0f}, before the date of the line above, "
+                    f"{self._looks[-1]:.0f}; lines in the order of their dates are expected"
                 )
             self._looks.append(look.date)
+
             for job, start in look.starts.items():
-                if job.partition("+")[1]:
-                    self._components.setdefault(job.partition("+")[0], set()).add(job)
+                whole, is_component, _ = job.partition("+")
+                if is_component:
+                    self._components.setdefault(whole, set()).add(job)
                 dates, starts = self._of.setdefault(job, ([], []))
                 dates.append(look.date)
                 starts.append(start)

@@ -94,17 +94,26 @@ class Arrivals(NamedTuple):
     gone_at: np.ndarray
 
 
+NO_ARRIVALS = Arrivals(
+    rows=np.empty(0, np.int64),
+    shift=0.0,
+    run_times=np.empty(0),
+    gone=np.empty(0, np.int64),
+    gone_at=np.empty(0),
+)
+
+
 class Drawn(NamedTuple):
     """Random futures of a queue: run times, arrivals and cancellations, one set for each
     simulation.
 
     How long running jobs still run, then how long waiting ones will (seconds), by draw and job; the
-    jobs that come, None where no week of the past is known; and when waiting jobs are cancelled if
+    jobs that come, none where no week of the past is known; and when waiting jobs are cancelled if
     they still wait (seconds), by draw and job.
     """
 
     run_times: np.ndarray
-    arrivals: list[Arrivals | None]
+    arrivals: list[Arrivals]
     cancelled: np.ndarray
 
     def of_job(self, place: int, running: int, waiting: int) -> Drawn:
@@ -131,7 +140,9 @@ class Simulator:
     def __init__(
         self, past: Past, scheduler: str = "easy", settings: Mapping[str, Any] | None = None
     ) -> None:
-        self.past, self._scheduler, self._settings = past, scheduler, settings or {}
+        self.past = past
+        self._scheduler = scheduler
+        self._settings = settings or {}
         # A job that waits may come as well, as one of a past week: under its row and their number.
         self._ids = [str(place) for place in range(2 * len(past.submissions))]
 
@@ -160,21 +171,25 @@ class Simulator:
         cancelled
             When the waiting jobs are cancelled, if they still wait then (seconds).
         """
-        past, now, running = self.past, moment.now, len(moment.running)
-        rows, dates = np.concatenate([moment.running, moment.waiting]), past.submissions
-        dates, places = dates[rows], rows
-        gone: list[tuple[float, int]] = []
-        if cancelled is not None:
-            known = np.isfinite(cancelled)
-            gone += zip(cancelled[known].tolist(), moment.waiting[known].tolist(), strict=True)
-        if arrivals is not None:
-            coming = arrivals.rows
-            theirs = coming + len(past.submissions)
-            gone += zip(arrivals.gone_at.tolist(), theirs[arrivals.gone].tolist(), strict=True)
-            rows, places = np.concatenate([rows, coming]), np.concatenate([places, theirs])
-            dates = np.concatenate([dates, past.submissions[coming] + arrivals.shift])
-            run_times = np.concatenate([run_times, arrivals.run_times])
-        limits = past.limits[rows]
+        past = self.past
+        coming = NO_ARRIVALS if arrivals is None else arrivals
+        if cancelled is None:
+            cancelled = np.full(len(moment.waiting), np.inf)
+        rows = np.concatenate([moment.running, moment.waiting, coming.rows])
+        first = len(rows) - len(coming.rows)
+        dates = past.submissions[rows]
+        dates[first:] += coming.shift
+        places = rows.copy()
+        places[first:] += len(past.submissions)
+
+        # Who waits then is cancelled at these dates.
+        is_gone = np.isfinite(cancelled)
+        gone_at = np.concatenate([cancelled[is_gone], coming.gone_at])
+        gone = np.concatenate([moment.waiting[is_gone], places[first:][coming.gone]])
+        events = [
+            (date, Notify.of(JOB_CANCELLED, job_id=f"q!{place}"))
+            for date, place in sorted(zip(gone_at.tolist(), gone.tolist(), strict=True))
+        ]
         submissions = Submissions(
             "q",
             self._ids,
@@ -184,31 +199,29 @@ class Simulator:
             array("q", bytes(8 * len(rows))),
             floats(dates),
             wholes(past.widths[rows]),
-            floats(limits),
+            floats(past.limits[rows]),
             self,
         )
-        events = [
-            (date, Notify.of(JOB_CANCELLED, job_id=f"q!{place}")) for date, place in sorted(gone)
-        ]
-        loop = Loop(past.processors, [submissions], floats(run_times), events or None)
+        lasting = floats(np.concatenate([run_times, coming.run_times]))
+        loop = Loop(past.processors, [submissions], lasting, events or None)
         module = make_scheduler(self._scheduler, self._settings)
-        loop.manager.qos_log, loop.manager.news = QosLog(), News.of(module.options)
-        loop.begin_at(now, past.starts[moment.running].tolist())
+        loop.manager.qos_log = QosLog()
+        loop.manager.news = News.of(module.options)
+        loop.begin_at(moment.now, past.starts[moment.running].tolist())
         loop.run(module.scheduler, ignore)
         module.scheduler.finished()
-        found = np.asarray(loop.starts)[running : running + len(moment.waiting)]
-        never = np.inf if cancelled is None else np.where(np.isfinite(cancelled), np.nan, np.inf)
-        return np.where(np.isnan(found), never, found)
+
+        starts = np.asarray(loop.starts)[len(moment.running) : first]
+        return np.where(np.isnan(starts), np.where(is_gone, np.nan, np.inf), starts)
 
     def planned(self, moment: Moment) -> np.ndarray:
         """Return the waiting jobs' starts (s) if all jobs ran to their limits and no further job
         arrived.
         """
-        past, now = self.past, moment.now
-        left = past.starts[moment.running] + past.limits[moment.running] - now
-        return self.starts(
-            moment, np.concatenate([np.maximum(left, 1.0), past.limits[moment.waiting]])
-        )
+        past = self.past
+        left = past.starts[moment.running] + past.limits[moment.running] - moment.now
+        run_times = np.concatenate([np.maximum(left, 1.0), past.limits[moment.waiting]])
+        return self.starts(moment, run_times)
 
     def forecast(
         self,
@@ -230,18 +243,20 @@ class Simulator:
         and job, NaN where cancelled.
         """
         found = np.empty((len(drawn.arrivals), len(moment.waiting)))
+
         until = math.inf
         for draw, (run_times, arrivals, cancelled) in enumerate(
             zip(drawn.run_times, drawn.arrivals, drawn.cancelled, strict=True)
         ):
             # Who comes after the last of these has started changes nothing.
-            known = arrivals and self._coming_by(arrivals, until)
-            starts = self.starts(moment, run_times, known, cancelled)
+            early = self._coming_by(arrivals, until)
+            starts = self.starts(moment, run_times, early, cancelled)
             last = _last_wait(starts, cancelled, moment.now)
             if last > until:
                 starts = self.starts(moment, run_times, arrivals, cancelled)
                 last = _last_wait(starts, cancelled, moment.now)
-            found[draw], until = starts, last + _MARGIN * (last - moment.now)
+            found[draw] = starts
+            until = last + _MARGIN * (last - moment.now)
         return found
 
     def _coming_by(self, arrivals: Arrivals, until: float) -> Arrivals:
@@ -270,64 +285,65 @@ class Simulator:
         What is drawn of the others does not depend on how many jobs wait behind them.
         """
         of_jobs, of_weeks, of_patience = rng.spawn(3)
-        past, now, ends = self.past, moment.now, self.past.ends
-        rows = np.concatenate([moment.running, moment.waiting])
-        drawn = self._run_times(moment, rows, habits, draws, of_jobs)
+        past = self.past
+        now = moment.now
         waiting = moment.waiting
+        run_times = self._run_times(moment, habits, draws, of_jobs)
         cancelled = np.full((draws, len(waiting)), np.inf)
         if patience is not None and patience.cancels:
             waited = now - past.submissions[waiting]
             cancelled = now + patience.draw(waiting, waited, draws, of_patience)
-        known = past.submissions[: past.history]
+
         # Weeks of which nothing is known that was not known at the moment.
-        since, until = now - known[0], now - min(now, known[-1])
+        known = past.submissions[: past.history]
+        since = now - known[0]
+        until = now - min(now, known[-1])
         first_week = max(math.ceil((until + HORIZON) / WEEK), 1)
         weeks = list(range(first_week, int(since / WEEK) + 1))[:WEEKS]
         if not weeks:
-            return Drawn(drawn, [None] * draws, cancelled)
+            return Drawn(run_times, [NO_ARRIVALS] * draws, cancelled)
+
+        ends = past.ends
         unknown = habits.shares([-1] * (past.groups.shape[1] - 1) + [0])
-        coming: list[Arrivals | None] = []
+        coming: list[Arrivals] = []
         for _ in range(draws):
             shift = weeks[of_weeks.integers(len(weeks))] * WEEK
             span = now - shift, now - shift + HORIZON
-            first, last = np.searchsorted(known, span, side="right")
-            arrivals = np.arange(first, last)
-            arrivals = arrivals[past.widths[arrivals] <= past.processors]
-            shares = unknown[of_weeks.integers(len(unknown), size=len(arrivals))]
-            has_ended = ends[arrivals] <= now
-            lasting = np.where(
-                has_ended, past.run_times[arrivals], np.maximum(shares * past.limits[arrivals], 1.0)
-            )
-            gone = np.flatnonzero(past.cancelled[arrivals] <= now)
-            gone_at = past.cancelled[arrivals[gone]] + shift
-            coming.append(Arrivals(arrivals, shift, lasting, gone, gone_at))
-        return Drawn(drawn, coming, cancelled)
+            rows = np.arange(*np.searchsorted(known, span, side="right"))
+            rows = rows[past.widths[rows] <= past.processors]
+
+            # Of jobs that had not ended at the moment the run time was not known.
+            shares = unknown[of_weeks.integers(len(unknown), size=len(rows))]
+            drawn = np.maximum(shares * past.limits[rows], 1.0)
+            lasting = np.where(ends[rows] <= now, past.run_times[rows], drawn)
+            gone = np.flatnonzero(past.cancelled[rows] <= now)
+            gone_at = past.cancelled[rows[gone]] + shift
+            coming.append(Arrivals(rows, shift, lasting, gone, gone_at))
+        return Drawn(run_times, coming, cancelled)
 
     def _run_times(
-        self,
-        moment: Moment,
-        rows: np.ndarray,
-        habits: Habits,
-        draws: int,
-        rng: np.random.Generator,
+        self, moment: Moment, habits: Habits, draws: int, rng: np.random.Generator
     ) -> np.ndarray:
         """Draw random run times of the jobs, for running jobs the time that is left (seconds); one
         row for each draw, one column for each job.
         """
-        past, running = self.past, len(moment.running)
-        alike = np.unique(past.groups[rows, 0], return_inverse=True)[1]
+        past = self.past
+        rows = np.concatenate([moment.running, moment.waiting])
         of_group, of_job, togethers = rng.spawn(3)
+
+        # In some draws all jobs of a user, application and limit use much of it, or little.
+        alike = np.unique(past.groups[rows, 0], return_inverse=True)[1]
         of_all = of_group.random((alike.max(initial=0) + 1, draws))[alike].T
-        own, chances = (each.random((len(rows), draws)).T for each in (of_job, togethers))
+        own, chances = (source.random((len(rows), draws)).T for source in (of_job, togethers))
         levels = np.where(chances < TOGETHER, of_all, own)
+
         drawn = np.empty((draws, len(rows)))
         for place, row in enumerate(rows.tolist()):
-            limit, gone = past.limits[row], 0.0
-            if place < running:
-                gone = moment.now - past.starts[row]
-            shares = habits.shares(past.groups[row].tolist(), gone / limit)
+            limit = past.limits[row]
+            spent = moment.now - past.starts[row] if place < len(moment.running) else 0.0
+            shares = habits.shares(past.groups[row].tolist(), spent / limit)
             chosen = shares[(levels[:, place] * len(shares)).astype(np.int64)]
-            drawn[:, place] = np.maximum(chosen * limit - gone, 1.0)
+            drawn[:, place] = np.maximum(chosen * limit - spent, 1.0)
         return drawn
 
 
@@ -344,7 +360,8 @@ def quantiles(starts: np.ndarray, levels: Sequence[float]) -> np.ndarray:
 
     Of the draws in which the job is not cancelled (NaN); infinite where it always is.
     """
-    ordered, counts = np.sort(starts, axis=0), np.sum(~np.isnan(starts), axis=0)
+    ordered = np.sort(starts, axis=0)
+    counts = np.sum(~np.isnan(starts), axis=0)
     places = [np.clip((level * counts).astype(np.int64), 0, counts - 1) for level in levels]
     found = np.take_along_axis(ordered, np.maximum(places, 0), axis=0)
     return np.where(np.isnan(found), np.inf, found)

@@ -1,82 +1,135 @@
-"""The latest forecast of a queue for HTTP requests, kept up to date by a second process.
+"""Starts of a queue for HTTP requests: as planned now, or as forecast last by a second process.
 
-An answer is what was forecast last, so it comes at once. The simulations have their own process:
-in this one they would keep answers waiting.
+What was forecast last is answered at once. The simulations have their own process: in this one they
+would keep answers waiting.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from concurrent.futures import CancelledError, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import suppress
+from http import HTTPStatus
 from threading import Event, Thread
 from types import TracebackType
-from typing import Any, TypeVar
+from typing import Any
 
 import msgspec
+from starlette.exceptions import HTTPException
 
-from qops_batsim.errors import InputError, QopsError
-from qops_batsim.queue.queue_forecast import QueueForecast, StartForecast
-from qops_batsim.queue.queue_plan import (
-    AskedJob,
+from qops_batsim.errors import QopsError, shown
+from qops_batsim.experiments.page import Aliases
+from qops_batsim.queue.queue_state import Ask, QueueState, date_text
+from qops_batsim.queue.starts import (
+    DRAWS,
+    FEWER_DRAWS,
     AskedStarts,
-    PlannedStart,
-    QueuePlan,
-    chosen_jobs,
+    ForecastBasis,
+    JobStart,
+    QueueStarts,
+    anonymous,
+    asked_starts,
+    queue_starts,
 )
-from qops_batsim.queue.queue_quote import Ask
-from qops_batsim.queue.queue_state import QueueState
-from qops_batsim.queue.quote_server import Problem
 from qops_batsim.running.processes import WorkerContext
 
 EVERY = 10.0
 """Seconds between two looks at a queue."""
 
-SOON = 5
+SOON = {"Retry-After": "5"}
 """After how many seconds to ask again while there is no forecast yet."""
 
 
-_Start = TypeVar("_Start", bound=PlannedStart)
+class StartCalculator:
+    """Calculates the starts of a queue, and of jobs that are not submitted yet.
+
+    Parameters
+    ----------
+    basis
+        What the starts are calculated from.
+    draws
+        Number of simulations; None: the default.
+    partition
+        Where new jobs would wait.
+    is_anonymous
+        Whether numbers replace user names, the same at each time.
+    """
+
+    reads_queue = True
+
+    def __init__(
+        self,
+        basis: ForecastBasis,
+        draws: int | None = None,
+        *,
+        partition: str = "",
+        is_anonymous: bool = False,
+    ) -> None:
+        self._basis = basis
+        self._draws = draws
+        self._partition = partition
+        self._aliases = Aliases() if is_anonymous else None
+        self._last: tuple[QueueState, QueueStarts] | None = None
+
+    def of_queue(self, state: QueueState) -> QueueStarts:
+        """Return the starts of a queue's waiting jobs, the same object for the same queue."""
+        # Several threads may ask: what one reads is of one queue.
+        last = self._last
+        if last is not None and last[0] is state:
+            return last[1]
+        found = queue_starts(state, self._basis, draws=self._draws or DRAWS)
+        if self._aliases is not None:
+            found = anonymous(found, self._aliases)
+        self._last = state, found
+        return found
+
+    def of_waiting(
+        self, state: QueueState, job: str | None = None, user: str | None = None
+    ) -> QueueStarts:
+        """Return the starts of one waiting job, of the waiting jobs of a user, or of all. An
+        HTTPException if there is no such job.
+        """
+        found = self.of_queue(state)
+        return msgspec.structs.replace(found, jobs=_chosen(found, job, user))
+
+    def of_new(self, state: QueueState, ask: Ask) -> AskedStarts:
+        """Return the start of a job as if it were the last of the queue."""
+        ask = msgspec.structs.replace(ask, partition=self._partition)
+        return asked_starts(state, [ask], self._basis, draws=self._draws or FEWER_DRAWS)
 
 
-class Watch:
-    """Forecasts the starts of a queue again whenever the queue has changed.
+class QueueWatch:
+    """A queue whose starts are calculated again whenever it has changed.
 
     Parameters
     ----------
     read
         Returns the queue as it is now, the same object if nothing has changed.
-    forecast
-        Returns the forecast of a queue.
-    ask
-        Returns those of jobs that are not submitted yet.
+    calculator
+        Calculates the starts.
     """
 
-    def __init__(
-        self,
-        read: Callable[[], QueueState],
-        forecast: Callable[[QueueState], QueueForecast],
-        ask: Callable[[QueueState, Sequence[AskedJob]], AskedStarts[StartForecast]],
-    ) -> None:
-        self._read, self._forecast, self._ask = read, forecast, ask
+    def __init__(self, read: Callable[[], QueueState], calculator: StartCalculator) -> None:
+        self._read = read
+        self._calculator = calculator
         self._last: QueueState | None = None
 
-    def renewed(self) -> QueueForecast | None:
-        """Read the queue and return a new forecast if the queue has changed since the last one,
-        else None.
+    def renewed(self) -> QueueStarts | None:
+        """Read the queue and return its starts if the queue has changed since the last ones, else
+        None.
         """
         state = self._read()
         if state is self._last:
             return None
-        found = self._forecast(state)
+        found = self._calculator.of_queue(state)
         self._last = state
         return found
 
-    def asked(self, job: AskedJob) -> AskedStarts[StartForecast]:
-        """Return the date of the queue and the forecast of a job that is not submitted yet."""
-        return self._ask(self._last or self._read(), [job])
+    def of_new(self, ask: Ask) -> AskedStarts:
+        """Return the start of a job that is not submitted yet."""
+        return self._calculator.of_new(self._last or self._read(), ask)
 
 
 class LatestForecast:
@@ -96,16 +149,21 @@ class LatestForecast:
         Gets what goes wrong, and what goes well again.
     """
 
+    reads_queue = False
+
     def __init__(
         self,
-        begin: Callable[[], Watch],
+        begin: Callable[[], QueueWatch],
         check_age: Callable[[str, float], None],
         *,
         every: float = EVERY,
         on_line: Callable[[str], None] = lambda line: None,
     ) -> None:
-        self._begin, self._check_age, self._every, self._on_line = begin, check_age, every, on_line
-        self._found: tuple[float, QueueForecast] | None = None
+        self._begin = begin
+        self._check_age = check_age
+        self._every = every
+        self._on_line = on_line
+        self._found: tuple[float, QueueStarts] | None = None
         self._problem = ""
         self._ended = Event()
 
@@ -138,8 +196,9 @@ class LatestForecast:
         the queue has changed.
         """
         while not self._ended.is_set():
+            problem = ""
             try:
-                found, problem = self._pool.submit(_renewed).result(), ""
+                found = self._pool.submit(_renewed).result()
                 if found is not None:
                     self._found = time.time(), found
             except (BrokenProcessPool, CancelledError):
@@ -151,104 +210,76 @@ class LatestForecast:
             except Exception as error:  # noqa: BLE001 - of a queue, or of a plug-in
                 kind = "" if isinstance(error, QopsError) else f"{type(error).__name__}: "
                 problem = f"{kind}{error}"
+
             if problem != self._problem:
                 self._on_line(problem or "forecasts are made again")
             self._problem = problem
             self._ended.wait(self._every)
 
-    def of_waiting(self, job: str | None = None, user: str | None = None) -> dict[str, Any]:
+    def of_waiting(
+        self, state: object = None, job: str | None = None, user: str | None = None
+    ) -> dict[str, Any]:
         """Return the latest forecast: of one waiting job, of the waiting jobs of a user, or of all.
 
         Also says when it was ``made`` (seconds since 1970), and of which date the queue is
-        (``now``); ``problem`` is why there is none of a later one. A :data:`Problem` if there is
-        no forecast, or none of such a job, or if the queue is too old.
+        (``now``); ``problem`` is why there is none of a later one. An HTTPException if there is no
+        forecast, or none of such a job, or if the queue is too old. The ``state`` of now does not
+        matter.
         """
         if self._found is None:
             why = self._problem or "no forecast yet"
-            raise Problem(503, why, {"Retry-After": f"{SOON}"})
+            raise HTTPException(HTTPStatus.SERVICE_UNAVAILABLE, why, SOON)
         made, forecast = self._found
         try:
             self._check_age(forecast.source, forecast.now)
         except QopsError as error:
-            raise Problem(503, str(error)) from None
-        jobs = _chosen(forecast.jobs, forecast.now, job, user)
-        about = msgspec.structs.asdict(msgspec.structs.replace(forecast, jobs=jobs))
+            raise HTTPException(HTTPStatus.SERVICE_UNAVAILABLE, str(error)) from None
         problem = {"problem": self._problem} if self._problem else {}
-        return {"made": made, **problem, **about}
+        jobs = _chosen(forecast, job, user)
+        return {"made": made, **problem, **msgspec.structs.asdict(forecast), "jobs": jobs}
 
-    def of_new(self, asked: Ask, user: str) -> AskedStarts[StartForecast]:
+    def of_new(self, state: object, ask: Ask) -> AskedStarts:
         """Return the forecast of a job that is not submitted yet; wait until the forecasting
         process is free.
         """
-        job = AskedJob(processors=asked.processors, limit=asked.time, user=user)
         try:
-            return self._pool.submit(_asked, job).result()
+            return self._pool.submit(_of_new, ask).result()
         except BrokenProcessPool:
-            raise Problem(
-                503,
-                "the process that forecasts has ended and is started again; try again later",
-                {"Retry-After": f"{SOON}"},
-            ) from None
+            why = "the process that forecasts has ended and is started again; try again later"
+            raise HTTPException(HTTPStatus.SERVICE_UNAVAILABLE, why, SOON) from None
 
 
-class PlannedStarts:
-    """Tells starts of a queue in the plan by time limits, where there is no history.
-
-    Parameters
-    ----------
-    plan
-        Returns the plan of a queue.
-    ask
-        Returns those of jobs that are not submitted yet.
+def _chosen(starts: QueueStarts, job: str | None, user: str | None) -> list[JobStart]:
+    """Return those of a queue's jobs that are asked about, by id (of a job, an array, or a
+    component of a heterogeneous job) or user. An HTTPException if none has the id.
     """
+    jobs = list(starts.jobs)
+    if job is not None:
+        jobs = [
+            start
+            for start in jobs
+            if start.id == job or start.id.startswith(f"{job}_") or job in start.components
+        ]
+        if not jobs:
+            date = date_text(starts.now)
+            why = f"job {shown(job)} is not among the waiting jobs of the queue of {date}"
+            raise HTTPException(HTTPStatus.NOT_FOUND, why)
 
-    def __init__(
-        self,
-        plan: Callable[[QueueState], QueuePlan],
-        ask: Callable[[QueueState, Sequence[AskedJob]], AskedStarts[PlannedStart]],
-    ) -> None:
-        self._plan, self._ask = plan, ask
-        self._last: tuple[QueueState, QueuePlan] | None = None
-
-    def of_waiting(
-        self, state: QueueState, job: str | None = None, user: str | None = None
-    ) -> QueuePlan:
-        """Return the plan: of one waiting job, of the waiting jobs of a user, or of all. A
-        :data:`Problem` if there is no such job.
-        """
-        last = self._last
-        plan = last[1] if last is not None and last[0] is state else self._plan(state)
-        self._last = state, plan
-        return msgspec.structs.replace(plan, jobs=_chosen(plan.jobs, plan.now, job, user))
-
-    def of_new(self, state: QueueState, asked: Ask, user: str) -> AskedStarts[PlannedStart]:
-        """Return the plan of a job that is not submitted yet."""
-        return self._ask(
-            state, [AskedJob(processors=asked.processors, limit=asked.time, user=user)]
-        )
+    return [start for start in jobs if user is None or start.user == user]
 
 
-def _chosen(jobs: list[_Start], now: float, job: str | None, user: str | None) -> list[_Start]:
-    try:
-        return chosen_jobs(jobs, now, job, user)
-    except InputError as error:
-        raise Problem(404, str(error)) from None
-
-
-_watch: Watch | None = None
+_watch: QueueWatch
 """What the process of forecasts looks at."""
 
 
-def _begin(begin: Callable[[], Watch]) -> None:
+def _begin(begin: Callable[[], QueueWatch]) -> None:
     global _watch
     _watch = begin()
 
 
-def _asked(job: AskedJob) -> AskedStarts[StartForecast]:
-    assert _watch is not None
-    return _watch.asked(job)
-
-
-def _renewed() -> QueueForecast | None:
-    assert _watch is not None
+def _renewed() -> QueueStarts | None:
     return _watch.renewed()
+
+
+def _of_new(ask: Ask) -> AskedStarts:
+    return _watch.of_new(ask)

@@ -11,6 +11,7 @@ import numpy as np
 from qops_batsim.advice.recommendations import hours
 from qops_batsim.dates import Calendar
 from qops_batsim.experiments.page import (
+    Block,
     PagePicture,
     PageTable,
     PageText,
@@ -27,82 +28,90 @@ from qops_batsim.measures.plots.drawing import (
 from qops_batsim.queue.backtest import (
     LEVELS,
     TOLERANCE,
+    Comparison,
     Coverage,
+    KeptPromises,
     PastForecast,
+    columns,
 )
-from qops_batsim.queue.promise import KeptPromises
-from qops_batsim.queue.queue_forecast import QueueForecast, StartForecast
-from qops_batsim.queue.queue_plan import NO_FORECAST, PlannedStart, QueuePlan
-from qops_batsim.queue.queue_state import QueuedJob, QueueState, date_text
+from qops_batsim.queue.queue_state import QueuedJob, QueueState, date_text, limit_of
+from qops_batsim.queue.starts import (
+    NO_FORECAST,
+    JobStart,
+    QueueStarts,
+    StartForecast,
+    undated_table,
+)
 from qops_batsim.queue.unexplained_waits import why_no_date
 
 WIDTH = 5.2
 """Inches of a picture, whose letters can be read on a phone then."""
 
-MOST_BARS, MOST_RUNNING = 40, 12
-"""Waiting and running jobs that have a bar of their own."""
+MOST_BARS = 40
+"""Most waiting jobs that have a bar of their own."""
+
+MOST_RUNNING = 12
+"""Most running jobs that have one."""
 
 AT_ONCE = 60.0
 """A job that has started by then, with a chance of 90 %, starts at once (seconds from now on)."""
 
-_WIDE, _NARROW, _PLAN, _RUNS = "#a6d4f2", COLORS[0], COLORS[1], "#999999"
+_WIDE = "#a6d4f2"
+_NARROW = COLORS[0]
+_PLAN = COLORS[1]
+_RUNS = "#999999"
 
 
-def queue_page(found: QueueForecast, state: QueueState, calendar: Calendar, command: str) -> str:
-    """Return the forecast of a queue as HTML.
+def queue_page(
+    found: QueueStarts, state: QueueState, calendar: Calendar | None, command: str
+) -> str:
+    """Return the starts of a queue as HTML: the forecast, or the plan by time limits.
 
     Parameters
     ----------
     found, state
-        The forecast and the queue that it is of.
+        The starts and the queue that they are of.
     calendar
-        The site's dates.
+        The site's dates; None: those of this machine's clock, for a plan.
     command
         What made it.
     """
-    dated = [job for job in found.jobs if job.no_date is None]
-    running = [job for job in state.jobs if job.start is not None]
-    used = sum(job.processors for job in running)
-    told = [
-        f"{len(running):,} jobs run on {used:,} of {found.processors:,} processors, and "
-        f"{len(found.jobs):,} wait."
-    ]
+    if calendar is None:
+        return _plan_page(found, state, command)
+    dated = [job for job in found.dated if isinstance(job, StartForecast)]
+    sentences = [_counts(found, state)]
     if dated:
-        waits, planned = (
-            np.array([(date or np.inf) - found.now for date in dates], float)
+        wait, planned = (
+            float(np.median([(date or np.inf) - found.now for date in dates]))
             for dates in ([job.median for job in dated], [job.planned for job in dated])
         )
-        told.append(
+        sentences.append(
             f"Half of the {len(dated):,} that can start are expected to wait for "
-            f"{hours(float(np.median(waits)))} h or longer from now on; if all jobs used their "
-            f"time limits, it would be {hours(float(np.median(planned)))} h."
+            f"{hours(wait)} h or longer from now on; if all jobs used their "
+            f"time limits, it would be {hours(planned)} h."
         )
     if not found.calibrated:
-        told.append(
+        sentences.append(
             "The intervals are as drawn, and tend to be too short: a back-test (queue backtest "
             "--json) tells by how much, and corrects them."
         )
+
+    next_to_start: list[Block] = []
+    if dated:
+        explained = (
+            "A bar is where a job starts with a chance of 80 %, its dark part with one of 50 %, "
+            "and the dot where half of such jobs have started."
+        )
+        picture_of_next = _bars(dated, state.running, found, calendar)
+        next_to_start = [PageText(paragraphs=[explained]), picture_of_next]
     calibrated = "calibrated by a back-test" if found.calibrated else "not calibrated"
-    about = (
-        f"{Path(found.source).name} at {_text(found.now, calendar)} ({calendar.time_zone}): "
-        f"{found.draws} simulations by {found.scheduler}, {calibrated}."
-    )
     return html_page(
         "When will my job start?",
-        about,
+        f"{Path(found.source).name} at {_text(found.now, calendar)} ({calendar.time_zone}): "
+        f"{found.draws} simulations by {found.scheduler}, {calibrated}.",
         {
-            "In short": [PageText(paragraphs=[*told, *_doubts(found)])],
-            "The next to start": [
-                PageText(
-                    paragraphs=[
-                        "A bar is where a job starts with a chance of 80 %, its dark part with one "
-                        "of 50 %, and the dot where half of such jobs have started."
-                    ]
-                ),
-                _bars(dated, running, found, calendar),
-            ]
-            if dated
-            else [],
+            "In short": [PageText(paragraphs=[*sentences, *_doubts(found)])],
+            "The next to start": next_to_start,
             "All that wait": [
                 _whole(dated, found, calendar) if len(dated) > MOST_BARS else None,
                 _dated_table(dated, found, calendar) if dated else None,
@@ -114,34 +123,19 @@ def queue_page(found: QueueForecast, state: QueueState, calendar: Calendar, comm
     )
 
 
-def plan_page(found: QueuePlan, state: QueueState, command: str) -> str:
-    """Return the plan of a queue by time limits as HTML; dates are of this machine's clock.
-
-    Parameters
-    ----------
-    found, state
-        The plan and the queue that it is of.
-    command
-        What made it.
-    """
-    used = sum(job.processors for job in state.jobs if job.start is not None)
-    dated = [job for job in found.jobs if job.no_date is None]
+def _plan_page(found: QueueStarts, state: QueueState, command: str) -> str:
     rows = [
         [
-            job.name,
-            job.user or "-",
-            f"{job.processors:,}",
-            "-" if job.limit is None else hours(job.limit),
-            job.waits_for,
+            *_about(job),
             "-" if job.planned is None else date_text(job.planned)[:16],
-            "-" if job.planned is None else hours(max(job.planned - found.now, 0.0)),
+            _wait(job.planned, found.now),
         ]
-        for job in dated
+        for job in found.dated
     ]
-    heads = ["job", "user", "processors", "limit (h)", "waits for", "by limits at", "in (h)"]
-    told = (
-        f"{found.running:,} jobs run on {used:,} of {found.processors:,} processors, and "
-        f"{len(found.jobs):,} wait."
+    table = PageTable(
+        title="Starts by time limits, no forecast",
+        headings=[*ABOUT, "by limits at", "in (h)"],
+        rows=rows,
     )
     no_forecast = f"{NO_FORECAST[0].upper()}{NO_FORECAST[1:]}."
     return html_page(
@@ -149,19 +143,25 @@ def plan_page(found: QueuePlan, state: QueueState, command: str) -> str:
         f"{Path(found.source).name} at {date_text(found.now)}: planned by {found.scheduler}, no "
         "forecast.",
         {
-            "In short": [PageText(paragraphs=[no_forecast, told, *_doubts(found)])],
-            "All that wait": [
-                PageTable(title="Starts by time limits, no forecast", headings=heads, rows=rows)
-                if rows
-                else None,
-                _undated_table(found.jobs),
+            "In short": [
+                PageText(paragraphs=[no_forecast, _counts(found, state), *_doubts(found)])
             ],
+            "All that wait": [table if rows else None, _undated_table(found.jobs)],
         },
         command,
     )
 
 
-def _doubts(found: QueueForecast | QueuePlan) -> list[str]:
+def _counts(found: QueueStarts, state: QueueState) -> str:
+    """Return in a sentence how many jobs run and wait."""
+    used = sum(job.processors for job in state.running)
+    return (
+        f"{found.running:,} jobs run on {used:,} of {found.processors:,} processors, and "
+        f"{len(found.jobs):,} wait."
+    )
+
+
+def _doubts(found: QueueStarts) -> list[str]:
     """Return in sentences what is not planned, and what is not sure."""
     waits = [why_no_date(wait) for wait in found.unexplained]
     return [
@@ -174,7 +174,7 @@ def _doubts(found: QueueForecast | QueuePlan) -> list[str]:
 def _bars(
     dated: Sequence[StartForecast],
     running: Sequence[QueuedJob],
-    found: QueueForecast,
+    found: QueueStarts,
     calendar: Calendar,
 ) -> PagePicture:
     """Return a Gantt chart of running jobs until their limits, and of the next starts."""
@@ -182,41 +182,43 @@ def _bars(
     later = [job for job in dated if _within(job.late, np.inf) > found.now + AT_ONCE]
     first = sorted(later or dated, key=_by_median)[:MOST_BARS]
     widest = sorted(running, key=lambda job: -job.processors)[:MOST_RUNNING]
-    widest.sort(key=_limit_of)
-    end, count = _end_of(first, found.now), len(widest)
-    runs = "Running jobs" if count == len(running) else f"The {count} widest running jobs"
-    title = f"{runs} until their time limits, and the next {len(first)} to start later"
+    widest.sort(key=limit_of)
+    count = len(widest)
+    end = _end_of(first, found.now)
 
     def draw_on(axes: Any) -> None:
         axes.barh(
             range(count),
-            [max(min(_limit_of(job), end) - found.now, 0.0) for job in widest],
+            [max(min(limit_of(job), end) - found.now, 0.0) for job in widest],
             left=found.now,
             height=0.7,
             color=_RUNS,
             label="runs, until its limit",
         )
+
         places = np.arange(count, count + len(first))
-        for low, high, color, label in (
-            ([job.early for job in first], [job.late for job in first], _WIDE, "80 %"),
-            ([job.half[0] for job in first], [job.half[1] for job in first], _NARROW, "50 %"),
+        for intervals, color, label in (
+            ([(job.early, job.late) for job in first], _WIDE, "80 %"),
+            ([job.half for job in first], _NARROW, "50 %"),
         ):
-            begins, ends = (np.array([_within(each, end) for each in of]) for of in (low, high))
+            ends = np.array([[_within(date, end) for date in interval] for interval in intervals])
             # What starts at a date that is known has a bar, too.
-            width = np.maximum(ends - begins, 0.002 * (end - found.now))
-            axes.barh(places, width, left=begins, height=0.7, color=color, label=label)
+            width = np.maximum(ends[:, 1] - ends[:, 0], 0.002 * (end - found.now))
+            axes.barh(places, width, left=ends[:, 0], height=0.7, color=color, label=label)
         medians = [_within(job.median, end) for job in first]
         style = {"color": "#000000", "edgecolors": "#ffffff", "linewidths": 0.8, "zorder": 3}
         axes.scatter(medians, places, 22, label="half have started", **style)
         _plans(axes, first, places, end, 16)
-        numbers = [(job.id, job.processors) for job in widest]
-        numbers += [(job.id, job.processors) for job in first]
-        names = [f"{name[:14]} ({processors:,})" for name, processors in numbers]
+
+        named: list[QueuedJob | StartForecast] = [*widest, *first]
+        names = [f"{job.id[:14]} ({job.processors:,})" for job in named]
         axes.set_yticks(range(len(names)), names, fontsize=9)
         axes.set_ylim(len(names) - 0.4, -0.6)
         axes.set_ylabel("Job (processors)")
         axes.grid(axis="y", visible=False)
 
+    runs = "Running jobs" if count == len(running) else f"The {count} widest running jobs"
+    title = f"{runs} until their time limits, and the next {len(first)} to start later"
     height = 1.6 + 0.2 * (count + len(first))
     return _over_time(title, draw_on, height, found.now, end, calendar)
 
@@ -228,21 +230,18 @@ def _plans(
     (``end``).
     """
     planned = np.array([_within(job.planned, np.inf) for job in jobs])
-    near, style = planned <= end, {"color": _PLAN, "linewidths": 0, "zorder": 4}
+    near = planned <= end
+    style = {"color": _PLAN, "linewidths": 0, "zorder": 4}
     axes.scatter(planned[near], places[near], size, marker="D", label="planned by limits", **style)
 
 
-def _whole(dated: Sequence[StartForecast], found: QueueForecast, calendar: Calendar) -> PagePicture:
+def _whole(dated: Sequence[StartForecast], found: QueueStarts, calendar: Calendar) -> PagePicture:
     """Return the picture of the forecast starts of all waiting jobs, as bands of quantiles."""
     jobs = sorted(dated, key=_by_median)
     end = _end_of(jobs, found.now)
-    early, low, median, high, late = (
-        np.array([_within(date, end) for date in dates])
-        for dates in zip(
-            *((job.early, job.half[0], job.median, job.half[1], job.late) for job in jobs),
-            strict=True,
-        )
-    )
+    quantiles = [(job.early, job.half[0], job.median, job.half[1], job.late) for job in jobs]
+    dates = np.array([[_within(date, end) for date in of_job] for of_job in quantiles])
+    early, low, median, high, late = dates.T
     places = np.arange(1, len(jobs) + 1)
 
     def draw_on(axes: Any) -> None:
@@ -270,18 +269,26 @@ def _over_time(
     """
     site = Calendar(0, calendar.time_zone)
 
-    def draw(directory: Path) -> dict[Path, str]:
+    def draw(figure: Any, axes: Any) -> None:
+        draw_on(axes)
+        set_time_axis(axes, now, end + 0.02 * (end - now), site, most_ticks=6)
+        axes.tick_params("x", labelsize=9)
+        figure.legend(loc="outside upper left", ncols=3, handlelength=1.2, columnspacing=1.2)
+
+    return _picture(title, draw, height)
+
+
+def _picture(title: str, draw: Callable[[Any, Any], None], height: float) -> PagePicture:
+    """Return a picture of a page, of one pair of axes, on which ``draw`` draws."""
+
+    def draw_file(directory: Path) -> dict[Path, str]:
         path = directory / "picture.svg"
         with picture(path, WIDTH, height) as figure:
-            axes = figure.subplots()
-            draw_on(axes)
-            set_time_axis(axes, now, end + 0.02 * (end - now), site, most_ticks=6)
-            axes.tick_params("x", labelsize=9)
             figure.set_layout_engine("constrained")
-            figure.legend(loc="outside upper left", ncols=3, handlelength=1.2, columnspacing=1.2)
+            draw(figure, figure.subplots())
         return {path: title}
 
-    (made,) = pictures_of(draw)
+    (made,) = pictures_of(draw_file)
     return made
 
 
@@ -292,13 +299,6 @@ def _by_median(job: StartForecast) -> tuple[float, float]:
 def _within(date: float | None, end: float) -> float:
     """Return a date or, if it is later or None, the end of the axis."""
     return end if date is None else min(date, end)
-
-
-def _limit_of(job: QueuedJob) -> float:
-    """Return when a running job reaches its time limit (seconds since 1970)."""
-    if job.end is not None:
-        return job.end
-    return np.inf if job.start is None or job.estimate is None else job.start + job.estimate
 
 
 def _end_of(jobs: Sequence[StartForecast], now: float) -> float:
@@ -312,63 +312,57 @@ def _end_of(jobs: Sequence[StartForecast], now: float) -> float:
 
 
 def _dated_table(
-    jobs: Sequence[StartForecast], found: QueueForecast, calendar: Calendar
+    jobs: Sequence[StartForecast], found: QueueStarts, calendar: Calendar
 ) -> PageTable:
     """Return the table of waiting jobs with the quantiles of their forecast starts."""
 
-    def wait(date: float | None) -> str:
-        return "-" if date is None else hours(max(date - found.now, 0.0))
-
-    heads = ["job", "user", "processors", "limit (h)", "waits for", "half start by"]
-    heads += ["nine of ten by", "by limits (h)", "10 % (h)", "25 % (h)", "50 % (h)", "75 % (h)"]
-    heads += ["90 % (h)", "in 1 h (%)", "in a day (%)"]
+    heads = [*ABOUT, "half start by", "nine of ten by", "by limits (h)", "10 % (h)", "25 % (h)"]
+    heads += ["50 % (h)", "75 % (h)", "90 % (h)", "in 1 h (%)", "in a day (%)"]
+    rows: list[list[str]] = []
+    for job in jobs:
+        dates = [job.planned, job.early, job.half[0], job.median, job.half[1], job.late]
+        row = [
+            *_about(job),
+            *("-" if date is None else _text(date, calendar) for date in (job.median, job.late)),
+            *(_wait(date, found.now) for date in dates),
+            *(f"{100 * share:.0f}" for share in job.within or ()),
+        ]
+        rows.append(row)
     return PageTable(
         title="Waiting jobs",
         headings=heads,
-        rows=[
-            [
-                job.name,
-                job.user or "-",
-                f"{job.processors:,}",
-                "-" if job.limit is None else hours(job.limit),
-                job.waits_for,
-                *(
-                    "-" if date is None else _text(date, calendar)
-                    for date in (job.median, job.late)
-                ),
-                *map(
-                    wait, (job.planned, job.early, job.half[0], job.median, job.half[1], job.late)
-                ),
-                *(f"{100 * share:.0f}" for share in job.within or ()),
-            ]
-            for job in jobs
-        ],
+        rows=rows,
         note="Hours are from the date of the queue on, by time limits and by the chance to have "
         "started; - is perhaps never.",
     )
 
 
-def _undated_table(jobs: Sequence[PlannedStart]) -> PageTable | None:
+ABOUT = ("job", "user", "processors", "limit (h)", "waits for")
+"""Headings of what tables tell of each job."""
+
+
+def _about(job: JobStart) -> list[str]:
+    limit = "-" if job.limit is None else hours(job.limit)
+    return [job.name, job.user or "-", f"{job.processors:,}", limit, job.waits_for]
+
+
+def _wait(date: float | None, now: float) -> str:
+    """Return the hours until a date, as text."""
+    return "-" if date is None else hours(max(date - now, 0.0))
+
+
+def _undated_table(jobs: Sequence[JobStart]) -> PageTable | None:
     """Return the table of waiting jobs without a date of start, with the reasons; None if there are
     none.
     """
-    rows = [
-        [
-            job.name,
-            job.user or "-",
-            f"{job.processors:,}",
-            job.waits_for,
-            job.reason or "-",
-            str(job.no_date),
-        ]
-        for job in jobs
-        if job.no_date is not None
-    ]
-    heads = ["job", "user", "processors", "waits for", "reason", "no date, since it"]
-    return (
-        PageTable(title="Jobs that wait without a date", headings=heads, rows=rows)
-        if rows
-        else None
+    title, headings, rows = undated_table(jobs)
+    users = [job.user or "-" for job in jobs if job.no_date is not None]
+    if not rows:
+        return None
+    return PageTable(
+        title=title,
+        headings=[headings[0], "user", *headings[1:]],
+        rows=[[row[0], user, *row[1:]] for row, user in zip(rows, users, strict=True)],
     )
 
 
@@ -406,13 +400,13 @@ def coverage_table(classes: Sequence[Coverage], moments: int) -> PageTable:
     compared = _compared(classes)
     rows = [
         [
-            each.group,
-            f"{each.forecasts:,}",
-            f"{each.coverage_50:.0f} %",
-            f"{each.coverage_80:.0f} %",
-            *(hours(_error_of(each, name)) for name in compared),
+            kind.group,
+            f"{kind.forecasts:,}",
+            f"{kind.coverage_50:.0f} %",
+            f"{kind.coverage_80:.0f} %",
+            *(hours(_error_of(kind, name)) for name in compared),
         ]
-        for each in classes
+        for kind in classes
     ]
     heads = ["jobs", "forecasts", "in 50 %", "in 80 %"]
     return PageTable(
@@ -423,35 +417,28 @@ def coverage_table(classes: Sequence[Coverage], moments: int) -> PageTable:
     )
 
 
-def backtest_page(
-    about: str,
-    told: Sequence[PastForecast],
-    classes: Sequence[Coverage],
-    command: str,
-    promises: KeptPromises | None = None,
-) -> str:
+def backtest_page(about: str, found: Comparison, command: str) -> str:
     """Return the results of a back-test as an HTML page.
 
     Parameters
     ----------
     about
         What was tested.
-    told, classes
-        The forecasts, and how true they were, first of all jobs.
+    found
+        The results.
     command
         What made it.
-    promises
-        How many ends that were promised at 95 % were kept, if any.
     """
-    every, moments = classes[0], len({each.now for each in told})
+    every = found.classes[0]
+    in_short = PageText(paragraphs=_summary(every, found.promises))
     return html_page(
         "How true are the forecasts of starts?",
-        f"{about}: {every.forecasts:,} forecasts at {moments:,} random moments.",
+        f"{about}: {every.forecasts:,} forecasts at {found.moments:,} random moments.",
         {
-            "In short": [PageText(paragraphs=_summary(every, promises)), _calibration(told)],
-            "Errors": [_errors(classes)],
-            "By class of jobs": [coverage_table(classes, moments)],
-            "By chance": [_levels_table(told)],
+            "In short": [in_short, _calibration(found.told)],
+            "Errors": [_errors(found.classes)],
+            "By class of jobs": [coverage_table(found.classes, found.moments)],
+            "By chance": [_levels_table(found.told)],
         },
         command,
     )
@@ -468,20 +455,20 @@ def _summary(every: Coverage, promises: KeptPromises | None) -> list[str]:
         for name, what in _compared([every]).items()
         if name != "median_error"
     ]
-    kept = []
-    if promises is not None:
-        kept = [
-            f"{promises.kept:.1f} % of ends that had a chance of 95 % were kept, on average "
-            f"{hours(promises.slack)} h early."
-        ]
-    return [
+    sentences = [
         f"{every.coverage_80:.1f} %{interval} of starts came in the intervals that were to hold "
         f"80 %, and {every.coverage_50:.1f} % in those of 50 %; before calibration "
         f"{every.raw_80:.1f} and {every.raw_50:.1f} %.",
         f"Half of the forecasts missed the start by less than {hours(every.median_error)} h; "
         f"{', '.join(others)}.",
-        *kept,
     ]
+
+    if promises is not None:
+        sentences.append(
+            f"{promises.kept:.1f} % of ends that had a chance of 95 % were kept, on average "
+            f"{hours(promises.slack)} h early."
+        )
+    return sentences
 
 
 def shares_before(told: Sequence[PastForecast]) -> list[tuple[float, float]]:
@@ -490,9 +477,11 @@ def shares_before(told: Sequence[PastForecast]) -> list[tuple[float, float]]:
 
     In percent; in the order of the levels.
     """
-    start = np.array([each.start for each in told])[:, None]
-    columns = ([each.drawn for each in told], [each.levels for each in told])
-    drawn, levels = (100.0 * (start <= np.array(of) + TOLERANCE).mean(axis=0) for of in columns)
+    of = columns(told)
+    drawn, levels = (
+        100.0 * (of.start[:, None] <= quantiles + TOLERANCE).mean(axis=0)
+        for quantiles in (of.drawn, of.levels)
+    )
     return list(zip(drawn.tolist(), levels.tolist(), strict=True))
 
 
@@ -500,26 +489,20 @@ def _calibration(told: Sequence[PastForecast]) -> PagePicture:
     """Return the picture that compares each quantile's level with the share of jobs that started
     before the quantile.
     """
-    title = "Starts by the dates that were told"
-    chances, shares = 100.0 * np.array(LEVELS), np.array(shares_before(told))
+    chances = 100.0 * np.array(LEVELS)
+    shares = np.array(shares_before(told))
 
-    def draw(directory: Path) -> dict[Path, str]:
-        path = directory / "picture.svg"
-        with picture(path, WIDTH, WIDTH) as figure:
-            axes = figure.subplots()
-            axes.plot([0, 100], [0, 100], color="#777777", linestyle="--", label="as told")
-            for place, (name, color) in enumerate((("as drawn", _PLAN), ("calibrated", _NARROW))):
-                style: dict[str, Any] = {"marker": MARKERS[1 - place], "color": color}
-                axes.plot(chances, shares[:, place], label=name, **style)
-            axes.set(xlim=(0, 100), ylim=(0, 100), aspect="equal")
-            axes.set_xlabel("Chance told to start by a date (%)")
-            axes.set_ylabel("Jobs that started by then (%)")
-            axes.legend(loc="upper left")
-            figure.set_layout_engine("constrained")
-        return {path: title}
+    def draw(figure: Any, axes: Any) -> None:
+        axes.plot([0, 100], [0, 100], color="#777777", linestyle="--", label="as told")
+        for place, (name, color) in enumerate((("as drawn", _PLAN), ("calibrated", _NARROW))):
+            style: dict[str, Any] = {"marker": MARKERS[1 - place], "color": color}
+            axes.plot(chances, shares[:, place], label=name, **style)
+        axes.set(xlim=(0, 100), ylim=(0, 100), aspect="equal")
+        axes.set_xlabel("Chance told to start by a date (%)")
+        axes.set_ylabel("Jobs that started by then (%)")
+        axes.legend(loc="upper left")
 
-    (made,) = pictures_of(draw)
-    return made
+    return _picture("Starts by the dates that were told", draw, WIDTH)
 
 
 def _levels_table(told: Sequence[PastForecast]) -> PageTable:
@@ -536,29 +519,27 @@ def _levels_table(told: Sequence[PastForecast]) -> PageTable:
 
 def _errors(classes: Sequence[Coverage]) -> PagePicture:
     """Return the picture of the median errors of the forecasts, by class of jobs."""
+    errors = {
+        what: np.maximum([_error_of(kind, name) for kind in classes], 1.0)
+        for name, what in _compared(classes).items()
+    }
+    largest = max(np.nanmax(row) for row in errors.values())
+    least = min(np.nanmin(row) for row in errors.values())
+
+    def draw(figure: Any, axes: Any) -> None:
+        for place, (what, row) in enumerate(errors.items()):
+            style: dict[str, Any] = {"color": COLORS[place], "marker": MARKERS[place]}
+            axes.scatter(row, range(len(classes)), 30, label=what, **style)
+        axes.set_xscale("log")
+        axes.set_yticks(range(len(classes)), [kind.group for kind in classes])
+        axes.set_ylim(len(classes) - 0.5, -0.5)
+
+        steps = [1.0, 10.0, 60.0, 600.0, 3600.0, 6 * 3600.0, 86_400.0, 10 * 86_400.0]
+        shown = [step for step in steps if least / 2 <= step <= 2 * largest]
+        axes.set_xticks(shown, [duration_text(step) for step in shown])
+        axes.set_xticks([], minor=True)
+        axes.set_xlabel("Median of absolute errors")
+        figure.legend(loc="outside upper left", ncols=2, handlelength=1.0)
+
     title = "Median errors of forecasts of a start"
-
-    def draw(directory: Path) -> dict[Path, str]:
-        path = directory / "picture.svg"
-        with picture(path, WIDTH, 1.7 + 0.28 * len(classes)) as figure:
-            axes = figure.subplots()
-            largest, least = 0.0, np.inf
-            for place, (name, what) in enumerate(_compared(classes).items()):
-                errors = np.maximum([_error_of(each, name) for each in classes], 1.0)
-                style: dict[str, Any] = {"color": COLORS[place], "marker": MARKERS[place]}
-                axes.scatter(errors, range(len(classes)), 30, label=what, **style)
-                largest, least = max(largest, np.nanmax(errors)), min(least, np.nanmin(errors))
-            axes.set_xscale("log")
-            axes.set_yticks(range(len(classes)), [each.group for each in classes])
-            axes.set_ylim(len(classes) - 0.5, -0.5)
-            steps = [1.0, 10.0, 60.0, 600.0, 3600.0, 6 * 3600.0, 86_400.0, 10 * 86_400.0]
-            shown = [each for each in steps if least / 2 <= each <= 2 * largest]
-            axes.set_xticks(shown, [duration_text(each) for each in shown])
-            axes.set_xticks([], minor=True)
-            axes.set_xlabel("Median of absolute errors")
-            figure.set_layout_engine("constrained")
-            figure.legend(loc="outside upper left", ncols=2, handlelength=1.0)
-        return {path: title}
-
-    (made,) = pictures_of(draw)
-    return made
+    return _picture(title, draw, 1.7 + 0.28 * len(classes))

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -27,9 +26,9 @@ FIELDS = ("user", "executable", "queue")
 ENOUGH = 40
 """Ended jobs from which a run time is drawn: where a group has fewer, wider groups add theirs."""
 
-NEAREST, TIMES = 6, 7
+NEAREST = 6
+TIMES = 7
 """The latest jobs of the narrowest group, ``NEAREST`` of them, count ``TIMES`` times each."""
-
 
 USER = 2
 """Place of a job's user among its groups."""
@@ -89,6 +88,24 @@ class Past(NamedTuple):
         return np.where(np.isnan(self.cancelled), self.starts, self.cancelled)
 
 
+def no_past(processors: int) -> Past:
+    """Return the past of a machine of which no job is known."""
+    none = np.empty(0)
+    return Past(
+        processors=processors,
+        submissions=none,
+        starts=none,
+        cancelled=none,
+        run_times=none,
+        limits=none,
+        widths=np.empty(0, np.int64),
+        groups=np.empty((0, 5), np.int64),
+        names=np.empty((0, 3), object),
+        jobs=[],
+        history=0,
+    )
+
+
 def past_of(trace: Conversion) -> Past:
     """Return the jobs of a machine's log in the form from which forecasts learn.
 
@@ -96,34 +113,40 @@ def past_of(trace: Conversion) -> Past:
     one, as long as the longest job ran: its own run time nobody knew. InputError if no job is left
     that ran.
     """
-    records, size = trace.records, trace.workload.processors
+    records = trace.records
+    size = trace.workload.processors
     widths = np.asarray(trace.workload.columns.processors, np.int64)
-    run_times, asked = records["run_time"].astype(float), records["requested_time"].astype(float)
+    run_times = records["run_time"].astype(float)
     if not ((run_times > 0) & (widths <= size)).any():
         raise InputError(
             f"{trace.workload.source}: no job that fits the machine has run; a log of jobs that "
             "ran is expected"
         )
+    asked = records["requested_time"].astype(float)
     longest = (asked if (asked > 0).any() else run_times).max()
     waits = records["wait_time"].astype(float)
     starts = np.where(waits >= 0, records["submit_time"] + waits, np.nan)
-    names = _names(records, trace.texts)
+
+    # Behind the jobs that ran those that were cancelled while they waited; then all in order.
     gone, texts = trace.cancelled or CancelledJobs(records[:0])
-    count, more = len(records), np.full(len(gone), np.nan)
+    count = len(records)
     submissions = np.concatenate([records["submit_time"], gone["submit_time"]]).astype(float)
     asked = np.concatenate([asked, gone["requested_time"]])
     widths = np.concatenate([widths, gone["requested_processors"]])
+    starts = np.concatenate([starts, np.full(len(gone), np.nan)])
     cancelled = np.concatenate([np.full(count, np.nan), gone["submit_time"] + gone["wait_time"]])
     limits = np.maximum(np.where(asked > 0, asked, longest), LEAST_LIMIT)
     run_times = np.concatenate([run_times, limits[count:]])
-    names = np.concatenate([names, _names(gone, texts)])
+    names = np.concatenate([_names(records, trace.texts), _names(gone, texts)])
     jobs = [*trace.workload.jobs, *_cancelled_jobs(gone, names[count:], limits[count:])]
+
     order = np.argsort(submissions, kind="stable")
-    names, limits = names[order], limits[order]
+    names = names[order]
+    limits = limits[order]
     return Past(
         processors=size,
         submissions=submissions[order],
-        starts=np.concatenate([starts, more])[order],
+        starts=starts[order],
         cancelled=cancelled[order],
         run_times=np.maximum(run_times[order], 1.0),
         limits=limits,
@@ -206,40 +229,31 @@ class Habits:
     past
         The jobs.
     ended
-        Rows of those that have ended at the beginning, in the order of their ends.
+        Rows of those that end, in the order of their ends.
+    known
+        How many of these have ended so far; None: all.
     """
 
-    def __init__(self, past: Past, ended: np.ndarray | None = None) -> None:
-        self._groups, self._shares = past.groups, past.run_times / past.limits
-        levels = range(past.groups.shape[1])
-        self._used: list[dict[int, deque[float]]] = [{} for _ in levels]
-        rows = np.arange(0) if ended is None else ended
-        # Of each level the groups, in order, and the shares of their jobs.
-        self._before: list[tuple[np.ndarray, np.ndarray]] = []
-        for level in levels:
-            order = rows[np.argsort(past.groups[rows, level], kind="stable")]
-            self._before.append((past.groups[order, level], self._shares[order]))
+    def __init__(self, past: Past, ended: np.ndarray, known: int | None = None) -> None:
+        self.known = len(ended) if known is None else known
+        self._size = len(ended)
+        shares = (past.run_times / past.limits)[ended]
 
-    def learn(self, rows: Iterable[int]) -> None:
-        """Learn from jobs that have ended; ``rows`` are their row numbers in the past, in the order
-        of their ends.
-        """
-        for row in rows:
-            share = float(self._shares[row])
-            for known, group in zip(self._used, self._groups[row].tolist(), strict=True):
-                if group not in known:
-                    known[group] = deque(maxlen=REMEMBERED)
-                known[group].append(share)
+        # Of each level the jobs by group, within a group by their ends.
+        self._levels: list[tuple[np.ndarray, np.ndarray]] = []
+        for groups in past.groups[ended].T:
+            order = np.argsort(groups, kind="stable")
+            self._levels.append((groups[order] * self._size + order, shares[order]))
 
     def _latest(self, level: int, group: int) -> list[float]:
         """Return which shares of their limits the last ended jobs of a group used, in the order of
         their ends.
         """
-        later = list(self._used[level].get(group, ()))
-        groups, shares = self._before[level]
-        first, last = np.searchsorted(groups, group), np.searchsorted(groups, group, side="right")
-        first = max(first, last - (REMEMBERED - len(later)))
-        return [*shares[first:last].tolist(), *later]
+        places, shares = self._levels[level]
+        begin = group * self._size
+        first, last = np.searchsorted(places, (begin, begin + self.known))
+        latest: list[float] = shares[max(first, last - REMEMBERED) : last].tolist()
+        return latest
 
     def shares(self, groups: Sequence[int], beyond: float = 0.0) -> np.ndarray:
         """Return which shares of their limits jobs like this one used, in ascending order.
@@ -285,9 +299,11 @@ class Patience:
     """
 
     def __init__(self, past: Past) -> None:
-        self._past, self._groups = past, past.groups[:, USER:]
+        self._past = past
+        self._groups = past.groups[:, USER:]
         edges = 3600.0 * np.array([0.0, *HOURS, np.inf])
-        self._begins, self._ends = edges[:-1], edges[1:]
+        self._begins = edges[:-1]
+        self._ends = edges[1:]
         sizes = self._groups.max(axis=0, initial=0) + 1
         self._counts = [np.zeros((size, len(self._begins))) for size in sizes.tolist()]
         self._hours = [np.zeros_like(counts) for counts in self._counts]
@@ -317,6 +333,7 @@ class Patience:
 
         Infinite if never; ``waited`` is for how long they have waited (seconds).
         """
+        # A cancellation comes when the rates over time add up to an exponential variable.
         chances = rng.standard_exponential((len(rows), draws)).T
         left = np.full((draws, len(rows)), np.inf)
         rates = self._rates(rows) / 3600.0
@@ -327,8 +344,8 @@ class Patience:
             with np.errstate(divide="ignore", invalid="ignore"):
                 reached = since[:, kind] + np.where(rate > 0, chances / rate, np.inf)
                 spent = rate * (until[:, kind] - since[:, kind])
-            found = (reached < until[:, kind]) & np.isinf(left)
-            left = np.where(found, reached, left)
+            is_now = (reached < until[:, kind]) & np.isinf(left)
+            left = np.where(is_now, reached, left)
             chances = chances - np.where(rate > 0, spent, 0.0)
         return left
 
@@ -336,11 +353,14 @@ class Patience:
         """Return how often waiting jobs are cancelled (per hour of wait), by job and by class of
         wait so far.
         """
-        counts, hours = self._counts[-1][0], self._hours[-1][0]
+        counts = self._counts[-1][0]
+        hours = self._hours[-1][0]
         rates = np.broadcast_to(counts / np.maximum(hours, 1.0), (len(rows), len(counts)))
+        # From all jobs to those of a partition, and of a user.
         for place in range(len(self._counts) - 2, -1, -1):
             groups = self._groups[rows, place]
             some = np.where(rates > 0, WIDER / np.maximum(rates, 1e-12), 0.0)
-            counts, hours = self._counts[place][groups], self._hours[place][groups]
+            counts = self._counts[place][groups]
+            hours = self._hours[place][groups]
             rates = np.where(rates > 0, (counts + WIDER) / np.maximum(hours + some, 1e-12), 0.0)
         return rates

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -11,17 +12,11 @@ import numpy as np
 from qops_batsim.advice.charge_report import JobPrice, PriceList
 from qops_batsim.economics.charges import ReferenceJob, SlowdownTable, category_slowdowns
 from qops_batsim.economics.prices import Prices
-from qops_batsim.queue.backtest import LEVELS, TOLERANCE, PastForecast
+from qops_batsim.queue.backtest import KEPT, TOLERANCE
 from qops_batsim.queue.past import Past
-from qops_batsim.queue.queue_forecast import ForecastBasis, starts_of_asked
-from qops_batsim.queue.queue_plan import AskedJob
 from qops_batsim.queue.queue_quote import QueueAnswer
-from qops_batsim.queue.queue_state import QueueState, date_text
-
-KEPT = 0.95
-"""The chance with which such a promise is kept."""
-
-_PLACE = LEVELS.index(KEPT)
+from qops_batsim.queue.queue_state import Ask, QueueState, date_text
+from qops_batsim.queue.starts import DRAWS, ForecastBasis, simulated_starts
 
 
 class LikelyEnd(msgspec.Struct, frozen=True, kw_only=True):
@@ -42,61 +37,59 @@ class LikelyEnd(msgspec.Struct, frozen=True, kw_only=True):
         Charges for that end, and for the one that an admitting scheduler promises.
     """
 
-    chance: float | None
-    end: float | None
-    end_date: str | None
-    response: float | None
-    price: JobPrice | None
-    hard_price: JobPrice | None
-
-
-_NOT_KNOWN = LikelyEnd(
-    chance=None, end=None, end_date=None, response=None, price=None, hard_price=None
-)
+    chance: float | None = None
+    end: float | None = None
+    end_date: str | None = None
+    response: float | None = None
+    price: JobPrice | None = None
+    hard_price: JobPrice | None = None
 
 
 def likely_ends(
     state: QueueState,
     basis: ForecastBasis,
+    asks: Sequence[Ask],
     answers: Sequence[QueueAnswer],
     *,
-    draws: int = 200,
-    user: str = "",
+    draws: int = DRAWS,
     prices: Prices = Prices(),  # noqa: B008 - it is frozen
 ) -> list[LikelyEnd]:
     """Forecast when new jobs will end under the machine's own scheduler; ``answers`` are a deadline
     scheduler's quotes for the same jobs.
 
     Slowdowns that charges follow from are those of the history. See
-    :func:`~qops_batsim.queue.queue_forecast.forecast_queue`.
+    :func:`~qops_batsim.queue.starts.queue_starts`.
     """
-    asked = [AskedJob(processors=each.processors, limit=each.time, user=user) for each in answers]
-    charges, now = PriceList(_slowdowns(basis.past, prices), "", prices), state.now
-    found, to_date = [], basis.calendar.unix_start
-    simulated = starts_of_asked(state, basis, asked, draws)
-    for answer, each in zip(answers, simulated, strict=True):
-        if each.unexplained:
-            found.append(_NOT_KNOWN)
+    assert basis.past is not None
+    assert basis.calendar is not None
+    charges = PriceList(_slowdowns(basis.past, prices), "", prices)
+    to_date = basis.calendar.unix_start
+
+    found: list[LikelyEnd] = []
+    simulated = simulated_starts(state, asks, basis, draws)
+    for ask, answer, new in zip(asks, answers, simulated, strict=True):
+        if new.unexplained:
+            found.append(LikelyEnd())
             continue
-        starts = each.starts + to_date
+
+        def price(end: float, ask: Ask = ask) -> JobPrice | None:
+            return charges.price(ask.processors, ask.time, state.now, end)
+
         chance = None
         if answer.deadline is not None:
-            chance = float((starts + each.run_times <= answer.deadline + TOLERANCE).mean())
-        end = each.levels[_PLACE] + to_date + answer.time
-        is_known = end < math.inf
-        width, limit = answer.processors, answer.time
-        found.append(
-            LikelyEnd(
-                chance=chance,
-                end=end if is_known else None,
-                end_date=date_text(end) if is_known else None,
-                response=end - now if is_known else None,
-                price=charges.price(width, limit, now, end) if is_known else None,
-                hard_price=None
-                if answer.end is None
-                else charges.price(width, limit, now, answer.end),
-            )
-        )
+            ends = new.starts + to_date + new.run_times
+            chance = float((ends <= answer.deadline + TOLERANCE).mean())
+        hard_price = None if answer.end is None else price(answer.end)
+        end = new.levels[KEPT] + to_date + ask.time
+        by_chance: dict[str, Any] = {}
+        if end < math.inf:
+            by_chance = {
+                "end": end,
+                "end_date": date_text(end),
+                "response": end - state.now,
+                "price": price(end),
+            }
+        found.append(LikelyEnd(chance=chance, hard_price=hard_price, **by_chance))
     return found
 
 
@@ -106,57 +99,3 @@ def _slowdowns(past: Past, prices: Prices) -> SlowdownTable:
     columns = past.run_times[rows].tolist(), responses.tolist(), past.widths[rows].tolist()
     jobs = map(ReferenceJob, *columns)
     return category_slowdowns(jobs, prices.categories, bound=prices.slowdown_bound)
-
-
-class KeptPromises(msgspec.Struct, frozen=True, kw_only=True):
-    """How many ends that were to be kept with a chance of 95 % were kept in a back-test; shares in
-    percent.
-
-    Attributes
-    ----------
-    promises
-        How many there were: some jobs perhaps never start.
-    kept
-        Share of ends that came in time.
-    started
-        Share of starts that left the whole limit until the promised end.
-    slack
-        Mean time from the end to the promised one (seconds).
-    plan_kept, plan_slack
-        The same of ends in the plan by time limits.
-    """
-
-    promises: int
-    kept: float
-    started: float
-    slack: float
-    plan_kept: float
-    plan_slack: float
-
-
-def kept_promises(told: Sequence[PastForecast], past: Past) -> KeptPromises | None:
-    """Return how many ends would have been kept if each forecast had promised its job an end with a
-    chance of 95 %; None without forecasts of that.
-    """
-    told = [each for each in told if each.levels[_PLACE] < math.inf]
-    if not told:
-        return None
-    rows = np.array([each.row for each in told])
-    limits, ends = past.limits[rows], past.ends[rows]
-    by, plan = (
-        np.array(dates) + limits
-        for dates in ([each.levels[_PLACE] for each in told], [each.planned for each in told])
-    )
-    starts = past.starts[rows]
-
-    def share(held: np.ndarray) -> float:
-        return float(100.0 * held.mean())
-
-    return KeptPromises(
-        promises=len(told),
-        kept=share(ends <= by + TOLERANCE),
-        started=share(starts + limits <= by + TOLERANCE),
-        slack=float((by - ends).mean()),
-        plan_kept=share(ends <= plan + TOLERANCE),
-        plan_slack=float((plan - ends).mean()),
-    )

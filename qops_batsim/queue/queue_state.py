@@ -1,16 +1,24 @@
-"""A machine's queue at one moment: running and waiting jobs, from a file or message."""
+"""A machine's queue at one moment, and jobs that are not submitted yet and asked about."""
 
 from __future__ import annotations
 
 import math
 from collections import Counter
+from collections.abc import Sequence
 from datetime import UTC, datetime
 
 import msgspec
 
 from qops_batsim.errors import InputError, require, shown
 from qops_batsim.limits import MAX_SECONDS
-from qops_batsim.slurm.waiting_reasons import TOO_WIDE, TOO_WIDE_NOW, Meaning, meaning_of
+from qops_batsim.platform.units import parse_time
+from qops_batsim.slurm.waiting_reasons import (
+    ARRAY_LIMIT,
+    TOO_WIDE,
+    TOO_WIDE_NOW,
+    Meaning,
+    meaning_of,
+)
 
 Date = float | str
 """Seconds since 1970, or an ISO date with its offset from UTC."""
@@ -73,6 +81,16 @@ class QueuedJob(msgspec.Struct, frozen=True, kw_only=True):
     def partitions(self) -> frozenset[str]:
         """Return the partitions that the job may start in (``gpu,cpu``: both)."""
         return frozenset(self.partition.split(","))
+
+
+def limit_of(job: QueuedJob) -> float:
+    """Return when a running job reaches its time limit (seconds since 1970); infinite without
+    limit.
+    """
+    if job.end is not None:
+        return job.end
+    assert job.start is not None
+    return math.inf if job.estimate is None else job.start + job.estimate
 
 
 def in_line(job: QueuedJob) -> tuple[float, float, float]:
@@ -138,6 +156,25 @@ class QueueState(msgspec.Struct, frozen=True, kw_only=True):
         """Return the processors of the machine, those of nodes that are away included."""
         return self.processors + self.away
 
+    @property
+    def running(self) -> list[QueuedJob]:
+        """Return the jobs that run on nodes that are not away."""
+        return [job for job in self.jobs if job.start is not None]
+
+    @property
+    def holding(self) -> list[QueuedJob]:
+        """Return what has processors: running jobs, and nodes that are away for some time."""
+        return [*self.running, *self.closed]
+
+    @property
+    def free(self) -> int:
+        """Return the number of processors that nothing has."""
+        return self.processors - sum(job.processors for job in self.holding)
+
+    def count_running(self) -> int:
+        """Return how many jobs run, also on nodes that are away."""
+        return len(self.running) + len(self.apart)
+
     def check_width(self, processors: int) -> None:
         """Raise an InputError if a new job has no processors, or more than are left."""
         size = self.processors
@@ -156,6 +193,83 @@ class QueueState(msgspec.Struct, frozen=True, kw_only=True):
             for job in self.blocked
         )
         return {**self.left_out, **blocked}
+
+
+def line_of(state: QueueState) -> tuple[list[QueuedJob], list[QueuedJob]]:
+    """Return the waiting jobs of a queue that can start, in the order of their priority, and the
+    waiting jobs that cannot.
+
+    Of an array, no more tasks can start than may run at once, with those that run.
+    """
+    room = {job.array: job.at_once for job in state.jobs if job.at_once}
+    for job in [*state.running, *state.apart]:
+        if job.array in room:
+            room[job.array] -= 1
+
+    line: list[QueuedJob] = []
+    beyond: dict[str, list[QueuedJob]] = {}
+    for job in sorted((job for job in state.jobs if job.start is None), key=by_priority):
+        if room.get(job.array, 1) > 0:
+            line.append(job)
+        else:
+            beyond.setdefault(job.array, []).append(job)
+        if job.array in room:
+            room[job.array] -= 1
+    return line, [*map(_together, beyond.values()), *state.blocked]
+
+
+def _together(tasks: Sequence[QueuedJob]) -> QueuedJob:
+    """Return waiting tasks of one array as a single job, named as squeue does: ``4711_[3-9]``."""
+    spans: list[list[int]] = []
+    for number in sorted(int(task.id.rpartition("_")[2]) for task in tasks):
+        if spans and spans[-1][-1] == number - 1:
+            spans[-1][1:] = [number]
+        else:
+            spans.append([number])
+
+    numbers = ",".join("-".join(map(str, span)) for span in spans)
+    whole = f"{tasks[0].array}_[{numbers}]"
+    return msgspec.structs.replace(tasks[0], id=whole, reason=ARRAY_LIMIT)
+
+
+class Ask(msgspec.Struct, frozen=True, kw_only=True):
+    """A job that is not submitted yet and asked about.
+
+    Attributes
+    ----------
+    processors, time
+        What it needs; the time is its estimated run time, and its limit (seconds).
+    deadline
+        By when it has to end (seconds from now), None for the earliest end only.
+    user, partition
+        Whose job it is, and where it would wait, for forecasts; empty if not told.
+    """
+
+    processors: int
+    time: float
+    deadline: float | None = None
+    user: str = ""
+    partition: str = ""
+
+    @property
+    def name(self) -> str:
+        """Return processors and time in short form: ``64x2h``."""
+        unit, size = next(
+            (unit, size)
+            for unit, size in (("h", 3600.0), ("m", 60.0), ("s", 1.0))
+            if size == 1.0 or self.time % size == 0
+        )
+        return f"{self.processors}x{self.time / size:g}{unit}"
+
+
+def parse_job(text: str) -> tuple[int, float]:
+    """Parse a job such as ``64x2h``; return its processors and its run time (seconds)."""
+    count, times, duration = text.partition("x")
+    if not times or not count.isdecimal() or len(count) > 9:
+        raise InputError(f"{shown(text)}: PROCESSORSxTIME is expected, as 64x2h")
+    run_time = parse_time(duration, where=f"time in {text}")
+    require(run_time > 0, f"time in {text}", duration, "more than 0 is expected")
+    return int(count), run_time
 
 
 def date_of(date: Date | None, where: str) -> float | None:

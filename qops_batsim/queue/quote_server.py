@@ -35,8 +35,8 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from qops_batsim.errors import InputError, QopsError, shown
 from qops_batsim.platform.units import parse_time
-from qops_batsim.queue.queue_quote import Ask, QueueAnswer, QueueAsker
-from qops_batsim.queue.queue_state import QueueState
+from qops_batsim.queue.queue_quote import QueueAnswer, QueueAsker
+from qops_batsim.queue.queue_state import Ask
 from qops_batsim.version import __version__
 
 MOST_AT_ONCE = 4
@@ -59,44 +59,33 @@ WRITING_SECONDS = 2.0
 
 _Result = TypeVar("_Result")
 
-Problem = HTTPException
-"""Refusal of a request: a status of HTTP, and the reason."""
 
+class StartTeller(Protocol):
+    """Protocol for what tells starts of waiting and of new jobs; the results can be written as
+    JSON, and several threads may call it at once.
 
-class Forecasts(Protocol):
-    """Protocol for what forecasts starts of waiting and of new jobs; the results can be written as
-    JSON.
+    Attributes
+    ----------
+    reads_queue
+        Whether starts are calculated from the queue as it is now (``state``), which takes some
+        time; else they were before, and are told at once.
     """
 
-    def of_waiting(self, job: str | None = None, user: str | None = None) -> Any:
-        """Return the latest forecast at once: of one waiting job, of the waiting jobs of a user, or
-        of all.
-        """
+    reads_queue: bool
 
-    def of_new(self, asked: Ask, user: str) -> Any:
-        """Return the forecast of a job that is not submitted yet; several threads may call this at
-        once.
-        """
+    def of_waiting(self, state: Any, job: str | None = None, user: str | None = None) -> Any:
+        """Return the starts of one waiting job, of the waiting jobs of a user, or of all."""
 
-
-class Plans(Protocol):
-    """Protocol for what plans the starts of a queue's waiting jobs and of new jobs by their time
-    limits; the results can be written as JSON, and several threads may call it at once.
-    """
-
-    def of_waiting(self, state: QueueState, job: str | None = None, user: str | None = None) -> Any:
-        """Return the plan of one waiting job, of the waiting jobs of a user, or of all."""
-
-    def of_new(self, state: QueueState, asked: Ask, user: str) -> Any:
-        """Return the plan of a job that is not submitted yet."""
+    def of_new(self, state: Any, ask: Ask) -> Any:
+        """Return the start of a job that is not submitted yet."""
 
 
 class QuoteServer(uvicorn.Server):
     """HTTP server that quotes which ends can be promised to new jobs; :meth:`run` serves until a
     signal or ``should_exit``.
 
-    ``asker`` returns that of the queue as it is now; one thread at a time calls it. Starts are
-    those of ``forecasts``, else of ``plans``; without either nothing is said of them.
+    ``asker`` returns that of the queue as it is now; one thread at a time calls it. Without
+    ``starts`` nothing is said of these.
     """
 
     def __init__(
@@ -104,30 +93,29 @@ class QuoteServer(uvicorn.Server):
         address: tuple[str, int],
         asker: Callable[[], QueueAsker],
         *,
-        forecasts: Forecasts | None = None,
-        plans: Plans | None = None,
+        starts: StartTeller | None = None,
         on_request: Callable[[str], None] = lambda line: None,
         seconds: float = REQUEST_SECONDS,
     ) -> None:
-        self._current, self._forecasts, self.on_request = asker, forecasts, on_request
-        self._plans = plans
+        self._current = asker
+        self.on_request = on_request
         self._on_loopback = _is_loopback(address[0])
         self._seconds = seconds
         self._answering = _Line(MOST_AT_ONCE)
         self._refresh: asyncio.Task[QueueAsker] | None = None
         self._next_refresh: asyncio.Task[QueueAsker] | None = None
-        self._open = _Clients()
         self._socket = socket.create_server(
             address, family=socket.AF_INET6 if ":" in address[0] else socket.AF_INET, backlog=128
         )
         self.address: tuple[str, int] = self._socket.getsockname()[:2]
+
         endpoints: dict[str, _Endpoint] = {
             "/health": self._health,
             "/state": self._state,
             "/quote": self._quote,
         }
-        if forecasts is not None or plans is not None:
-            endpoints["/starts"] = self._starts
+        if starts is not None:
+            endpoints["/starts"] = partial(self._starts, starts)
         self._known = ", ".join(sorted(endpoints))
         app = Starlette(
             routes=[
@@ -136,22 +124,22 @@ class QuoteServer(uvicorn.Server):
             exception_handlers={404: self._no_route, 405: self._no_route},
         )
         app.router.redirect_slashes = False
-        super().__init__(
-            uvicorn.Config(
-                app,
-                http=partial(_LimitedProtocol, self._open, seconds),  # type: ignore[arg-type]
-                ws="none",
-                lifespan="off",
-                log_config=None,
-                log_level="error",
-                access_log=False,
-                proxy_headers=False,
-                server_header=False,
-                headers=[("Connection", "close")],
-                timeout_graceful_shutdown=1,
-                h11_max_incomplete_event_size=2 * MAX_TARGET_BYTES,
-            )
+
+        config = uvicorn.Config(
+            app,
+            http=partial(_LimitedProtocol, _Clients(), seconds),  # type: ignore[arg-type]
+            ws="none",
+            lifespan="off",
+            log_config=None,
+            log_level="error",
+            access_log=False,
+            proxy_headers=False,
+            server_header=False,
+            headers=[("Connection", "close")],
+            timeout_graceful_shutdown=1,
+            h11_max_incomplete_event_size=2 * MAX_TARGET_BYTES,
         )
+        super().__init__(config)
 
     def run(self, sockets: list[socket.socket] | None = None) -> None:
         """Serve requests until a signal arrives, or until the attribute ``should_exit`` is set."""
@@ -168,7 +156,7 @@ class QuoteServer(uvicorn.Server):
         except TimeoutError:
             why = f"no answer within {self._seconds:g} s"
             return self._response(request, 503, {"error": why})
-        except Problem as problem:
+        except HTTPException as problem:
             return self._refusal(request, problem)
         except QopsError as error:
             return self._response(request, 400, {"error": str(error)})
@@ -180,19 +168,16 @@ class QuoteServer(uvicorn.Server):
         if request.method not in ("GET", "POST"):
             why = f"Unsupported method ({request.method!r})"
             return self._response(request, 501, {"error": why})
-        path = request.scope["path"]
-        why = f"{shown(path)} is not known (known: GET {self._known})"
-        if path == "/starts" and path not in self._known:
-            why = "starts are forecast from a history, which --history LOG names"
+        why = f"{shown(request.scope['path'])} is not known (known: GET {self._known})"
         try:
             self._check(request)
-            raise Problem(404, why)
-        except Problem as problem:
+        except HTTPException as problem:
             return self._refusal(request, problem)
+        return self._response(request, 404, {"error": why})
 
-    def _refusal(self, request: Request, problem: Problem) -> Response:
-        told = {"error": problem.detail}
-        return self._response(request, problem.status_code, told, problem.headers)
+    def _refusal(self, request: Request, problem: HTTPException) -> Response:
+        why = {"error": problem.detail}
+        return self._response(request, problem.status_code, why, problem.headers)
 
     def _response(
         self,
@@ -213,16 +198,18 @@ class QuoteServer(uvicorn.Server):
         here: only its own names are answered.
         """
         if len(request.scope["raw_path"]) + len(request.scope["query_string"]) > MAX_TARGET_BYTES:
-            raise Problem(414, HTTPStatus.REQUEST_URI_TOO_LONG.phrase)
+            raise HTTPException(414, HTTPStatus.REQUEST_URI_TOO_LONG.phrase)
         if "origin" in request.headers:
-            raise Problem(403, "requests from web pages (with a header Origin) are not answered")
+            why = "requests from web pages (with a header Origin) are not answered"
+            raise HTTPException(403, why)
+
         host = request.headers.get("host", "localhost")
         try:
             name = urlsplit(f"//{host}").hostname or ""
         except ValueError:
             name = ""
         if self._on_loopback and name != "localhost" and not _is_loopback(name):
-            raise Problem(
+            raise HTTPException(
                 421, f"the header Host is {shown(host)}; 127.0.0.1 or localhost is expected"
             )
 
@@ -235,33 +222,33 @@ class QuoteServer(uvicorn.Server):
     async def _quote(self, request: Request) -> Any:
         expected = "processors=N&time=DURATION is expected, and deadline=DURATION may be added"
         fields = _fields_of(request, expected, processors=True, time=True, deadline=False)
-        asked, asker = _ask_of(fields), await self._asker()
+        ask = _ask_of(fields)
+        asker = await self._asker()
         until = time.monotonic() + self._seconds
 
         def answers() -> list[QueueAnswer]:
             # When nobody waits any more, others may be answered.
-            return [asker.ask(asked)] if time.monotonic() < until else []
+            return [asker.ask(ask)] if time.monotonic() < until else []
 
         found = await self._answering.run(answers)
         return {"state": _about(asker), "jobs": found}
 
-    async def _starts(self, request: Request) -> Any:
-        expected = "nothing, job=ID or user=NAME is expected; or processors=N&time=DURATION"
-        if b"processors=" not in request.scope["query_string"]:
+    async def _starts(self, starts: StartTeller, request: Request) -> Any:
+        ask: Ask | None = None
+        fields: dict[str, str] = {}
+        if b"processors=" in request.scope["query_string"]:
+            expected = "processors=N&time=DURATION is expected, and user=NAME may be added"
+            ask = _ask_of(_fields_of(request, expected, processors=True, time=True, user=False))
+        else:
+            expected = "nothing, job=ID or user=NAME is expected; or processors=N&time=DURATION"
             fields = _fields_of(request, expected, job=False, user=False)
-            if self._forecasts is not None:
-                return self._forecasts.of_waiting(**fields)
-            assert self._plans is not None
-            state = (await self._asker()).state
-            return await self._answering.run(partial(self._plans.of_waiting, state, **fields))
-        expected = "processors=N&time=DURATION is expected, and user=NAME may be added"
-        fields = _fields_of(request, expected, processors=True, time=True, user=False)
-        asked, user = _ask_of(fields), fields.get("user", "")
-        if self._forecasts is not None:
-            return await self._answering.run(partial(self._forecasts.of_new, asked, user))
-        assert self._plans is not None
-        state = (await self._asker()).state
-        return await self._answering.run(partial(self._plans.of_new, state, asked, user))
+
+        state = (await self._asker()).state if starts.reads_queue else None
+        if ask is not None:
+            return await self._answering.run(partial(starts.of_new, state, ask))
+        if starts.reads_queue:
+            return await self._answering.run(partial(starts.of_waiting, state, **fields))
+        return starts.of_waiting(state, **fields)
 
     async def _asker(self) -> QueueAsker:
         """Return what answers for the queue as it is now; a queue that cannot be read gives HTTP
@@ -275,12 +262,13 @@ class QuoteServer(uvicorn.Server):
         try:
             return await asyncio.shield(self._next_refresh)
         except QopsError as error:
-            raise Problem(503, str(error)) from None
+            raise HTTPException(503, str(error)) from None
 
     async def _refreshed_after(self, before: asyncio.Task[QueueAsker] | None) -> QueueAsker:
         if before is not None:
             await asyncio.wait([before])
-        self._refresh, self._next_refresh = self._next_refresh, None
+        self._refresh = self._next_refresh
+        self._next_refresh = None
         return await _in_thread(self._current)
 
 
@@ -303,7 +291,7 @@ class _Line:
         Who does not wait for it any more does not end it.
         """
         if self._waiting >= MOST_IN_LINE:
-            raise Problem(503, "too many requests are waiting; try again later")
+            raise HTTPException(503, "too many requests are waiting; try again later")
         self._waiting += 1
         try:
             await self._free.acquire()
@@ -316,7 +304,8 @@ class _Line:
 
 def _in_thread(work: Callable[[], _Result]) -> asyncio.Future[_Result]:
     """Run a function in a thread that does not keep the process alive."""
-    loop, context = asyncio.get_running_loop(), copy_context()
+    loop = asyncio.get_running_loop()
+    context = copy_context()
     future: asyncio.Future[_Result] = loop.create_future()
 
     def finish(result: Any, error: Exception | None) -> None:
@@ -328,7 +317,8 @@ def _in_thread(work: Callable[[], _Result]) -> asyncio.Future[_Result]:
             future.set_exception(error)
 
     def run() -> None:
-        result, error = None, None
+        result = None
+        error = None
         try:
             result = context.run(work)
         except Exception as raised:  # noqa: BLE001 - it is raised where it is waited for
@@ -359,15 +349,13 @@ class _Clients:
         """Add a connection; if there are too many, drop the oldest without a complete request."""
         self._open[connection] = None
         if len(self._open) > self._most:
-            idle = (each for each in self._open if not each.is_complete)
-            self._drop(next(idle, connection))
+            idle = (client for client in self._open if not client.is_complete)
+            dropped = next(idle, connection)
+            self.discard(dropped)
+            dropped.transport.abort()
 
     def discard(self, connection: _LimitedProtocol) -> None:
         self._open.pop(connection, None)
-
-    def _drop(self, connection: _LimitedProtocol) -> None:
-        self.discard(connection)
-        connection.transport.abort()
 
 
 class _LimitedProtocol(H11Protocol):
@@ -375,7 +363,8 @@ class _LimitedProtocol(H11Protocol):
 
     def __init__(self, connections: _Clients, seconds: float, **given: Any) -> None:
         super().__init__(**given)
-        self._all, self._seconds = connections, seconds
+        self._all = connections
+        self._seconds = seconds
 
     @property
     def is_complete(self) -> bool:
@@ -430,17 +419,18 @@ def _fields_of(request: Request, expected: str, **allowed: bool) -> dict[str, st
     """
     query = request.scope["query_string"].decode("latin-1")
     if len(query) > 1000:
-        raise Problem(400, f"the query has {len(query):,} characters; at most 1,000 are accepted")
+        raise HTTPException(
+            400, f"the query has {len(query):,} characters; at most 1,000 are accepted"
+        )
     options: dict[str, Any] = {"keep_blank_values": True, "strict_parsing": True}
     try:
         fields = parse_qs(query, max_num_fields=9, **options) if query else {}
     except ValueError:
-        raise Problem(400, expected) from None
+        raise HTTPException(400, expected) from None
     needed = {name for name, is_needed in allowed.items() if is_needed}
-    if not needed <= fields.keys() <= allowed.keys() or any(
-        len(values) != 1 for values in fields.values()
-    ):
-        raise Problem(400, expected)
+    has_twins = any(len(values) != 1 for values in fields.values())
+    if has_twins or not needed <= fields.keys() <= allowed.keys():
+        raise HTTPException(400, expected)
     return {name: value for name, (value,) in fields.items()}
 
 
@@ -448,12 +438,12 @@ def _ask_of(fields: Mapping[str, str]) -> Ask:
     count = fields["processors"]
     if not (count.isascii() and count.isdecimal() and len(count) < 10):
         raise InputError(f"processors is {shown(count)}; a whole number is expected")
-    times = {
+    times: dict[str, Any] = {
         name: parse_time(fields[name], where=name)
         for name in ("time", "deadline")
         if name in fields
     }
-    return Ask(processors=int(count), **times)
+    return Ask(processors=int(count), user=fields.get("user", ""), **times)
 
 
 def _about(asker: QueueAsker) -> dict[str, Any]:
@@ -461,13 +451,12 @@ def _about(asker: QueueAsker) -> dict[str, Any]:
     return {
         "now": state.now,
         "processors": state.processors,
-        "free": asker.free,
-        "running": asker.running,
+        "free": state.free,
+        "running": state.count_running(),
         "waiting": asker.waiting,
         "late": asker.late[:10],
         "left_out": state.not_planned(),
-        **({"unsure": state.unsure} if state.unsure else {}),
-        **({"unexplained": asker.unexplained} if asker.unexplained else {}),
+        **asker.about(),
     }
 
 
@@ -481,8 +470,9 @@ def parse_address(text: str, *, any_interface: bool) -> tuple[str, int]:
         address = ipaddress.ip_address("127.0.0.1" if host == "localhost" else host)
     except ValueError:
         address = None
-    valid = port.isascii() and port.isdecimal() and len(port) < 6 and int(port) < 1 << 16
-    if not colon or address is None or not valid:
+
+    is_port = port.isascii() and port.isdecimal() and len(port) < 6 and int(port) < 1 << 16
+    if not colon or address is None or not is_port:
         raise InputError(f"--listen {text}: ADDRESS:PORT is expected, as 127.0.0.1:8080")
     if not (address.is_loopback or any_interface):
         raise InputError(

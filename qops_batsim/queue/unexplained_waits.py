@@ -7,13 +7,14 @@ in its partition, nor in others that have the same nodes.
 
 from __future__ import annotations
 
-import math
-from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 import msgspec
 
-from qops_batsim.queue.queue_state import QueuedJob, QueueState, by_priority
+from qops_batsim.core.job import RUNNING, WAITING, Job
+from qops_batsim.core.scheduler import ResourceManager
+from qops_batsim.queue.queue_state import QueueState, by_priority, limit_of, line_of
+from qops_batsim.schedulers.easy import Easy
 from qops_batsim.slurm.waiting_reasons import Waits, is_for_resources
 
 AT_ONCE = 0.5
@@ -55,82 +56,65 @@ def without_date(
         what goes first plans differ: a job also counts as started at once if EASY would. That
         nodes have to be powered up explains a wait: without these, EASY alone tells.
     """
-    free = state.processors - sum(job.processors for job in _running(state))
     at_once = started_by_easy(state)
     if not state.asleep:
         at_once |= {job for job, wait in plan.items() if wait < AT_ONCE}
+
     closed: set[str] = set()
-    found: list[UnexplainedWait] = []
+    first: list[UnexplainedWait] = []
     why: dict[str, Waits] = {}
     for job in sorted((job for job in state.jobs if job.id in plan), key=by_priority):
         is_behind = bool(closed) if state.shares_nodes else not closed.isdisjoint(job.partitions)
         if job.id in at_once and is_for_resources(job.reason):
             why[job.id] = Waits.THOUGH_IT_FITS
-            first = UnexplainedWait(
-                job=job.id, partition=job.partition, processors=job.processors, free=free
-            )
-            found += [] if is_behind else [first]
+            if not is_behind:
+                wait = UnexplainedWait(
+                    job=job.id,
+                    partition=job.partition,
+                    processors=job.processors,
+                    free=state.free,
+                )
+                first.append(wait)
         elif is_behind:
             why[job.id] = Waits.BEHIND
         else:
             continue
+        # Whoever has no date leaves none to those behind it.
         closed |= job.partitions
-    return found, why
+    return first, why
 
 
 def started_by_easy(state: QueueState) -> set[str]:
-    """Return the ids of the waiting jobs that EASY (Lifka 1995) would start now, by priority, on
-    what is not powered down.
-
-    Jobs start in their order until one does not fit. Later ones start if they fit and do not delay
-    that one: they end, by their limits, before it could start, or leave it enough processors.
+    """Return the ids of the waiting jobs that EASY would start now, in the order of their priority,
+    on what is not powered down.
     """
-    running = _running(state)
-    ends = [(_left(job, state.now), job.processors) for job in running]
-    free = state.processors - sum(job.processors for job in running) - state.asleep
-    ends.append((0.0, state.asleep))
-    tasks = Counter(job.array for job in [*running, *state.apart])
-    shadow = spare = math.inf
-    is_reserved = False
-    started: set[str] = set()
-    for job in sorted((job for job in state.jobs if job.start is None), key=by_priority):
-        if job.at_once and tasks[job.array] >= job.at_once:
-            continue
-        limit = math.inf if job.estimate is None else job.estimate
-        if job.processors > free:
-            if not is_reserved:
-                shadow, spare = _reservation(job.processors, free, ends)
-                is_reserved = True
-            continue
-        if limit > shadow:
-            if job.processors > spare:
-                continue
-            spare -= job.processors
-        free -= job.processors
-        tasks[job.array] += 1
-        ends.append((limit, job.processors))
-        started.add(job.id)
-    return started
+    easy = Easy()
+    manager = _Counting(state.processors)
+    easy.begin(manager)
+    manager.free = state.free - state.asleep
+
+    held = [(job.id, job.processors, max(limit_of(job) - state.now, 0.0)) for job in state.holding]
+    if state.asleep:
+        # The job with the reservation waits until these are up, which takes no time here.
+        held.append(("nodes that are powered down", state.asleep, 0.0))
+    for name, processors, left in held:
+        running = Job(name, 0.0, processors, "", left)
+        running.start = 0.0
+        easy.joined(running)
+
+    line = [Job(job.id, 0.0, job.processors, "", job.estimate) for job in line_of(state)[0]]
+    for job in line:
+        job.phase = WAITING
+        easy.submitted(job)
+    easy.decide()
+    return {job.id for job in line if job.phase == RUNNING}
 
 
-def _running(state: QueueState) -> list[QueuedJob]:
-    return [job for job in state.jobs if job.start is not None] + state.closed
+class _Counting(ResourceManager):
+    """Manager of a machine whose jobs have any hosts, as many as they ask for."""
 
+    def start_job(self, job: Job, hosts: object) -> None:
+        """Do nothing: that the job has started is all that is asked."""
 
-def _left(job: QueuedJob, now: float) -> float:
-    """Return for how long a running job holds its processors at most (seconds)."""
-    if job.end is not None:
-        return max(job.end - now, 0.0)
-    assert job.start is not None
-    return math.inf if job.estimate is None else max(job.start + job.estimate - now, 0.0)
-
-
-def _reservation(
-    processors: int, free: int, ends: Sequence[tuple[float, int]]
-) -> tuple[float, float]:
-    """Return when so many processors are free, and how many more are free then."""
-    for end, width in sorted(ends):
-        free += width
-        if free >= processors:
-            return end, free - processors
-    return math.inf, math.inf
+    def hosts_of(self, job: Job) -> int:
+        return (1 << job.processors) - 1

@@ -37,14 +37,16 @@ def refuse_other_zone(
         for number, date in numbers.items()
         if date is not None and number in submissions
     ]
-    quarters = Counter(round(each / _QUARTER) for each in apart if abs(each) <= _ZONES_APART)
-    exact = [each for each in apart if abs(each - _QUARTER * round(each / _QUARTER)) <= 1.0]
-    if quarters[0] or 2 * len(exact) <= len(apart) or not quarters:
+
+    # Other numbers, as of jobs that were submitted again, are apart by anything.
+    quarters = Counter(round(by / _QUARTER) for by in apart if abs(by) <= _ZONES_APART)
+    exact = sum(abs(by - _QUARTER * round(by / _QUARTER)) <= 1.0 for by in apart)
+    if quarters[0] or 2 * exact <= len(apart) or not quarters:
         return
     shift = _QUARTER * quarters.most_common(1)[0][0]
-    told = f"{_hours(abs(shift))} {'earlier' if shift > 0 else 'later'}"
+    than = f"{_hours(abs(shift))} {'earlier' if shift > 0 else 'later'}"
     raise InputError(
-        f"{history}: {len(exact):,} jobs that the queue has, too, were submitted {told} than there "
+        f"{history}: {exact:,} jobs that the queue has, too, were submitted {than} than there "
         f"if dates are of {time_zone}; the time zone of the history is expected (--time-zone NAME)"
     )
 

@@ -6,6 +6,7 @@ Whatever is unknown, cannot be loaded or is out of range is an ``InputError``.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Mapping
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points
@@ -225,6 +226,21 @@ def read_options(name: str, kind: type[Scheduler], settings: Mapping[str, Any]) 
                 f"{MAX_WHOLE_NUMBER} is expected"
             )
     return options
+
+
+def parse_scheduler(text: str) -> tuple[str, dict[str, Any]]:
+    """Parse a scheduler with its options, as ``qops:k_factor=1``; return its name and these.
+
+    >>> parse_scheduler("mine.py:Mine:k_factor=1,order=fcfs")
+    ('mine.py:Mine', {'k_factor': 1, 'order': 'fcfs'})
+    """
+    # A value may hold colons, as a table does: options begin at the first that NAME= follows.
+    begin = re.search(r":(?=\s*\w+\s*=)", text)
+    if begin is None or not begin.start():
+        return text, {}
+    # A value may hold commas, as a list does.
+    assignments = re.split(r",(?=\s*\w+\s*=)", text[begin.end() :])
+    return text[: begin.start()], parse_settings(assignments)
 
 
 def parse_settings(assignments: Iterable[str]) -> dict[str, Any]:

@@ -14,9 +14,7 @@ import pytest
 
 from qops_batsim.dates import machine_zone
 from qops_batsim.errors import InputError
-from qops_batsim.live.queue_source import QueueSource
-from qops_batsim.queue.queue_reading import read_queue
-from qops_batsim.queue.queue_state import QueueState
+from qops_batsim.queue import QueueSource, QueueState, read_queue
 from qops_batsim.traces.reading import read_partitions
 
 Cli = Callable[..., Any]

@@ -13,10 +13,9 @@ import pytest
 from qops_batsim.cli.main import main
 from qops_batsim.errors import InputError
 from qops_batsim.jobs import COMPLETED_FAILED
-from qops_batsim.live.centre import centre_date
-from qops_batsim.live.journal import About, Journal
-from qops_batsim.live.manager import JobPhase, NodeState
-from qops_batsim.live.queue_source import QueueSource
+from qops_batsim.live import About, JobPhase, Journal, NodeState
+from qops_batsim.live.centre import centre_date, journal_queue
+from qops_batsim.queue import QueueSource
 from support.live_site import Site, others_job
 
 
@@ -317,10 +316,10 @@ def test_quotes_from_a_journal_are_for_the_nodes_that_are_there(site: Site) -> N
     site.fake.states["n3"] = NodeState.AWAY
     site.pass_time(3)
     site.restart()
-    source = QueueSource(site.path, "qops", {}, now=site.fake.now)
+    source = QueueSource(site.path, now=site.fake.now, other=journal_queue)
     found = source.state()
     assert found.left_out == {"nodes away (as live has seen), with 1 processors": 1}
-    assert (found.processors, found.away, source.asker().free) == (3, 1, 0)
+    assert (found.processors, found.away, source.state().free) == (3, 1, 0)
     assert [each.processors for each in found.jobs] == [3]
     site.fake.states["n3"] = NodeState.THERE
     site.pass_time(3)
@@ -334,10 +333,10 @@ def test_the_journal_of_a_process_that_has_ended_is_too_old(
     """What counts is when Slurm has answered last, not when something has happened last."""
     with Journal(journal) as found:
         assert found.last_news == pytest.approx(site.fake.now, abs=60)
-    source = QueueSource(Path(journal), "qops", {}, max_age=3600)
+    source = QueueSource(Path(journal), max_age=3600, other=journal_queue)
     for later, is_told in ((60, True), (2 * 86_400, False)):
         monkeypatch.setattr(
-            "qops_batsim.live.queue_source.time.time", lambda at=site.fake.now + later: at
+            "qops_batsim.queue.source.time.time", lambda at=site.fake.now + later: at
         )
         if is_told:
             assert source.asker() is not None
@@ -351,7 +350,7 @@ def test_the_endpoint_answers_from_it(journal: str, site: Site) -> None:
 
     from qops_batsim.queue.quote_server import QuoteServer
 
-    source = QueueSource(Path(journal), "qops", {}, now=site.fake.now)
+    source = QueueSource(Path(journal), now=site.fake.now, other=journal_queue)
     server = QuoteServer(("127.0.0.1", 0), source.asker)
     thread = Thread(target=server.run, daemon=True)
     thread.start()

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from qops_batsim.live import JobPhase
 from qops_batsim.live.clock import MOST_STEP, SETTLED, CentreClock
 from qops_batsim.live.fates import counts
-from qops_batsim.live.manager import JobPhase
 from support.live_site import Site
 
 

@@ -11,10 +11,9 @@ from pathlib import Path
 import pytest
 
 from qops_batsim.errors import InputError
+from qops_batsim.live import Journal, LiveCentre, report
 from qops_batsim.live.as_run import export_run
-from qops_batsim.live.centre import LiveCentre
-from qops_batsim.live.journal import Journal, JournalFailure
-from qops_batsim.live.journal_report import report
+from qops_batsim.live.journal import JournalFailure
 from support.live_site import Site
 
 PAGE = 4096

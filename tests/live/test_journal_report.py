@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from qops_batsim.live.journal_report import report
+from qops_batsim.live import report
 from support.live_agreement import agreement
 from support.live_site import Site
 

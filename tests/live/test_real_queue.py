@@ -9,12 +9,9 @@ from tempfile import TemporaryDirectory
 
 import pytest
 
-from qops_batsim.live.queue_source import QueueSource, live_config
 from qops_batsim.live.slurm_manager import run_command
-from qops_batsim.queue.queue_plan import plan_queue
-from qops_batsim.queue.queue_quote import Ask
-from qops_batsim.queue.queue_reading import read_queue
-from qops_batsim.queue.queue_state import QueueState
+from qops_batsim.queue import Ask, QueueSource, QueueState, queue_starts, read_queue
+from qops_batsim.queue.source import live_config
 from qops_batsim.queue.unexplained_waits import why_no_date
 from qops_batsim.slurm.squeue_text import FORMAT
 from support.slurm_cluster import SlurmCluster
@@ -136,7 +133,7 @@ def test_fragments_of_nodes_that_another_partition_takes_whole_are_no_dates(
         monkeypatch.setenv("SLURM_CONF", str(cluster.conf))
         monkeypatch.setenv("PATH", cluster.env["PATH"])
         source = QueueSource(None)
-        found = plan_queue(source.state())
+        found = queue_starts(source.state())
         answer = source.asker().ask(Ask(processors=1, time=60.0))
     assert {job.id for job in found.jobs} == {"5", "6", "7"}
     assert all(job.planned is None for job in found.jobs)

@@ -13,12 +13,18 @@ from tempfile import TemporaryDirectory
 
 import pytest
 
+from qops_batsim.live import (
+    SHADOW,
+    About,
+    CommandFailed,
+    JobPhase,
+    Journal,
+    LiveCentre,
+    ShadowManager,
+    decided_fates,
+)
 from qops_batsim.live.as_run import export_run
-from qops_batsim.live.centre import SHADOW, LiveCentre, hand_back
-from qops_batsim.live.fates import decided_fates
-from qops_batsim.live.journal import About, Journal
-from qops_batsim.live.manager import CommandFailed, JobPhase
-from qops_batsim.live.shadow import ShadowManager
+from qops_batsim.live.centre import hand_back
 from qops_batsim.live.slurm_manager import Slurm, run_command
 from qops_batsim.measures.results.run_result import read_run
 from qops_batsim.measures.verify.verifier import verify

@@ -11,11 +11,10 @@ import pytest
 
 from qops_batsim.cli.main import main
 from qops_batsim.errors import InputError
-from qops_batsim.live.book import Book
+from qops_batsim.live import CommandFailed, JobPhase, Journal, NodeState, SeenJob
+from qops_batsim.live.book import LiveBook
 from qops_batsim.live.centre import hand_back, replay
 from qops_batsim.live.fates import counts
-from qops_batsim.live.journal import Journal
-from qops_batsim.live.manager import CommandFailed, JobPhase, NodeState, SeenJob
 from qops_batsim.protocol.driver import ModuleDriver
 from qops_batsim.protocol.port import make_scheduler
 from support.fake_manager import FakeManager
@@ -196,7 +195,7 @@ def test_dates_never_go_back(site: Site) -> None:
 
 
 def test_the_book_alone_needs_no_journal(site: Site) -> None:
-    assert Book(site.centre.about).waiting() == []
+    assert LiveBook(site.centre.about).waiting() == []
 
 
 def damaged(path: Path, how: str) -> list[str]:

@@ -5,12 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from qops_batsim.live.centre import SHADOW, LiveCentre
+from qops_batsim.live import (
+    SHADOW,
+    JobPhase,
+    Journal,
+    LiveCentre,
+    NodeState,
+    SeenJob,
+    ShadowManager,
+    report,
+)
 from qops_batsim.live.fates import counts
-from qops_batsim.live.journal import Journal
-from qops_batsim.live.journal_report import report
-from qops_batsim.live.manager import JobPhase, NodeState, SeenJob
-from qops_batsim.live.shadow import ShadowManager
 from support.fake_manager import FakeManager
 from support.live_agreement import agreement
 from support.live_site import Site

@@ -8,9 +8,9 @@ from collections.abc import Sequence
 import pytest
 
 from qops_batsim.jobs import COMPLETED_KILLED, COMPLETED_WALLTIME_REACHED
-from qops_batsim.live import slurm_manager
+from qops_batsim.live import CommandFailed, JobPhase, NodeState, Unreachable, slurm_manager
 from qops_batsim.live.check import check_slurm, unfiltered
-from qops_batsim.live.manager import CommandFailed, JobPhase, NodeState, Unreachable, natural_key
+from qops_batsim.live.manager import natural_key
 from qops_batsim.live.slurm_manager import MOST_ARRAYS, Slurm, node_state, read_config, run_command
 from qops_batsim.workload.accounting.node_sizes import node_names
 

@@ -10,8 +10,8 @@ import msgspec
 import pytest
 
 from qops_batsim import InputError
+from qops_batsim.live import JobPhase, NodeState
 from qops_batsim.live.as_run import export_run
-from qops_batsim.live.manager import JobPhase, NodeState
 from support.live_site import Site, others_job
 
 STEPS = 100

@@ -16,11 +16,10 @@ import pytest
 from msgspec.structs import replace
 
 from qops_batsim.cli.main import main
-from qops_batsim.live.centre import LiveCentre
+from qops_batsim.live import LiveCentre, Unreachable
 from qops_batsim.live.check import Checked, Finding, check_slurm
 from qops_batsim.live.daemon import follow, settings_when_told, sole_decider
 from qops_batsim.live.journal import InUse
-from qops_batsim.live.manager import Unreachable
 from support.live_site import Site
 
 UNITS = Path(__file__).resolve().parents[2] / "docs" / "live"

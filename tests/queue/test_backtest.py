@@ -11,23 +11,23 @@ import pytest
 
 from qops_batsim.errors import InputError
 from qops_batsim.experiments.statistics import mean_interval
+from qops_batsim.queue import Simulator, moment_of
 from qops_batsim.queue.backtest import (
     LEAST,
     LEVELS,
     Calibration,
     PastForecast,
-    as_simulated,
     backtest,
     clustered,
     corrected,
     coverage,
     coverages,
+    kept_promises,
     recent_waits,
+    simulated_past,
     with_expected,
 )
 from qops_batsim.queue.expected_starts import ExpectedStarts
-from qops_batsim.queue.forecast import Simulator, moment_of
-from qops_batsim.queue.promise import kept_promises
 from support.pasts import history, past
 
 UNIX = 1_780_000_000
@@ -149,7 +149,7 @@ def test_jobs_overrun_their_limits_in_a_log_and_not_in_a_simulation() -> None:
     jobs = past(1, [(0.0, 0.0, 100.0, 60.0, 1), (10.0, 100.0, 5.0, 60.0, 1)])
     assert jobs.ends.tolist() == [100.0, 105.0]
     assert moment_of(jobs, 80.0).running.tolist() == [0]
-    simulated = as_simulated(jobs)
+    simulated = simulated_past(jobs)
     assert simulated.starts.tolist() == [0.0, 60.0]
     assert simulated.ends.tolist() == [60.0, 65.0]
 
@@ -166,7 +166,7 @@ def test_jobs_that_were_cancelled_are_not_compared() -> None:
     assert np.isfinite([each.start for each in found]).all()
     assert not {each.row for each in found} & set(longest.tolist())
     # A scheduler might have started them before.
-    assert as_simulated(jobs).history == len(waited) - 30
+    assert simulated_past(jobs).history == len(waited) - 30
 
 
 def test_promises_are_kept_by_the_end() -> None:

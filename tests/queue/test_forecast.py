@@ -5,15 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from qops_batsim.queue.forecast import (
-    WEEK,
-    Arrivals,
-    Moment,
-    Simulator,
-    moment_of,
-    quantiles,
-)
-from qops_batsim.queue.past import Habits, Past
+from qops_batsim.queue import Moment, Past, Simulator, moment_of
+from qops_batsim.queue.forecast import WEEK, Arrivals, quantiles
+from qops_batsim.queue.past import Habits
 from support.pasts import history, past
 
 
@@ -79,8 +73,9 @@ def test_jobs_that_come_later_can_go_first() -> None:
 
 
 def forecast_at(jobs: Past, now: float, seed: int = 1) -> tuple[Moment, np.ndarray]:
-    habits, moment = Habits(jobs), moment_of(jobs, now)
-    habits.learn(row for row in np.argsort(jobs.ends) if jobs.ends[row] <= now)
+    ended = np.argsort(jobs.ends)
+    habits = Habits(jobs, ended[jobs.ends[ended] <= now])
+    moment = moment_of(jobs, now)
     rng = np.random.default_rng(seed)
     return moment, Simulator(jobs).forecast(moment, habits, 20, rng)
 
@@ -109,7 +104,7 @@ def test_a_forecast_knows_nothing_of_what_comes() -> None:
 def test_jobs_that_come_after_all_have_started_need_no_simulation() -> None:
     jobs = history()
     moment, simulator = moment_of(jobs, busy(jobs)), Simulator(jobs)
-    drawn = simulator.draw(moment, Habits(jobs), 20, np.random.default_rng(4))
+    drawn = simulator.draw(moment, Habits(jobs, np.arange(0)), 20, np.random.default_rng(4))
     whole = [
         simulator.starts(moment, *each)
         for each in zip(drawn.run_times, drawn.arrivals, drawn.cancelled, strict=True)

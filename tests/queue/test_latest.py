@@ -10,14 +10,13 @@ from functools import partial
 from pathlib import Path
 
 import pytest
+from starlette.exceptions import HTTPException
 
 from qops_batsim.errors import InputError
 from qops_batsim.experiments.page import Aliases
+from qops_batsim.queue import Ask, QueueState
 from qops_batsim.queue.latest import LatestForecast
-from qops_batsim.queue.queue_forecast import anonymous
-from qops_batsim.queue.queue_quote import Ask
-from qops_batsim.queue.queue_state import QueueState
-from qops_batsim.queue.quote_server import Problem
+from qops_batsim.queue.starts import anonymous
 from support.forecasts import NOW, begun_wrongly, forecast_of, watched
 
 
@@ -43,12 +42,12 @@ def eventually(found: Callable[[], bool]) -> None:
 def is_there(latest: LatestForecast) -> bool:
     try:
         return bool(latest.of_waiting())
-    except Problem:
+    except HTTPException:
         return False
 
 
 def test_before_the_first_forecast_one_is_told_to_come_again(queue: Path) -> None:
-    with pytest.raises(Problem, match="no forecast yet") as refused:
+    with pytest.raises(HTTPException, match="no forecast yet") as refused:
         LatestForecast(partial(watched, queue), lambda *about: None).of_waiting()
     assert (refused.value.status_code, refused.value.headers) == (503, {"Retry-After": "5"})
 
@@ -75,10 +74,10 @@ def test_answers_are_of_all_of_a_job_and_of_a_user(latest: LatestForecast) -> No
     assert [job.id for job in latest.of_waiting(job="8_2")["jobs"]] == ["8_2"]
     assert [job.id for job in latest.of_waiting(user="bob")["jobs"]] == ["7"]
     assert latest.of_waiting(user="eve")["jobs"] == []
-    with pytest.raises(Problem, match="job '9' is not among the waiting jobs") as refused:
+    with pytest.raises(HTTPException, match="job '9' is not among the waiting jobs") as refused:
         latest.of_waiting(job="9")
     assert refused.value.status_code == 404
-    told = latest.of_new(Ask(processors=4, time=120.0), "ann")
+    told = latest.of_new(None, Ask(processors=4, time=120.0, user="ann"))
     assert told.now == NOW
     assert [(job.id, job.user) for job in told.jobs] == [("4x120", "ann")]
 
@@ -109,7 +108,7 @@ def test_an_old_queue_is_refused(queue: Path) -> None:
 
     with LatestForecast(partial(watched, queue), check_age, every=0.05) as latest:
         eventually(lambda: latest._found is not None)
-        with pytest.raises(Problem, match="queue: is of 1780000000, too old") as refused:
+        with pytest.raises(HTTPException, match="queue: is of 1780000000, too old") as refused:
             latest.of_waiting()
         assert refused.value.status_code == 503
 

@@ -18,11 +18,9 @@ import pytest
 
 from qops_batsim.dates import Calendar
 from qops_batsim.errors import InputError
-from qops_batsim.live.queue_source import QueueSource
+from qops_batsim.queue import Ask, ForecastBasis, QueueAsker, QueueSource, QueueState, queue_starts
 from qops_batsim.queue.forecast import WEEK
-from qops_batsim.queue.queue_forecast import ForecastBasis, forecast_queue, line_of
-from qops_batsim.queue.queue_quote import Ask, QueueAsker
-from qops_batsim.queue.queue_state import QueueState
+from qops_batsim.queue.queue_state import line_of
 from qops_batsim.slurm.nodes import nodes_of
 from support.pasts import past
 
@@ -75,7 +73,7 @@ def test_processors_of_a_drained_node_are_not_given_again() -> None:
     assert found.left_out == {"nodes away (DRAIN), with 8 processors": 1}
     assert [wait(found, size) for size in (16, 17, 24)] == [0, 2, 2]
     asker = QueueAsker(found)
-    assert (asker.running, asker.free) == (2, 16)
+    assert (asker.state.count_running(), asker.state.free) == (2, 16)
     with pytest.raises(InputError, match="1 to 24, the machine's 32 without the nodes that"):
         wait(found, 25)
 
@@ -130,7 +128,7 @@ def test_nodes_whose_return_is_known_come_back() -> None:
     late = state_of(nodes("DOWN", resume=-H))
     assert (late.processors, late.closed) == (24, [])
     asker = QueueAsker(alone)
-    assert (asker.running, asker.free) == (1, 16)
+    assert (asker.state.count_running(), asker.state.free) == (1, 16)
 
 
 def test_what_runs_on_a_node_may_end_before_or_after_it_is_back() -> None:
@@ -195,7 +193,7 @@ def test_a_forecast_knows_when_nodes_are_back() -> None:
     found = state_of(
         nodes("DOWN", resume=H), waiting(2, 32), waiting(3, 1, state_reason="Priority")
     )
-    told = forecast_queue(found, basis(), draws=20)
+    told = queue_starts(found, basis(), draws=20)
     assert (told.running, told.processors) == (0, 32)
     wide, small = told.jobs
     assert {wide.planned, wide.early, wide.median, wide.late} == {NOW + H}
@@ -204,7 +202,7 @@ def test_a_forecast_knows_when_nodes_are_back() -> None:
 
 def test_a_forecast_tells_no_date_for_what_is_too_wide_now() -> None:
     found = state_of(nodes("IDLE+DRAIN"), running(1, 1, where="n1"), waiting(2, 24), waiting(3, 25))
-    told = forecast_queue(found, basis(), draws=20)
+    told = queue_starts(found, basis(), draws=20)
     assert told.left_out == {"nodes away (DRAIN), with 8 processors": 1}
     second, third = told.jobs
     assert (second.planned, second.no_date) == (NOW + H, None)

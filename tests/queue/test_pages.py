@@ -8,7 +8,8 @@ from collections.abc import Callable
 import pytest
 
 from qops_batsim.dates import Calendar
-from qops_batsim.queue.backtest import Coverage, PastForecast, coverage
+from qops_batsim.queue import ForecastBasis, QueuedJob, QueueStarts, QueueState, queue_starts
+from qops_batsim.queue.backtest import Comparison, Coverage, KeptPromises, PastForecast, coverage
 from qops_batsim.queue.pages import (
     MOST_BARS,
     backtest_page,
@@ -16,9 +17,6 @@ from qops_batsim.queue.pages import (
     queue_page,
     shares_before,
 )
-from qops_batsim.queue.promise import KeptPromises
-from qops_batsim.queue.queue_forecast import ForecastBasis, QueueForecast, forecast_queue
-from qops_batsim.queue.queue_state import QueuedJob, QueueState
 from support.pasts import history
 
 BEGIN = 1_780_000_000
@@ -38,8 +36,8 @@ def queue(waiting: int) -> QueueState:
     )
 
 
-def forecast(state: QueueState) -> QueueForecast:
-    return forecast_queue(state, ForecastBasis(history(), CALENDAR), draws=10)
+def forecast(state: QueueState) -> QueueStarts:
+    return queue_starts(state, ForecastBasis(history(), CALENDAR), draws=10)
 
 
 @pytest.fixture(scope="module")
@@ -95,7 +93,8 @@ def test_a_page_of_a_backtest_tells_coverage_and_errors() -> None:
     kept = KeptPromises(
         kept=96.0, started=90.0, slack=5400.0, plan_kept=99.0, plan_slack=9000.0, promises=5
     )
-    page = backtest_page("Back-test of log.swf", TOLD, classes, "x", kept)
+    found = Comparison(TOLD, [], classes, kept, 1)
+    page = backtest_page("Back-test of log.swf", found, "x")
     assert "96.0 % of ends that had a chance of 95 % were kept, on average 1.50 h early" in page
     assert "Back-test of log.swf: 5 forecasts at 1 random moments." in page
     assert "60.0 % of starts came in the intervals that were to hold 80 %" in page

@@ -7,16 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from qops_batsim.queue.past import (
-    ENOUGH,
-    NEAREST,
-    Habits,
-    Past,
-    Patience,
-    groups_of,
-    numbered,
-    past_of,
-)
+from qops_batsim.queue import Past, past_of
+from qops_batsim.queue.past import ENOUGH, NEAREST, Habits, Patience, groups_of, numbered
 from qops_batsim.traces.reading import read_partitions
 from qops_batsim.workload.accounting import Choices
 from support.centre_dumps import CENTRE, make_rows, text_of
@@ -38,23 +30,20 @@ def test_jobs_behind_a_past_are_numbered_as_if_they_were_of_it() -> None:
 
 
 @pytest.mark.parametrize("before", [0, 7, 120, 300])
-def test_it_does_not_matter_which_jobs_had_ended_at_the_beginning(before: int) -> None:
+def test_jobs_that_have_not_ended_are_not_known(before: int) -> None:
     jobs = history(300)
     ended = np.argsort(jobs.ends, kind="stable")
-    one_by_one, at_once = Habits(jobs), Habits(jobs, ended[:before])
-    one_by_one.learn(ended.tolist())
-    at_once.learn(ended[before:].tolist())
+    later = Habits(jobs, ended, known=before)
+    whole = Habits(jobs, ended[:before])
     for groups in jobs.groups[:50].tolist():
         for beyond in (0.0, 0.5):
-            found = at_once.shares(groups, beyond)
-            assert found.tolist() == one_by_one.shares(groups, beyond).tolist()
+            assert later.shares(groups, beyond).tolist() == whole.shares(groups, beyond).tolist()
 
 
 def test_shares_are_of_the_narrowest_group_that_is_known_well() -> None:
     rows = [(0.0, 0.0, 10.0 * (row % 4 + 1), 100.0, 1) for row in range(40)]
     jobs = past(8, rows, users="a" * 20 + "b" * 20)
-    habits = Habits(jobs)
-    habits.learn(range(16))
+    habits = Habits(jobs, np.arange(16))
     groups = jobs.groups[0].tolist()
     assert sorted(set(habits.shares(groups))) == [0.1, 0.2, 0.3, 0.4]
     # Sixteen jobs count in each group, until they are enough; the latest six seven times.
@@ -70,8 +59,7 @@ def test_shares_are_of_the_narrowest_group_that_is_known_well() -> None:
 def test_what_is_known_of_few_jobs_is_filled_up_from_wider_groups() -> None:
     rows = [(0.0, 0.0, 90.0, 100.0, 1)] * 3 + [(0.0, 0.0, 10.0, 100.0, 1)] * 20
     jobs = past(8, rows, users="b" * 3 + "a" * 20)
-    habits = Habits(jobs)
-    habits.learn(range(23))
+    habits = Habits(jobs, np.arange(23))
     # The three of b count with the limit, with the application, as those of the user, and of the
     # partition: these are twelve, of which six count seven times.
     of_b = habits.shares(jobs.groups[0].tolist())

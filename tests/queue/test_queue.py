@@ -16,10 +16,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from qops_batsim.errors import InputError
-from qops_batsim.queue import queue_quote
-from qops_batsim.queue.queue_quote import Ask, QueueAsker, parse_job
-from qops_batsim.queue.queue_reading import read_queue
-from qops_batsim.queue.queue_state import QueuedJob, QueueState, date_text
+from qops_batsim.queue import Ask, QueueAsker, QueuedJob, QueueState, queue_quote, read_queue
+from qops_batsim.queue.queue_state import date_text, parse_job
 from qops_batsim.slurm.waiting_reasons import Waits, meaning_of
 from qops_batsim.traces.reading import read_trace
 from qops_batsim.workload.accounting import Choices
@@ -440,7 +438,7 @@ def test_a_drawn_queue() -> None:
         {"id": "C", "processors": 8, "estimate": 50, "priority": 3, "planned_start": NOW + 200},
     )
     asker = QueueAsker(state)
-    assert (asker.running, asker.waiting, asker.free, asker.late) == (1, 2, 2, [])
+    assert (state.count_running(), asker.waiting, state.free, asker.late) == (1, 2, 2, [])
     # Two are free at once; four beside B; eight after C, unless C may wait.
     ends = [asker.ask(Ask(processors=n, time=50)).response for n in (2, 4, 8)]
     assert ends == [50.0, 150.0, 300.0]
@@ -487,8 +485,8 @@ def test_waiting_jobs_are_planned_by_planned_start_then_priority_then_submission
         running = {"id": "A", "processors": 8, "estimate": 100, "start": NOW}
         for order in (jobs, jobs[::-1]):
             state = ours(running, *order)
-            found = [held.id for held in queue_quote._held_jobs(state, may_wait=False)[0]]
-            assert found == ["A", first, last]
+            waiting, _ = queue_quote.waiting_jobs(state, [], may_wait=False)
+            assert [job.id for job in waiting] == [first, last]
             assert earliest(state, 8, 800.0) == 1150.0
 
 

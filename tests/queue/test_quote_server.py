@@ -20,14 +20,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from starlette.exceptions import HTTPException
 
 from qops_batsim.cli.queue import serve_quotes
 from qops_batsim.errors import InputError
-from qops_batsim.live.queue_source import QueueSource
-from qops_batsim.queue import quote_server
-from qops_batsim.queue.queue_quote import Ask as Asked
-from qops_batsim.queue.queue_quote import QueueAsker
-from qops_batsim.queue.quote_server import Forecasts, Problem, QuoteServer, parse_address
+from qops_batsim.queue import Ask as Asked
+from qops_batsim.queue import QueueAsker, QueueSource, quote_server
+from qops_batsim.queue.quote_server import QuoteServer, StartTeller, parse_address
 
 NOW = 1_780_000_000
 QUEUE = {
@@ -40,9 +39,9 @@ Ask = Callable[..., tuple[int, Any]]
 
 
 def served(
-    asker: Callable[[], QueueAsker], seconds: float = 10.0, forecasts: Forecasts | None = None
+    asker: Callable[[], QueueAsker], seconds: float = 10.0, starts: StartTeller | None = None
 ) -> Iterator[tuple[Ask, int, QuoteServer]]:
-    server = QuoteServer(("127.0.0.1", 0), asker, forecasts=forecasts, seconds=seconds)
+    server = QuoteServer(("127.0.0.1", 0), asker, starts=starts, seconds=seconds)
     port = server.address[1]
 
     def ask(method: str, path: str, body: object = None, **headers: str) -> tuple[int, Any]:
@@ -303,7 +302,7 @@ def test_a_queue_that_nobody_brings_up_to_date_is_not_quoted(
     queue = {**QUEUE, "now": date, "jobs": []}
     for ask, _, _ in served(source_of(path, queue, max_age=600).asker):
         assert ask("GET", "/quote?processors=4&time=60")[0] == 200
-        monkeypatch.setattr("qops_batsim.live.queue_source.time.time", lambda: date + 3 * 86_400)
+        monkeypatch.setattr("qops_batsim.queue.source.time.time", lambda: date + 3 * 86_400)
         for request in (("GET", "/quote?processors=4&time=60"), ("GET", "/state")):
             status, answer = ask(*request)
             assert status == 503
@@ -315,17 +314,19 @@ def test_a_queue_that_nobody_brings_up_to_date_is_not_quoted(
 class Told:
     """Forecasts that tell what was asked."""
 
-    def of_waiting(self, job: str | None = None, user: str | None = None) -> Any:
+    reads_queue = False
+
+    def of_waiting(self, state: Any, job: str | None = None, user: str | None = None) -> Any:
         if job == "none":
-            raise Problem(503, "no forecast yet", {"Retry-After": "5"})
+            raise HTTPException(503, "no forecast yet", {"Retry-After": "5"})
         return {"job": job, "user": user}
 
-    def of_new(self, asked: Asked, user: str) -> Any:
-        return {"processors": asked.processors, "time": asked.time, "user": user}
+    def of_new(self, state: Any, ask: Asked) -> Any:
+        return {"processors": ask.processors, "time": ask.time, "user": ask.user}
 
 
 def test_starts_are_told_where_they_are_forecast(asker: Callable[[], QueueAsker]) -> None:
-    for ask, port, _ in served(asker, forecasts=Told()):
+    for ask, port, _ in served(asker, starts=Told()):
         assert ask("GET", "/starts") == (200, {"job": None, "user": None})
         assert ask("GET", "/starts?job=8_1") == (200, {"job": "8_1", "user": None})
         assert ask("GET", "/starts?user=ann") == (200, {"job": None, "user": "ann"})
@@ -343,10 +344,10 @@ def test_starts_are_told_where_they_are_forecast(asker: Callable[[], QueueAsker]
         assert json.loads(answer.read()) == {"error": "no forecast yet"}
 
 
-def test_without_a_history_no_start_is_told(ask: Ask) -> None:
+def test_no_start_is_told_where_none_is_calculated(ask: Ask) -> None:
     status, answer = ask("GET", "/starts")
     assert status == 404
-    assert answer["error"] == "starts are forecast from a history, which --history LOG names"
+    assert "'/starts' is not known" in answer["error"]
 
 
 def test_a_missing_package_is_told_with_its_extra(monkeypatch: pytest.MonkeyPatch) -> None:

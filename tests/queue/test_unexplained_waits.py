@@ -9,10 +9,15 @@ from typing import Any
 import msgspec
 import pytest
 
-from qops_batsim.queue.queue_plan import plan_queue
-from qops_batsim.queue.queue_quote import Ask, QueueAnswer, QueueAsker
-from qops_batsim.queue.queue_reading import read_queue
-from qops_batsim.queue.queue_state import QueuedJob, QueueState
+from qops_batsim.queue import (
+    Ask,
+    QueueAnswer,
+    QueueAsker,
+    QueuedJob,
+    QueueState,
+    queue_starts,
+    read_queue,
+)
 from qops_batsim.queue.unexplained_waits import started_by_easy, without_date
 from qops_batsim.slurm.waiting_reasons import Waits
 
@@ -42,7 +47,7 @@ def planned(state: QueueState) -> dict[str, float | Waits | None]:
     """Return in how many seconds each job starts by limits, or why it has no date."""
     return {
         each.id: each.no_date if each.planned is None else each.planned - state.now
-        for each in plan_queue(state).jobs
+        for each in queue_starts(state).jobs
     }
 
 
@@ -153,7 +158,7 @@ def test_easy_starts_what_the_scheduler_of_this_package_starts(seed: int) -> Non
     held = [runs(at, rng.randint(1, 3), 60 * rng.randint(1, 50)) for at in range(1, 4)]
     waiting = [job(at, rng.randint(1, 9), time_limit=rng.randint(1, 60)) for at in range(5, 12)]
     state = queue(*held, *waiting, size=10)
-    at_once = {each.id for each in plan_queue(state).jobs if each.planned == state.now}
+    at_once = {each.id for each in queue_starts(state).jobs if each.planned == state.now}
     assert started_by_easy(state) == at_once
 
 

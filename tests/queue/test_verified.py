@@ -11,9 +11,9 @@ import pytest
 
 from qops_batsim.engine.loop import Loop, Submissions
 from qops_batsim.measures.verify.verifier import verify
-from qops_batsim.queue import forecast
-from qops_batsim.queue.forecast import WEEK, Simulator, moment_of
-from qops_batsim.queue.past import Habits, Past, Patience
+from qops_batsim.queue import Past, Simulator, forecast, moment_of
+from qops_batsim.queue.forecast import WEEK
+from qops_batsim.queue.past import Habits, Patience
 from support.pasts import history
 
 COLUMNS = [
@@ -80,8 +80,9 @@ def test_no_simulation_breaks_a_rule(
     monkeypatch.setattr(forecast, "Loop", kept_loop)
     dates = np.linspace(2 * WEEK, 3.5 * WEEK, 400).tolist()
     now = next(date for date in dates if len(moment_of(jobs, date).waiting) > 3)
-    habits, patience = Habits(jobs), Patience(jobs)
-    habits.learn(row for row in np.argsort(jobs.ends) if jobs.ends[row] <= now)
+    ended = np.argsort(jobs.ends)
+    habits = Habits(jobs, ended[jobs.ends[ended] <= now])
+    patience = Patience(jobs)
     patience.learn(np.flatnonzero(jobs.waited_until <= now))
     simulator, rng = Simulator(jobs, scheduler, settings), np.random.default_rng(8)
     moment = moment_of(jobs, now)

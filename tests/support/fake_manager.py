@@ -16,14 +16,8 @@ from qops_batsim.jobs import (
     COMPLETED_SUCCESSFULLY,
     COMPLETED_WALLTIME_REACHED,
 )
-from qops_batsim.live.manager import (
-    CommandFailed,
-    JobPhase,
-    NodeState,
-    SeenJob,
-    Unreachable,
-    array_of,
-)
+from qops_batsim.live import CommandFailed, JobPhase, NodeState, SeenJob, Unreachable
+from qops_batsim.live.manager import array_of
 
 MIN_JOB_AGE = 300.0
 

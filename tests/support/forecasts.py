@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from qops_batsim.errors import InputError
-from qops_batsim.queue.latest import Watch
-from qops_batsim.queue.queue_forecast import QueueForecast, StartForecast
-from qops_batsim.queue.queue_plan import AskedJob, AskedStarts
-from qops_batsim.queue.queue_state import QueueState
+from qops_batsim.queue import Ask, QueueStarts, QueueState
+from qops_batsim.queue.latest import QueueWatch
+from qops_batsim.queue.starts import AskedStarts, StartForecast
 from qops_batsim.slurm.waiting_reasons import Cause
 
 NOW = 1_780_000_000.0
@@ -24,9 +23,10 @@ def start_of(name: str, user: str) -> StartForecast:
     )
 
 
-def forecast_of(state: QueueState) -> QueueForecast:
+def forecast_of(state: QueueState) -> QueueStarts:
     """Return a forecast of a queue of three jobs; its number of draws tells the process."""
-    return QueueForecast(
+    return QueueStarts(
+        is_forecast=True,
         source=state.source,
         now=state.now,
         processors=state.processors,
@@ -41,12 +41,18 @@ def forecast_of(state: QueueState) -> QueueForecast:
     )
 
 
-def ask_of(state: QueueState, jobs: Sequence[AskedJob]) -> AskedStarts[StartForecast]:
-    new = [start_of(f"{job.processors}x{job.limit:g}", job.user) for job in jobs]
-    return AskedStarts(is_forecast=True, now=state.now, unexplained=[], jobs=new)
+class StartsAsMadeUp:
+    """Starts of jobs that do not depend on a queue."""
+
+    def of_queue(self, state: QueueState) -> QueueStarts:
+        return forecast_of(state)
+
+    def of_new(self, state: QueueState, ask: Ask) -> AskedStarts:
+        new = start_of(f"{ask.processors}x{ask.time:g}", ask.user)
+        return AskedStarts(is_forecast=True, now=state.now, unexplained=[], jobs=[new])
 
 
-def watched(path: Path) -> Watch:
+def watched(path: Path) -> QueueWatch:
     """Return a queue whose date a file tells; where there is no number, it cannot be read."""
     known: dict[float, QueueState] = {}
 
@@ -57,8 +63,9 @@ def watched(path: Path) -> Watch:
             raise InputError(f"{path.name}: no queue") from None
         return known.setdefault(date, QueueState(source="queue", processors=8, now=date, jobs=[]))
 
-    return Watch(read, forecast_of, ask_of)
+    starts: Any = StartsAsMadeUp()
+    return QueueWatch(read, starts)
 
 
-def begun_wrongly() -> Watch:
+def begun_wrongly() -> QueueWatch:
     raise InputError("no history")

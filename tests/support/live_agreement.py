@@ -9,8 +9,7 @@ import msgspec
 import numpy as np
 
 from qops_batsim.jobs import COMPLETED_KILLED, Job
-from qops_batsim.live.fates import decided_fates
-from qops_batsim.live.journal import Entry, Journal
+from qops_batsim.live import JobRun, Journal, decided_fates
 from qops_batsim.live.journal_report import embedded_fates, seen_workload
 from qops_batsim.protocol.events import JobCompleted
 from qops_batsim.protocol.port import SchedulerModule, make_scheduler
@@ -52,8 +51,8 @@ def agreement(journal: Journal, run_times: Mapping[str, float] | None = None) ->
 
 
 def told_dates(
-    journal: Journal, entries: Sequence[Entry], run_times: Mapping[str, float]
-) -> tuple[list[Entry], dict[str, float]]:
+    journal: Journal, entries: Sequence[JobRun], run_times: Mapping[str, float]
+) -> tuple[list[JobRun], dict[str, float]]:
     """Return the runs as if submitted when that was known, and for how long each job held nodes.
 
     That is from the order to start until its end was known (seconds); for a job that held none, the

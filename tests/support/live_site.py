@@ -5,9 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from qops_batsim.live.centre import LIVE, LiveCentre
-from qops_batsim.live.journal import About, Journal
-from qops_batsim.live.manager import JobPhase, ResourceManager
+from qops_batsim.live import LIVE, About, CentreManager, JobPhase, Journal, LiveCentre
 from support.fake_manager import FakeJob, FakeManager
 
 
@@ -16,7 +14,7 @@ class Site:
 
     def __init__(self, path: Path, nodes: int = 4, **about: Any) -> None:
         self.fake = FakeManager(nodes)
-        self.manager: ResourceManager = self.fake
+        self.manager: CentreManager = self.fake
         self.path = path
         told = {"mode": LIVE, "scheduler": "qops", "options": {"grace": 5.0}, "margin": 60.0}
         fields = {"origin": 0.0, "nodes": [], "partition": None, "time_zone": "Europe/Berlin"}

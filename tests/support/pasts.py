@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from qops_batsim.jobs import Job
-from qops_batsim.queue.forecast import WEEK, Moment, Simulator
-from qops_batsim.queue.past import Past, groups_of
+from qops_batsim.queue import Moment, Past, Simulator
+from qops_batsim.queue.forecast import WEEK
+from qops_batsim.queue.past import groups_of
 
 
 def past(processors: int, rows: list[tuple[float, float, float, float, int]], **names: str) -> Past:

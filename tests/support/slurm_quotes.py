@@ -34,8 +34,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 import msgspec
 
-from qops_batsim.live.queue_source import QueueSource
-from qops_batsim.queue.queue_quote import Ask
+from qops_batsim.queue import Ask, QueueSource
 from qops_batsim.slurm.nodes import read_nodes
 from support.slurm_cluster import SlurmCluster, missing
 

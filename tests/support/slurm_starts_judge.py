@@ -18,18 +18,15 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from qops_batsim.queue import past_of
+from qops_batsim.queue import ForecastBasis, Simulator, past_of, queue_starts, read_queue
 from qops_batsim.queue.backtest import (
     Calibration,
     PastForecast,
-    as_simulated,
     backtest,
     corrected,
     coverage,
+    simulated_past,
 )
-from qops_batsim.queue.forecast import Simulator
-from qops_batsim.queue.queue_forecast import ForecastBasis, forecast_queue
-from qops_batsim.queue.queue_reading import read_queue
 from qops_batsim.slurm.config import read_slurm_config
 from qops_batsim.traces.reading import read_partitions
 from support.slurm_starts import FACTOR
@@ -54,7 +51,7 @@ def judge(base: Path, draws: int, scheduler: str) -> list[PastForecast]:
         state = read_queue(path.read_bytes(), path.name, processors=past.processors)
         assert trace.calendar is not None
         basis = ForecastBasis(past, trace.calendar, scheduler, settings, seed=number)
-        told = forecast_queue(state, basis, draws=draws)
+        told = queue_starts(state, basis, draws=draws)
         calibration.come_to(state.now)
         corrections = calibration.corrections()
         dated = [job for job in told.jobs if job.no_date is None]
@@ -74,7 +71,7 @@ def by_history(base: Path, found: list[PastForecast], moments: int, scheduler: s
     """Return what forecasts are worth that are calibrated by a back-test of the log before."""
     past = past_of(read_partitions(str(base / "history.swf"))[0][""])
     settings = settings_of(base) if scheduler == "slurm" else {}
-    past = as_simulated(past, scheduler, settings)
+    past = simulated_past(past, scheduler, settings)
     simulator = Simulator(past, scheduler, settings)
     _, corrections = backtest(past, simulator, moments=moments, draws=20)
     told = [each._replace(levels=corrected(each.drawn, corrections, each.now)) for each in found]

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from qops_batsim.dates import Calendar
+from qops_batsim.queue import ForecastBasis, QueuedJob, QueueState, queue_starts
 from qops_batsim.queue.forecast import WEEK
-from qops_batsim.queue.queue_forecast import ForecastBasis, forecast_queue
-from qops_batsim.queue.queue_plan import line_of, told_priorities
-from qops_batsim.queue.queue_state import QueuedJob, QueueState
+from qops_batsim.queue.queue_rows import told_priorities
+from qops_batsim.queue.queue_state import line_of
 from support.pasts import past
 
 NOW = 4 * WEEK
@@ -72,7 +72,7 @@ def test_slurm_starts_jobs_in_the_order_of_told_priorities(first: str) -> None:
         told[1] = waiting("c", 5, submission=NOW - 60.0, priority=1000.0)
     settings = {**WEIGHTS, **NO_OTHERS, "bf_interval": 1.0}
     basis = ForecastBasis(past(8, rows), Calendar(0, "UTC"), "slurm", settings)
-    found = forecast_queue(queue(*told), basis, draws=10)
+    found = queue_starts(queue(*told), basis, draws=10)
     planned = {job.id: job.planned for job in found.jobs}
     assert planned[first] == pytest.approx(NOW + 3600.0, abs=1.0)
     assert sorted(planned.values())[1] == pytest.approx(NOW + 7200.0, abs=2.0)

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from qops_batsim.errors import InputError
-from qops_batsim.live import queue_source
-from qops_batsim.live.manager import CommandFailed, Unreachable
-from qops_batsim.live.queue_source import QueueSource, live_config
-from qops_batsim.queue.queue_quote import Ask
+from qops_batsim.live import CommandFailed, Unreachable
+from qops_batsim.queue import Ask, QueueSource
+from qops_batsim.queue import source as queue_source
+from qops_batsim.queue.source import live_config
 from qops_batsim.slurm.nodes import nodes_of
 from qops_batsim.slurm.squeue_text import FORMAT
 
@@ -113,7 +113,7 @@ def test_a_file_of_nodes_is_read_again_when_it_changes(tmp_path: Path) -> None:
     assert (first.processors, source.state() is first) == (4, True)
     nodes.write_text(NODES.replace("State=DOWN", "State=IDLE+DYNAMIC_NORM"))
     assert source.state().processors == 8
-    assert source.asker().free == 8
+    assert source.state().free == 8
 
 
 CONFIG = "PriorityType = priority/multifactor\nPriorityWeightAge = 7\n"
@@ -161,7 +161,7 @@ def test_a_slurm_that_does_not_answer_is_one_error() -> None:
         raise Unreachable("scontrol has not answered within 20 s")
 
     with pytest.raises(InputError, match="not answered within 20 s.; a running Slurm, or"):
-        QueueSource(None, run=nobody)
+        QueueSource(None, run=nobody).state()
 
 
 def test_nodes_that_are_powered_down_are_there_but_not_at_once(tmp_path: Path) -> None:
