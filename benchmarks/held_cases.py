@@ -565,7 +565,7 @@ def simulated(scheduler: str, number: int, folder: Path) -> Outcome:
     except Exception as error:
         if type(error).__module__.partition(".")[0] != "qops_batsim":
             raise
-        nothing: list[str] | None = None if module.decision_log is None else []
+        nothing: list[str] | None = [] if module.scheduler.logs else None
         return {"schedules": [type(error).__name__], "qos": [], "decisions": nothing}
     noted = module.qos_log
     lines = []
@@ -586,14 +586,9 @@ def simulated(scheduler: str, number: int, folder: Path) -> Outcome:
         told_of = [*dates, *numbers]
         words = ["-" if value is None else repr(float(value)) for value in told_of]
         lines.append(f"{each.job.id} {each.state} {each.hosts if ran else '-'} {' '.join(words)}")
-    log = None if module.decision_log is None else list(logged(module.decision_log))
+    log = list(without_reasons(module.decision_lines())) if module.scheduler.logs else None
     qos = [line.decode() for line in format_qos(noted)]
     return {"schedules": lines, "qos": qos, "decisions": log}
-
-
-def logged(log: Any) -> Iterator[str]:
-    """Yield the lines of a decision log without reasons."""
-    return without_reasons(log.lines())
 
 
 def without_reasons(lines: Iterable[str]) -> Iterator[str]:

@@ -26,7 +26,6 @@ from qops_batsim.jobs import COMPLETED_KILLED, COMPLETED_SUCCESSFULLY, Job
 from qops_batsim.protocol import decisions as d
 from qops_batsim.protocol import events as e
 from qops_batsim.protocol.driver import ModuleDriver
-from qops_batsim.protocol.messages import Message, Stamped
 from qops_batsim.protocol.port import AnyScheduler, SchedulerModule, make_scheduler
 
 UNKNOWN_RETURN_CODE = -1
@@ -95,16 +94,16 @@ class ModuleAgent:
             self._submitter_was_finished = True
             self._events.append(e.Notify.of(e.NO_MORE_STATIC_JOBS))
         while True:
-            for item in self._exchange().events:
-                self._carry_out(item.body)
+            for decision in self._decisions():
+                self._carry_out(decision)
             if not self._events:
                 return
 
-    def _exchange(self) -> Message[d.Decision]:
-        now = float(self._simulator.current_time)
-        events = [Stamped(now, event) for event in self._events]
+    def _decisions(self) -> list[d.Decision]:
+        """Tell the scheduler what has happened since the last call; return its decisions."""
+        events = self._events
         self._events = []
-        return self._driver.exchange(Message(now, events))
+        return self._driver.decisions_on(float(self._simulator.current_time), events)
 
     # What happens
 
@@ -113,6 +112,7 @@ class ModuleAgent:
         self._submitter_was_finished = False
         self._unavailable.clear()
         self._jobs.clear()
+
         self._events.append(
             e.SimulationBegins(
                 nb_resources=simulator.platform.size,
@@ -130,7 +130,7 @@ class ModuleAgent:
     def _ends(self, _: Any) -> None:
         # At once: the simulation is over, and no further decision will be asked for.
         self._events.append(e.SimulationEnds())
-        self._exchange()
+        self._decisions()
 
     def _submitted(self, job: Any) -> None:
         self._jobs[job.id] = job
@@ -191,8 +191,7 @@ class ModuleAgent:
             job = self._jobs[job_id]
             if job.is_finished:
                 continue  # It ended while another one was killed: the kill is just too late.
-            simulator = self._simulator
-            simulator.kill_job(job_id)
+            self._simulator.kill_job(job_id)
             if job.state.name == COMPLETED_KILLED:
                 killed.append(job_id)
         self._events.append(e.JobKilled(killed))
@@ -225,6 +224,7 @@ def engine_watched(simulator: Any) -> Iterator[None]:
 
         if end is None or end.si_status == 0:
             return
+
         exited = end.si_code == os.CLD_EXITED
         if end.si_status == (128 + signal.SIGTERM if exited else signal.SIGTERM):
             return  # batsim-py itself closes the simulation.

@@ -65,6 +65,7 @@ class _Episode:
         self.kept = 0
         self.broken = 0
         self.refused = 0
+
         self._worth = worth
         self._penalty = penalty
         self._promises: dict[str, tuple[float, float]] = {}
@@ -234,10 +235,9 @@ class DeadlinesEnv(gymnasium.Env[Observation, Any]):
         episode = self._episode
         episode.actions.put(checked_action(action))
         observation = self._next()
-
         over = self._thread is None
-        counts = {"kept": episode.kept, "broken": episode.broken, "refused": episode.refused}
-        return observation, episode.take_reward(), over, False, counts if over else {}
+        info = {"kept": episode.kept, "broken": episode.broken, "refused": episode.refused}
+        return observation, episode.take_reward(), over, False, info if over else {}
 
     def close(self) -> None:
         """End the current episode and its simulation, if it is unfinished."""

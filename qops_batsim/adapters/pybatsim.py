@@ -27,14 +27,11 @@ from qops_batsim.jobs import Job
 from qops_batsim.protocol import decisions as d
 from qops_batsim.protocol import events as e
 from qops_batsim.protocol.driver import ModuleDriver
-from qops_batsim.protocol.messages import Message, Stamped
 from qops_batsim.protocol.port import make_scheduler
 from qops_batsim.schedulers.registry import scheduler_names
 
 BASES = ("pybatsim.batsim.batsim", "batsim.batsim")
 """Modules that hold ``BatsimScheduler``: in pybatsim 4 and in pybatsim 3."""
-
-_CONSUMED_ENERGY: dict[str, Any] = {"requests": {"consumed_energy": {}}}
 
 
 class ModuleScheduler:
@@ -147,19 +144,21 @@ class ModuleScheduler:
     # What the module decides, after the last event of a message
 
     def onNoMoreEvents(self) -> None:  # noqa: N802
-        now = self.bs.time()
-        events = [Stamped(now, event) for event in self._events]
+        events = self._events
         self._events = []
         with _errors_on_one_line():
-            reply = self._driver.exchange(Message(now, events))
-            for item in reply.events:
-                self._send(item.body)
+            for decision in self._driver.decisions_on(self.bs.time(), events):
+                self._send(decision)
 
     def _send(self, decision: d.Decision) -> None:
         bs = self.bs
         match decision:
-            case d.ExecuteJob():
-                self._execute(decision)
+            case d.ExecuteJob(job_id, hosts, None, None):
+                from procset import ProcSet
+
+                job = bs.jobs[job_id]
+                job.allocation = ProcSet.from_str(str(hosts))
+                bs.execute_job(job)
             case d.RejectJob(job_id):
                 bs.reject_jobs_by_id([job_id])
             case d.KillJob(job_ids):
@@ -175,31 +174,12 @@ class ModuleScheduler:
                 # pybatsim sends this very object: with all our fields, it is the job as decided.
                 registered.json_dict.clear()
                 registered.json_dict.update(job.fields, id=job_id)
-            case d.SetResourceState(resources, state):
-                bs.set_resource_state(resources, state)
-            case d.ToJobMessage(job_id, text):
-                bs.send_message_to_job(bs.jobs[job_id], text)
             case e.Notify(type="registration_finished"):
                 bs.notify_registration_finished()
-            case e.Notify(type="continue_registration"):
-                bs.notify_registration_continue()
-            case d.Query(fields=fields) if fields == _CONSUMED_ENERGY:
-                bs.request_consumed_energy()
             case _:
                 raise SimulationError(
                     f"at {bs.time():.6f} s: {decision.TYPE} cannot be sent through pybatsim"
                 )
-
-    def _execute(self, decision: d.ExecuteJob) -> None:
-        from procset import ProcSet
-
-        job = self.bs.jobs[decision.job_id]
-        job.allocation = ProcSet.from_str(str(decision.alloc))
-        if decision.mapping is not None:
-            job.mapping = decision.mapping
-        if decision.storage_mapping is not None:
-            job.storage_mapping = decision.storage_mapping
-        self.bs.execute_job(job)
 
 
 def scheduler_with(base: type) -> type[ModuleScheduler]:

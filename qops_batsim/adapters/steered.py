@@ -173,7 +173,8 @@ class Steered(Fqops):
         super().decide()
 
         if self._steering is not None:
-            self._steering.decided(self.manager.now, new, self._ended, self.manager.qos_log)
+            manager = self.manager
+            self._steering.decided(manager.now, new, self._ended, manager.qos_log)
         self._ended.clear()
 
     def answer(self, job: Job) -> None:
@@ -204,8 +205,8 @@ class Steered(Fqops):
         if processors <= size:
             after = max(on_grid(now), plan.profile.start)
             start = plan.profile.earliest_fit(after, job.duration, processors)
-        work = sum(waiting.duration * waiting.processors for waiting in plan.waiting) / size
 
+        work = sum(waiting.duration * waiting.processors for waiting in plan.waiting) / size
         numbers = (
             processors / size,
             math.log1p(estimate),

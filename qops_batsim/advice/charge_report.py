@@ -68,7 +68,8 @@ class PriceList:
         unknown: str = "",
         prices: Prices = Prices(),  # noqa: B008 - it is frozen
     ) -> None:
-        self._table, self._prices = table, prices
+        self._table = table
+        self._prices = prices
         self._categories = prices.categories if table is None else table.categories
         self.unknown = unknown
 
@@ -83,21 +84,24 @@ class PriceList:
         if run_time is None:
             return None
         category = self._categories.label(run_time, processors)
-        served, knows_qos = ServedJob(processors, run_time, category, math.nan, None), True
-        if deadline is not None and deadline < math.inf:
-            knows_qos = self._table is not None and deadline > arrival
+        served = ServedJob(processors, run_time, category, math.nan, None)
+
+        # A job without deadline has no QoS charge, and that is known.
+        knows_qos = deadline is None or deadline == math.inf
+        if deadline is not None and arrival < deadline < math.inf and self._table is not None:
             try:
-                if self._table is not None and knows_qos:
-                    served = served_job(
-                        self._table,
-                        category=category,
-                        processors=processors,
-                        run_time=run_time,
-                        arrival=arrival,
-                        deadline=deadline,
-                    )
+                served = served_job(
+                    self._table,
+                    category=category,
+                    processors=processors,
+                    run_time=run_time,
+                    arrival=arrival,
+                    deadline=deadline,
+                )
+                knows_qos = True
             except InputError as error:
-                self.unknown, knows_qos = str(error), False
+                self.unknown = str(error)
+
         charge = charge_of(self._prices.function, served, "asked about")
         return JobPrice(
             category=category,
@@ -165,7 +169,7 @@ class ChargeComparison(msgspec.Struct, frozen=True, kw_only=True):
             "slowdown_bound": self.prices.slowdown_bound,
             "penalty": self.prices.penalty,
             "unused_promise": self.prices.unused_promise,
-            "runs": [{"run": each.run, **msgspec.to_builtins(each.report)} for each in self.runs],
+            "runs": [{"run": one.run, **msgspec.to_builtins(one.report)} for one in self.runs],
         }
         if self.break_even is not None:
             data["break_even"] = msgspec.to_builtins(self.break_even)
@@ -190,6 +194,7 @@ def charge_runs(
     prices.check()
     names = [run] if against is None else [run, against]
     results = [read_run(name) for name in names]
+
     known, doubt = workloads_of_run(results[0], workloads)
     if not known:
         raise InputError(
@@ -197,21 +202,23 @@ def charge_runs(
             "expected"
         )
     references = _references(known, reference)
+    # Before any job is charged: a run that cannot be read is told first.
     outcomes = [outcomes_of_run(result, known) for result in results]
     table = category_slowdowns(references.values(), prices.categories, bound=prices.slowdown_bound)
+
     runs = []
-    for name, result, each in zip(names, results, outcomes, strict=True):
-        grace = 0.0 if result.info is None else result.info.grace
+    for name, result, outcome in zip(names, results, outcomes, strict=True):
         try:
-            jobs = charge_jobs(each, references, table, prices.function, grace=grace)
+            jobs = charge_jobs(outcome, references, table, prices.function, grace=result.grace)
         except InputError as error:
             raise InputError(f"{name}: {error}") from error
         report = charge_report(jobs, table, prices)
         runs.append(RunCharges(run=name, jobs=jobs, report=report))
+
     crossing = None
     if against is not None:
         rates = prices.penalty, prices.unused_promise
-        crossing = break_even(*(each.report.total.income(*rates) for each in runs))
+        crossing = break_even(*(charges.report.total.income(*rates) for charges in runs))
     return ChargeComparison(prices=prices, runs=runs, break_even=crossing)
 
 

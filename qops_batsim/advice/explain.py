@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterable
 from os import PathLike, fspath
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -28,15 +29,17 @@ from qops_batsim.measures.results.run_result import (
 from qops_batsim.running.history import (
     ENDED,
     RUN_OR_HISTORY,
+    RUNNING,
     DecisionHistory,
     JobStory,
     KilledRun,
     PlannedStart,
+    PlanState,
     find_job,
     or_infinite,
     read_history_if_kept,
 )
-from qops_batsim.running.plan_asker import Commitment, PlanAsker, job_of, logged_scheduler
+from qops_batsim.running.plan_asker import PlanAsker, job_of, logged_scheduler
 from qops_batsim.schedulers.loading.plugins import AllowedCode
 from qops_batsim.timing import PLAN_TOLERANCE
 
@@ -85,27 +88,32 @@ def explain_from_files(run: str | Path, name: str) -> PlainExplanation:
     """Explain a job of a run that has no decision log; ``name`` is the job's full id (``w0!15``) or
     the part after ``!``. O(jobs).
     """
-    files = find_run(run)
-    result = read_files(files)
-    ids = result.ids
-    rows = {job_id: row for row, job_id in enumerate(ids)}
+    result = read_files(find_run(run))
+    rows = {job_id: row for row, job_id in enumerate(result.ids)}
     job_id = find_job(name, rows, result.source)
-    row, said = rows[job_id], result.decisions
-    reason, asked, promised = "", math.nan, math.nan
+    row = rows[job_id]
+
     # What a job that was run again asked for stands where it was first submitted.
-    told_of = None if said is None else original_id(job_id, said.ids)
-    if said is not None and told_of is not None:
-        place = list(said.ids).index(told_of)
-        reason = str(list(said.columns.get("reason", [""] * len(said.ids)))[place])
-        asked, promised = (
-            said.numbers(f"{which}_deadline")[place] for which in ("requested", "admitted")
-        )
-    # What _qos.csv would tell of deadlines, the workload does, if it is there.
-    jobs = jobs_by_id(workloads_of_run(result)[0]) if said is None else {}
-    origin = original_id(job_id, jobs)
-    if origin is not None and (qos := jobs[origin].qos) is not None and qos.deadline is not None:
-        asked = qos.deadline
-    told = PlainExplanation(
+    reason = ""
+    asked = math.nan
+    promised = math.nan
+    said = result.decisions
+    if said is None:
+        # What _qos.csv would tell of deadlines, the workload does, if it is there.
+        jobs = jobs_by_id(workloads_of_run(result)[0])
+        origin = original_id(job_id, jobs)
+        qos = None if origin is None else jobs[origin].qos
+        if qos is not None and qos.deadline is not None:
+            asked = qos.deadline
+    elif (origin := original_id(job_id, said.ids)) is not None:
+        place = list(said.ids).index(origin)
+        if "reason" in said.columns:
+            reason = str(list(said.columns["reason"])[place])
+        asked = said.numbers("requested_deadline")[place]
+        promised = said.numbers("admitted_deadline")[place]
+
+    requested = _known(asked)
+    return PlainExplanation(
         run=str(run),
         scheduler=None if result.info is None else result.info.scheduler,
         machine_processors=result.hosts,
@@ -116,10 +124,10 @@ def explain_from_files(run: str | Path, name: str) -> PlainExplanation:
         calendar=result.calendar,
         grace=result.grace,
         reason=reason,
-        requested_deadline=_known(asked),
+        requested_deadline=requested,
         admitted_deadline=_known(promised),
+        **(_times(result, row, requested) if result.executed[row] else {}),
     )
-    return _with_times(told, result, ids, row) if result.executed[row] else told
 
 
 def _known(date: float) -> float | None:
@@ -130,28 +138,29 @@ def _lateness(end: float | None, deadline: float | None) -> float | None:
     return None if end is None or deadline is None else end - deadline
 
 
-def _with_times(
-    told: PlainExplanation, result: RunResult, ids: list[str], row: int
-) -> PlainExplanation:
-    submitted, start = result.column("submission_time"), result.column("starting_time")
+def _times(result: RunResult, row: int, requested: float | None) -> dict[str, Any]:
+    """Return the fields of a :class:`PlainExplanation` that only a job has which ran."""
+    submitted = result.column("submission_time")
+    start = result.column("starting_time")
     end = result.column("finish_time")
-    date = told.submission
+    date = submitted[row]
+
     running = (start <= date) & (end > date + PLAN_TOLERANCE)
     running[row] = False
     # A job that never runs has no start, and waits for nothing.
     ahead = (submitted < date - PLAN_TOLERANCE) & (start > date + PLAN_TOLERANCE)
     freed = np.abs(end - start[row]) <= PLAN_TOLERANCE
     freed[row] = False
-    return msgspec.structs.replace(
-        told,
-        start=float(start[row]),
-        end=float(end[row]),
-        lateness=_lateness(float(end[row]), told.requested_deadline),
-        waited=float(start[row] - date),
-        free_processors=result.hosts - _used_hosts(result, running),
-        ahead=[ids[each] for each in np.flatnonzero(ahead)],
-        freed_by=[ids[each] for each in np.flatnonzero(freed)],
-    )
+    ids = result.ids
+    return {
+        "start": float(start[row]),
+        "end": float(end[row]),
+        "lateness": _lateness(float(end[row]), requested),
+        "waited": float(start[row] - date),
+        "free_processors": result.hosts - _used_hosts(result, running),
+        "ahead": [ids[place] for place in np.flatnonzero(ahead)],
+        "freed_by": [ids[place] for place in np.flatnonzero(freed)],
+    }
 
 
 def _used_hosts(result: RunResult, running: Booleans) -> int:
@@ -164,6 +173,46 @@ def _used_hosts(result: RunResult, running: Booleans) -> int:
         if running[row]:
             used[low : high + 1] = True
     return int(used.sum())
+
+
+class Commitment(msgspec.Struct, frozen=True, kw_only=True):
+    """An admitted job and the time for which it is planned: its planned start and end as of one
+    moment (seconds).
+    """
+
+    job: str
+    processors: int
+    running: bool
+    start: float | None
+    """The promised one unless it runs."""
+    end: float | None
+    """The expected one; None, as the others, if it cannot be told."""
+    deadline: float | None
+    """The one that the plan aims at."""
+
+
+def commitments_of(state: PlanState) -> list[Commitment]:
+    """Return the waiting and running jobs of a plan by planned start, then id."""
+    commitments = []
+    for story in state.held:
+        running = story.outcome == RUNNING
+        start = story.start if running else story.planned
+        end = story.expected_end
+        if not running:
+            left = story.estimate_left
+            end = None if start is None or left is None else start + left
+
+        commitments.append(
+            Commitment(
+                job=story.name,
+                processors=story.asked.processors,
+                running=running,
+                start=start,
+                end=end,
+                deadline=story.target,
+            )
+        )
+    return sorted(commitments, key=lambda held: (or_infinite(held.start), held.job))
 
 
 class Explanation(ToldJob, frozen=True, kw_only=True):
@@ -268,11 +317,15 @@ def explain_job(
     """Explain a job of a decision log, by its full id (``w0!15``): see :func:`explain`."""
     story = history.final.jobs[job_id]
     asked = story.asked
+    end = story.end if story.outcome == ENDED else None
+
+    # What the scheduler would have answered when it was asked.
     asker = PlanAsker(history, history.state_before(job_id), asked.date)
     deadlines = PricedDeadlines(asker, asked, prices)
-    commitments = asker.commitments()
+    commitments = commitments_of(asker.state)
     earliest = deadlines.earliest() if asker.can_answer else None
     latest = _latest_accepted(history, asked, tolerance)
+
     return Explanation(
         run=history.name,
         scheduler=history.header.scheduler,
@@ -285,7 +338,7 @@ def explain_job(
         outcome=story.outcome,
         reason=story.reason,
         refusal=story.refusal,
-        blamed=next((each for each in commitments if each.job == story.blamed), None),
+        blamed=next((held for held in commitments if held.job == story.blamed), None),
         offered_deadline=story.offered,
         admitted_deadline=story.promise,
         price=deadlines.price(story.promise if story.admitted else asked.deadline),
@@ -299,7 +352,7 @@ def explain_job(
         kills=story.kills,
         killed_for_it=story.killed_for_it,
         start=story.start,
-        end=(end := story.end if story.outcome == ENDED else None),
+        end=end,
         lateness=_lateness(end, asked.deadline),
         waited=None if story.start is None else story.start - asked.submission,
         expected_end=story.expected_end,
@@ -319,7 +372,7 @@ def _latest_accepted(
     factor = asked.tolerance if tolerance is None else tolerance
     if factor is None:
         # What the scheduler's options say of the user's tolerance.
-        users = getattr(logged_scheduler(history), "tolerance", None)
+        users = getattr(logged_scheduler(history).scheduler, "tolerance", None)
         factor = users.factor_of(job_of(asked)) if isinstance(users, FactorTolerance) else 1.0
     arrival = max(asked.submission, 0.0)
     return max(asked.deadline, arrival + factor * (asked.deadline - arrival))
@@ -329,15 +382,16 @@ def _blockers(commitments: Iterable[Commitment], story: JobStory) -> list[Commit
     """Return the admitted jobs whose planned time overlaps that from the job's request to its
     promised start, or to its deadline if it was refused.
     """
-    since, promises = story.asked.date, story.starts
+    since = story.asked.date
+    promises = story.starts
     until = or_infinite(promises[0].start if promises else story.asked.deadline)
     if promises and until <= since + PLAN_TOLERANCE:
         return []  # It started at once.
     return [
-        each
-        for each in commitments
-        if or_infinite(each.start) < until - PLAN_TOLERANCE
-        and or_infinite(each.end) > since + PLAN_TOLERANCE
+        held
+        for held in commitments
+        if or_infinite(held.start) < until - PLAN_TOLERANCE
+        and or_infinite(held.end) > since + PLAN_TOLERANCE
     ]
 
 
@@ -348,23 +402,23 @@ def _chain(
     earliest: PossibleDeadline | None,
 ) -> list[Commitment]:
     """Return the jobs that had to end one after the other before the explained job could start."""
-    job_id, date = story.asked.job, story.asked.date
+    job_id = story.asked.job
+    start = None if earliest is None else earliest.start
     if story.starts:
         start = story.starts[0].start
-        after = history.state_after_admission(job_id)
-        commitments = PlanAsker(history, after, date).commitments()
-    else:
-        start = None if earliest is None else earliest.start
-    others = [each for each in commitments if each.job != job_id]
+        commitments = commitments_of(history.state_after_admission(job_id))
+
+    others = [held for held in commitments if held.job != job_id]
     chain: list[Commitment] = []
-    while start is not None and start > date + PLAN_TOLERANCE:
-        ending = [each for each in others if abs(or_infinite(each.end) - start) <= PLAN_TOLERANCE]
+    while start is not None and start > story.asked.date + PLAN_TOLERANCE:
+        ending = [held for held in others if abs(or_infinite(held.end) - start) <= PLAN_TOLERANCE]
         if not ending:
             break
-        found = max(ending, key=lambda each: (each.processors, each.job))
-        chain.append(found)
-        others.remove(found)
-        if found.running:
+        # Of several that end then, the widest did most for the start.
+        last = max(ending, key=lambda held: (held.processors, held.job))
+        chain.append(last)
+        others.remove(last)
+        if last.running:
             break
-        start = found.start
+        start = last.start
     return chain

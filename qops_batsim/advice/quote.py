@@ -18,7 +18,6 @@ from qops_batsim.running.history import (
     RUNNING,
     WAITING,
     DecisionHistory,
-    or_infinite,
     read_history,
 )
 from qops_batsim.running.plan_asker import ANY_OFFER, PlanAnswer, PlanAsker
@@ -63,8 +62,8 @@ class PricedDeadlines:
 
         See :meth:`~qops_batsim.running.plan_asker.PlanAsker.earliest_deadline`.
         """
-        found = self._asker.earliest_deadline(self._asked)
-        return None if found is None else self.possible(*found)
+        earliest = self._asker.earliest_deadline(self._asked)
+        return None if earliest is None else self.possible(*earliest)
 
     def cheapest(
         self, latest: float | None, earliest: PossibleDeadline | None
@@ -205,7 +204,35 @@ def quote(
         deadline=None if deadline is None else time + deadline,
         tolerance=ANY_OFFER,
     )
-    return _quotation(asker, asked, price_list(history.info) if prices is None else prices)
+
+    listed = price_list(history.info) if prices is None else prices
+    deadlines = PricedDeadlines(asker, asked, listed)
+    answer = asker.ask(asked)
+    as_requested = answer.admitted and answer.offered is None
+    outcomes = [job.outcome for job in asker.state.held]
+
+    return Quotation(
+        run=history.name,
+        scheduler=history.header.scheduler,
+        time=time,
+        machine_processors=asker.machine_size,
+        free_processors=asker.free_processors,
+        running_jobs=outcomes.count(RUNNING),
+        waiting_jobs=outcomes.count(WAITING),
+        processors=processors,
+        run_time=run_time,
+        requested_deadline=asked.deadline,
+        admitted=as_requested,
+        reason=answer.reason,
+        refusal=answer.refusal,
+        blamed=None if as_requested else answer.blamed,
+        granted=deadlines.possible(asked.deadline if as_requested else None, answer),
+        offered=deadlines.possible(answer.offered, answer),
+        earliest=deadlines.earliest(),
+        moved=answer.moved if as_requested else {},
+        charges_unknown=listed.unknown,
+        calendar=history.calendar,
+    )
 
 
 def _check(
@@ -222,35 +249,3 @@ def _check(
             raise InputError(
                 f"{name} is {value:g} s; more than 0, and up to {MAX_SECONDS:g} s, is expected"
             )
-
-
-def _quotation(asker: PlanAsker, asked: Submitted, prices: PriceList) -> Quotation:
-    deadlines = PricedDeadlines(asker, asked, prices)
-    answer = asker.ask(asked)
-    as_requested = answer.admitted and answer.offered is None
-    granted = deadlines.possible(asked.deadline if as_requested else None, answer)
-    offered = deadlines.possible(answer.offered, answer)
-    earliest = deadlines.earliest()
-    outcomes = [job.outcome for job in asker.state.held]
-    return Quotation(
-        run=asker.history.name,
-        scheduler=asker.history.header.scheduler,
-        time=asker.now,
-        machine_processors=asker.machine_size,
-        free_processors=asker.free_processors,
-        running_jobs=outcomes.count(RUNNING),
-        waiting_jobs=outcomes.count(WAITING),
-        processors=asked.processors,
-        run_time=or_infinite(asked.estimate),
-        requested_deadline=asked.deadline,
-        admitted=as_requested,
-        reason=answer.reason,
-        refusal=answer.refusal,
-        blamed=None if as_requested else answer.blamed,
-        granted=granted,
-        offered=offered,
-        earliest=earliest,
-        moved=answer.moved if as_requested else {},
-        charges_unknown=prices.unknown,
-        calendar=asker.history.calendar,
-    )

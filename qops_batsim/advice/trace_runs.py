@@ -425,7 +425,7 @@ def _promises(
     workload: Workload, categories: Categories, promises: EarliestPromises
 ) -> Iterator[EarliestPromise]:
     for job in workload.jobs:
-        response = promises.responses.get(f"w0!{job.id}")
+        response = promises.get(f"w0!{job.id}")
         if response is not None:
             category = categories.label(job.estimate, job.processors)
             yield EarliestPromise(category, job.estimate, response if response < math.inf else None)

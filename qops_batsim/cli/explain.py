@@ -30,10 +30,9 @@ from qops_batsim.texts import duration_text, moment_text, second_text
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from qops_batsim.advice.explain import Explanation, PlainExplanation
+    from qops_batsim.advice.explain import Commitment, Explanation, PlainExplanation
     from qops_batsim.dates import Calendar
     from qops_batsim.running.history import PlannedStart
-    from qops_batsim.running.plan_asker import Commitment
 
 
 _ROWS = 10

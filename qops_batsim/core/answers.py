@@ -7,7 +7,7 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from qops_batsim.core.qos_log import QosRecord
-from qops_batsim.core.refusal import OfferOutcome, Refusal, RefusalKind
+from qops_batsim.core.refusal import OfferOutcome, Refusal
 from qops_batsim.jobs import QOS_ACCEPTED, QOS_REJECTED
 
 
@@ -53,24 +53,3 @@ class AdmissionAnswer(NamedTuple):
         offer.
         """
         return None if self.offer is None else self.offer.deadline
-
-
-def refusal_of(code: int, processors: int, size: int, gone: int) -> Refusal:
-    """Return the Refusal for a row of the decision log: the job can never run, or its user
-    cancelled it.
-
-    Parameters
-    ----------
-    code
-        Number of the kind of refusal in the row (:mod:`~qops_batsim.core.log_rows`).
-    size, gone
-        Hosts of the machine, and those that have gone away for ever.
-    """
-    match kind := RefusalKind.of_code(code):
-        case RefusalKind.TOO_WIDE:
-            return Refusal(kind=kind, processors=processors, machine_size=size)
-        case RefusalKind.HOSTS_GONE:
-            return Refusal(kind=kind, processors=processors, machine_size=size, hosts=gone)
-        case RefusalKind.CANCELLED:
-            return Refusal(kind=kind)
-    raise ValueError(f"a row of the decision log has no refusal of code {code}")

@@ -54,9 +54,7 @@ class AvailabilityProfile:
 
     def copy(self) -> AvailabilityProfile:
         """Return an independent copy of the profile. O(steps)."""
-        made = AvailabilityProfile(self.processors)
-        made._profile.copy_from(self._profile)
-        return made
+        return self.like(self._profile, self.processors)
 
     def earliest_fit(self, after: float, duration: float, processors: int) -> float:
         """Return the first date from ``after`` on (seconds) at which a job fits; infinite if it
@@ -67,7 +65,6 @@ class AvailabilityProfile:
         """
         _check_numbers(processors, after=after, duration=duration)
         after = max(float(after), self._profile.start)
-        length = duration_on_grid(float(duration))
         begin = down_to_grid(after)
         if after != begin:
             # What is free at such a date is what is free since the microsecond before it.
@@ -75,7 +72,7 @@ class AvailabilityProfile:
             if self._profile.lowest_free(begin, end) >= processors:
                 return after
             begin = up_to_grid(after)
-        return self._profile.earliest_fit(begin, length, processors)
+        return self._profile.earliest_fit(begin, duration_on_grid(float(duration)), processors)
 
     def reserve(self, start: float, duration: float, processors: int) -> None:
         """Reserve processors from ``start`` for ``duration`` seconds (may be infinite). O(steps).
@@ -119,10 +116,6 @@ class AvailabilityProfile:
     def steps(self) -> list[tuple[float, int]]:
         """Return the steps as (date in seconds, free processors from then on)."""
         return self._profile.steps()
-
-    def _check(self) -> None:
-        """Raise an AssertionError unless the profile's invariants hold; for tests."""
-        self._profile.check(self.processors)
 
 
 def _check_numbers(processors: object, **seconds: object) -> None:

@@ -10,7 +10,7 @@ from qops_batsim.core.refusal import Refusal, RefusalKind
 from qops_batsim.core.scheduler import ResourceManager
 
 
-class Window(NamedTuple):
+class MaintenanceWindow(NamedTuple):
     """An announced maintenance window: its hosts are away from ``since`` to ``until`` (seconds)."""
 
     hosts: HostSet
@@ -61,7 +61,7 @@ class Capacity:
         self.away = HostSet()
         self.is_final = False
         self.is_planned = False
-        self.windows: list[Window] = []
+        self.windows: list[MaintenanceWindow] = []
 
     @property
     def present(self) -> int:
@@ -82,7 +82,7 @@ class Capacity:
                 closed |= window.hosts
         return closed
 
-    def is_drained(self, window: Window) -> bool:
+    def is_drained(self, window: MaintenanceWindow) -> bool:
         """Return whether the hosts of a maintenance window accept no new job from its announcement
         on.
 
@@ -94,7 +94,7 @@ class Capacity:
         others = HostSet.first(self.machine_size) - self.away - window.hosts
         return bool(others) or not self.is_planned
 
-    def announce(self, window: Window) -> int:
+    def announce(self, window: MaintenanceWindow) -> int:
         """Add a maintenance window; return how many of its hosts are present. O(windows)."""
         self.windows.append(window)
         self.windows.sort(key=lambda one: one.since)

@@ -8,7 +8,7 @@ docs/files.md documents the format for readers.
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal
 
 import msgspec
 
@@ -17,7 +17,7 @@ from qops_batsim.limits import MAX_PROCESSORS
 
 FORMAT = "qops-batsim decisions"
 VERSION = 1
-"""Version of the format; 0.1.0 wrote version 2 as well, rows of which events were made."""
+"""Version of the format."""
 
 Processors = Annotated[int, msgspec.Meta(ge=0, le=MAX_PROCESSORS)]
 
@@ -46,23 +46,6 @@ class LogHeader(msgspec.Struct, frozen=True, kw_only=True):
     processors: Processors
     package_version: str | None = None
     run_id: str | None = None
-
-
-class Submission(NamedTuple):
-    """A submitted job and what its user asks for (times in seconds); None for what is not asked
-    for.
-    """
-
-    job: str
-    submission: float
-    processors: Processors
-    estimate: float | None
-    deadline: float | None
-    tolerance: float | None
-    user_deadline: bool | None
-    rerunnable: bool | None = None
-    start: float | None = None
-    checkpoint: float | None = None
 
 
 class _Event(
@@ -112,9 +95,9 @@ def refusal_fields(refusal: Refusal | None) -> dict[str, Any]:
 
 def refusal_of(event: Admitted | Refused | Dropped | Late) -> Refusal | None:
     """Return the Refusal that a logged event gives as its reason, None if it has none."""
-    found = event.refusal
-    if found is not None and found.kind is not RefusalKind.FREE_TEXT:
-        return found
+    refusal = event.refusal
+    if refusal is not None and refusal.kind is not RefusalKind.FREE_TEXT:
+        return refusal
     return free_text(event.reason) if event.reason else None
 
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import msgspec
 
-from qops_batsim.core.answers import AdmissionAnswer, refusal_of
+from qops_batsim.core.answers import AdmissionAnswer
 from qops_batsim.core.decision_events import (
     Admitted,
     Dropped,
@@ -73,7 +73,6 @@ _ASKED = {
 """Fields of a request that a submission tells, and how it names them."""
 
 _NOTHING_ASKED = QosRequest()
-_AS_ASKED = AdmissionAnswer()
 
 CAUSES = {
     BY_ADMISSION: "admission",
@@ -247,7 +246,15 @@ class LineWriter:
         if kind == WITHDRAWN:
             return Withdrawn(date=date, job=run)
 
-        answer = self.log.worded.get(slot, _AS_ASKED)
+        if kind == DROPPED:
+            return Dropped(date=date, job=job, **refusal_fields(self.log.given_up[slot]))
+        if kind == LATE:
+            loss = None
+            if second:
+                loss = Refusal(kind=RefusalKind.HOSTS_LOST, date=third, hosts=int(second))
+            return Late(date=date, job=job, deadline=_finite(first), **refusal_fields(loss))
+
+        answer: AdmissionAnswer = self.log.worded[slot]
         if kind == ADMITTED:
             offer = answer.offer
             return Admitted(
@@ -260,21 +267,14 @@ class LineWriter:
                 blamed=None if offer is None or answer.blamed < 0 else self.runs[answer.blamed],
                 **refusal_fields(None if offer is None else offer.refusal),
             )
-        if kind == LATE:
-            loss = None
-            if second:
-                loss = Refusal(kind=RefusalKind.HOSTS_LOST, date=third, hosts=int(second))
-            return Late(date=date, job=job, deadline=_finite(first), **refusal_fields(loss))
-
-        # What was not answered in words can never run, or was cancelled.
-        if kind == DROPPED or answer is _AS_ASKED:
-            processors = self.log.jobs[slot][2]
-            answer = AdmissionAnswer(refusal_of(code, processors, int(first), int(second)))
-        why = refusal_fields(answer.refusal)
-        if kind == DROPPED:
-            return Dropped(date=date, job=job, **why)
         blamed = self.runs[other] if other >= 0 else None
-        return Refused(date=date, job=job, blamed=blamed, offered=answer.offered, **why)
+        return Refused(
+            date=date,
+            job=job,
+            blamed=blamed,
+            offered=answer.offered,
+            **refusal_fields(answer.refusal),
+        )
 
 
 def _finite(number: float) -> float | None:

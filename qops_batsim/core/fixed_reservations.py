@@ -12,7 +12,7 @@ from qops_batsim.core.profile import Profile
 from qops_batsim.timing import DEADLINE_TOLERANCE, end_of, on_grid
 
 if TYPE_CHECKING:
-    from qops_batsim.core.capacity import Window
+    from qops_batsim.core.capacity import MaintenanceWindow
 
 INFINITY = math.inf
 
@@ -167,7 +167,7 @@ class FixedReservations:
 
     def reserve_window(
         self,
-        window: Window,
+        window: MaintenanceWindow,
         hosts: int,
         is_closed: bool,
         running: list[Job],

@@ -27,8 +27,7 @@ from array import array
 
 ===========  ===================================================================================
 SUBMITTED    a job asks for admission
-REFUSED      other: whose deadline blocked it, or -1; code and numbers: why, of a job that
-             can never run; else ``worded`` tells
+REFUSED      other: whose deadline blocked it, or -1; ``worded`` tells why
 ADMITTED     numbers: start, promise, target; ``worded`` tells of an offered deadline
 MOVED        planned starts were moved; code: the cause; BLAMED and MOVE rows follow
 BLAMED       a job that caused it; code: number of its run; no date
@@ -37,8 +36,8 @@ KILLED       other: the job that it is killed for; code: number of the run that 
              numbers: start of the next run, of the one that is killed, and the seconds of that
              whose work is saved
 WITHDRAWN    a killed run had ended by itself; code: number of the next run, which is not made
-DROPPED      a waiting job was given up: it never fits any more, or its user cancelled it; code
-             and numbers: why
+DROPPED      a waiting job was given up: it never fits any more, or its user cancelled it;
+             ``given_up`` tells why
 RESIZED      code: 1 if that is final; numbers: hosts that are there; UNDER rows follow
 UNDER        other: number of hosts that have gone away under a running job; code: number of its
              run; no date
@@ -54,12 +53,11 @@ ENDED        code: number of the run; numbers: how early
 NUMBERS = array("i", bytes(4 * 17))
 """How many numbers a row of each kind has, the date among them."""
 
-for _kind in (SUBMITTED, MOVED, WITHDRAWN, LATE_NEWS):
+for _kind in (SUBMITTED, REFUSED, MOVED, WITHDRAWN, DROPPED, LATE_NEWS):
     NUMBERS[_kind] = 1
 for _kind in (RESIZED, SLIPPED, OUTLIVED, ENDED, MOVE):
     NUMBERS[_kind] = 2
-for _kind in (STARTED, REFUSED, DROPPED):
-    NUMBERS[_kind] = 3
+NUMBERS[STARTED] = 3
 for _kind in (ADMITTED, KILLED, LATE):
     NUMBERS[_kind] = 4
 

@@ -56,8 +56,6 @@ cdef class Plan:
     @cython.locals(waiting=Job)
     cpdef bint holds(self, Job job) except -1
     cpdef bint cancel(self, Job job) except -1
-    @cython.locals(job=Job)
-    cpdef resume(self, double now, object jobs)
     cpdef undo_kill(self, Job again)
     cpdef tell(self, double now, Py_ssize_t free)
     cpdef note_size(self, Py_ssize_t present, bint is_final)

@@ -15,7 +15,7 @@ later dates.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from operator import attrgetter
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -227,33 +227,6 @@ class Plan:
         for job in wider:
             self.withdraw(job)
         return wider
-
-    def resume(self, now: float, jobs: Iterable[Job]) -> None:
-        """Fill this empty plan with the running and waiting jobs of an earlier one, as of the date
-        ``now`` (seconds).
-
-        Afterwards this plan answers as the earlier one would have. ``jobs`` come in order of
-        arrival with phases and targets set, waiting ones with their planned starts, running ones
-        with their starts, expected ends and lags. Waiting jobs with a fixed start get promised
-        starts. Set :attr:`is_late` and the :attr:`hosts` before. O(jobs × (jobs + steps)).
-        """
-        for job in jobs:
-            job.number = self.arrivals
-            self.arrivals += 1
-            if self.log is not None:
-                self.log.arrived(job)
-            if not self.is_late and job.promise + DEADLINE_TOLERANCE < job.target < INFINITY:
-                job.aim = job.promise
-            if job.phase == RUNNING:
-                self.add_running(job, job.end, job.lag)
-            elif job.fixed_start < INFINITY:
-                self.fixed.reserve(job, job.start, self.profile)
-            else:
-                self.waiting.append(job)
-
-        sort_by_start(self.waiting)
-        self.reserve_plan(now)
-        self.compress_everywhere()
 
     def undo_kill(self, again: Job) -> None:
         """Remove ``again``, the planned restart of a job that ended by itself before its kill took

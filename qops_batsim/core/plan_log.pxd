@@ -16,7 +16,7 @@ cdef class PlanLog:
     cdef int[::1] counts  # numbers of a row, by its kind
 
     cdef public list jobs  # by job.number
-    cdef public dict worded  # by job.number
+    cdef public dict worded, given_up  # by job.number
 
     # The present decision
     cdef public double now
@@ -50,8 +50,7 @@ cdef class PlanLog:
     cpdef joined(self, Job job)
     cpdef admitted(self, Job job)
     cpdef refused(self, Job job, object answer, Py_ssize_t blamed)
-    cpdef unfit(self, Job job, int code, Py_ssize_t size, Py_ssize_t gone)
-    cpdef dropped(self, Job job, int code, Py_ssize_t size, Py_ssize_t gone)
+    cpdef dropped(self, Job job, object refusal)
     cpdef killed(self, Job victim, Job again, Job for_job, double saved)
     cpdef look_last(self, list waiting, list running, list starting)
     @cython.locals(job=Job)

@@ -66,6 +66,8 @@ class PlanLog:
         Of each job by its number: identifier, date of submission, processors, estimate, request.
     worded
         Answers by the number of the new job, where these are more than an admission as asked for.
+    given_up
+        Why waiting jobs were dropped, by number.
     now, is_late, grace
         Date of the decision; whether news is late, and up to what that changes no plan (seconds).
     """
@@ -77,6 +79,7 @@ class PlanLog:
         self.begin_block()
         self.jobs: list[tuple[str, float, int, float, Any]] = []
         self.worded: dict[int, Any] = {}
+        self.given_up: dict[int, Any] = {}
 
         self.now = 0.0
         self.is_late = False
@@ -307,18 +310,10 @@ class PlanLog:
         self.worded[job.number] = answer
         self.append(REFUSED, job, blamed)
 
-    def unfit(self, job: Job, code: int, size: int, gone: int) -> None:
-        """Log the refusal of a job that is too wide for a machine of ``size`` hosts, ``gone`` of
-        which have left for good.
-        """
-        self.submitted(job)
-        self.append(REFUSED, job, -1, code, size, gone)
-
-    def dropped(self, job: Job, code: int, size: int, gone: int) -> None:
-        """Log that a waiting job was dropped from the queue; ``code``, ``size`` and ``gone`` say
-        why.
-        """
-        self.append(DROPPED, job, -1, code, size, gone)
+    def dropped(self, job: Job, refusal: object) -> None:
+        """Log that a waiting job was dropped from the queue, and why."""
+        self.given_up[job.number] = refusal
+        self.append(DROPPED, job)
 
     def killed(self, victim: Job, again: Job, for_job: Job, saved: float) -> None:
         """Log that ``victim`` is killed for another job and runs again as ``again``; ``saved``

@@ -216,11 +216,15 @@ class QosLog:
         """Postpone filling the log: ``fill`` is called at first use, ``tell`` gives the jobs'
         columns before that, if it is given.
         """
-        self._fill, self._tell = fill, tell
+        self._fill = fill
+        self._tell = tell
 
     def _be_filled(self) -> None:
-        if self._fill is not None:
-            fill, self._fill, self._tell = self._fill, None, None
+        fill = self._fill
+        if fill is not None:
+            # First, since it uses the log as well.
+            self._fill = None
+            self._tell = None
             fill(self)
 
     def record(self, job_id: str) -> QosRecord:
@@ -233,7 +237,8 @@ class QosLog:
         """
         record = self._records.get(job_id)
         if record is None:
-            record = self._records[job_id] = QosRecord()
+            record = QosRecord()
+            self._records[job_id] = record
         return record
 
     def refused(self, job_id: str, reason: object) -> None:
@@ -249,7 +254,7 @@ class QosLog:
         """Return a numeric field of all records by job id, by default the promised deadlines
         (seconds). O(records).
         """
-        given = {job_id: getattr(each, what) for job_id, each in self._records.items()}
+        given = {job_id: getattr(record, what) for job_id, record in self._records.items()}
         return {job_id: number for job_id, number in given.items() if number is not None}
 
     def restarted(self, job_id: str, original: str) -> None:
@@ -292,17 +297,11 @@ class QosLog:
             further += [QUEUE, PRICE]
         return (*QOS_COLUMNS, *further)
 
-    def rows(self) -> Iterator[tuple[str, ...]]:
-        """Yield each job's row of ``PREFIX_qos.csv`` as texts, in order of submission.
+    def table(self) -> dict[str, Column]:
+        """Return the contents of ``PREFIX_qos.csv`` as columns by name, in order of submission.
 
         A restarted job is in the row of the job as it was submitted. O(jobs).
         """
-        from qops_batsim.tables import cells
-
-        return zip(*map(cells, self.table().values()), strict=True)
-
-    def table(self) -> dict[str, Column]:
-        """Return the contents of ``PREFIX_qos.csv`` as columns by name, in order of submission."""
         from qops_batsim.tables import Words
 
         ids, requests, decisions = self._told()
@@ -364,7 +363,7 @@ class QosLog:
         requests = [job.qos for job in jobs.values()]
         return ToldJobs(
             ids=list(jobs),
-            requests=requests if any(each is not None for each in requests) else None,
+            requests=requests if any(qos is not None for qos in requests) else None,
             decisions=[decisions.get(job_id, "") for job_id in jobs],
         )
 
@@ -379,8 +378,11 @@ class QosLog:
         jobs. O(jobs).
         """
         made = dict.fromkeys(self.started, QOS_ACCEPTED)
-        made.update((job_id, r.decision) for job_id, r in self._records.items() if r.decision)
+        for job_id, record in self._records.items():
+            if record.decision:
+                made[job_id] = record.decision
         made.update(dict.fromkeys(self.rejected, QOS_REJECTED))
+
         for job_id in self._originals:
             made.pop(job_id, None)
         return made
@@ -431,7 +433,7 @@ def _quoted(column: Column) -> Column:
 
 
 def _needs_quotes(text: str) -> bool:
-    return any(each in text for each in _QUOTED)
+    return any(character in text for character in _QUOTED)
 
 
 def _numbers(values: Sequence[float | None]) -> Column:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable
 from enum import StrEnum
+from typing import Any
 
 import msgspec
 
@@ -60,22 +61,9 @@ class RefusalKind(StrEnum):
     PROMISE_LIMIT = "promise_limit"
     """Its user or account would hold promises for more work than one may."""
 
-    @property
-    def code(self) -> int:
-        """The kind's number in the rows of a decision log; 0 for no reason."""
-        return _KINDS.index(self)
-
-    @classmethod
-    def of_code(cls, code: int) -> RefusalKind:
-        """Return the kind that has this number in the rows of a decision log."""
-        return _KINDS[code]
-
     @classmethod
     def _missing_(cls, value: object) -> RefusalKind:
         return cls.FREE_TEXT  # Of a later version; logs have the sentence as well.
-
-
-_KINDS = tuple(RefusalKind)
 
 
 class OfferOutcome(StrEnum):
@@ -187,28 +175,12 @@ def start_taken(asked: float, earliest: float) -> Refusal:
     return Refusal(kind=RefusalKind.START_TAKEN, date=asked, offered=free)
 
 
-def missed_deadline(
-    blamed: str,
-    date: float,
-    *,
-    own: bool,
-    insertion_point: int | None = None,
-    waiting: int | None = None,
-    positions: int | None = None,
-    steps_back: int | None = None,
-) -> Refusal:
+def missed_deadline(blamed: str, date: float, *, own: bool, **place: Any) -> Refusal:
     """Return the Refusal of a job because the deadline ``date`` of job ``blamed`` (maybe its own)
-    would be missed.
+    would be missed; ``place`` are the fields that tell where the search gave up.
     """
-    return Refusal(
-        kind=RefusalKind.OWN_DEADLINE if own else RefusalKind.OTHER_DEADLINE,
-        blamed=blamed,
-        date=date,
-        insertion_point=insertion_point,
-        waiting=waiting,
-        positions=positions,
-        steps_back=steps_back,
-    )
+    kind = RefusalKind.OWN_DEADLINE if own else RefusalKind.OTHER_DEADLINE
+    return Refusal(kind=kind, blamed=blamed, date=date, **place)
 
 
 def seconds(date: float | None) -> str:
@@ -220,7 +192,7 @@ def seconds(date: float | None) -> str:
 
 def sentence(refusal: Refusal, moment: Callable[[float], str] = seconds) -> str:
     """Return the text of a Refusal for users; ``moment`` turns a date (seconds) into text."""
-    return _REASONS[refusal.kind](refusal, moment) + _about_offer(refusal, moment)
+    return _why(refusal, moment) + _about_offer(refusal, moment)
 
 
 def sentences(refusals: Iterable[Refusal]) -> str:
@@ -228,38 +200,85 @@ def sentences(refusals: Iterable[Refusal]) -> str:
     return "; ".join(map(sentence, refusals))
 
 
-_Moment = Callable[[float], str]
+def _why(r: Refusal, moment: Callable[[float], str]) -> str:
+    """Return what blocked the job, in words."""
+    match r.kind:
+        case RefusalKind.FREE_TEXT:
+            return r.text
 
+        # The machine
+        case RefusalKind.TOO_WIDE:
+            wanted = f"{r.processors} processors" if r.processors else "no processor"
+            return f"asks for {wanted}, the machine has {r.machine_size}"
+        case RefusalKind.HOSTS_GONE:
+            are = "is" if r.hosts == 1 else "are"
+            return (
+                f"asks for {r.processors} processors; {r.hosts} of {r.machine_size} hosts {are} "
+                "gone and will not return"
+            )
+        case RefusalKind.HOSTS_AWAY:
+            away = f"{r.hosts} of {r.machine_size} hosts are away"
+            return f"asks for {r.processors} processors; {away}"
+        case RefusalKind.HOSTS_LOST:
+            at = "" if r.date is None else f" at {moment(r.date)}"
+            lost = f"machine lost {r.hosts} host{'s' * (r.hosts != 1)}{at}"
+            if r.broken is None:
+                return lost
+            broken = f"{r.broken:.6f} s" if moment is seconds else moment(r.broken)
+            return f"{lost}; the promise of {broken} could not be kept"
 
-def _too_wide(r: Refusal, _: _Moment) -> str:
-    wanted = f"{r.processors} processors" if r.processors else "no processor"
-    return f"asks for {wanted}, the machine has {r.machine_size}"
+        # Deadlines
+        case RefusalKind.NO_TIME:
+            left = seconds(r.time_left)
+            return f"needs {seconds(r.estimate)} and its deadline is {left} away"
+        case RefusalKind.OWN_DEADLINE | RefusalKind.OTHER_DEADLINE:
+            whose = "its own deadline"
+            if r.kind is RefusalKind.OTHER_DEADLINE:
+                whose = f"the deadline of {r.blamed or 'another job'}"
+            date = "" if r.date is None else f" ({moment(r.date)})"
+            return f"{whose}{date} would be missed{_place(r)}"
+        case RefusalKind.PROMISE_LIMIT:
+            work, held, most = (f"{part / 3600:,.6g}" for part in (r.work, r.held, r.most))
+            return (
+                f"needs {work} processor-hours, and {r.name} holds promises for {held} of the "
+                f"{most} that one may hold"
+            )
 
+        # Tasks of an application
+        case RefusalKind.NO_START:
+            end = "in time" if r.date is None else f"by {moment(r.date)}"
+            return f"no start lets {r.processors} tasks end {end} and keeps every promise"
+        case RefusalKind.NO_HOSTS:
+            return f"no hosts for {r.processors} tasks at once without breaking a promise"
+        case RefusalKind.PART_TOO_WIDE:
+            return f"another job of application {r.name} is too wide"
 
-def _hosts_gone(r: Refusal, _: _Moment) -> str:
-    are = "is" if r.hosts == 1 else "are"
-    return (
-        f"asks for {r.processors} processors; {r.hosts} of {r.machine_size} hosts {are} gone and "
-        "will not return"
-    )
+        # Kills
+        case RefusalKind.KILLED_FOR_IT:
+            return f"{r.blamed} was killed for it"
+        case RefusalKind.KILLED_AT_ESTIMATE if r.run_time is None:
+            return f"killed at its estimate of {seconds(r.estimate)}"
+        case RefusalKind.KILLED_AT_ESTIMATE:
+            extended = f"extended from its estimate of {seconds(r.estimate)}"
+            return f"killed at {seconds(r.run_time)}, {extended}"
+        case RefusalKind.STOPPED:
+            return f"stopped for {r.blamed}, goes on as {r.name}"
+        case RefusalKind.CANCELLED:
+            return "its user cancelled it"
 
-
-def _hosts_away(r: Refusal, _: _Moment) -> str:
-    return f"asks for {r.processors} processors; {r.hosts} of {r.machine_size} hosts are away"
-
-
-def _no_time(r: Refusal, _: _Moment) -> str:
-    return f"needs {seconds(r.estimate)} and its deadline is {seconds(r.time_left)} away"
-
-
-def _deadline(r: Refusal, moment: _Moment) -> str:
-    own = r.kind == RefusalKind.OWN_DEADLINE
-    whose = "its own deadline" if own else f"the deadline of {r.blamed or 'another job'}"
-    date = "" if r.date is None else f" ({moment(r.date)})"
-    return f"{whose}{date} would be missed{_place(r)}"
+        # Fixed starts
+        case RefusalKind.START_TAKEN:
+            asked = f"asks to start at {moment(r.date or 0.0)}"
+            if r.offered is None:
+                return f"{asked}, and its processors are never free for so long from then on"
+            return f"{asked}, and its processors are free for so long from {moment(r.offered)} on"
+        case RefusalKind.NO_FIXED_STARTS:
+            return f"no start at {moment(r.date or 0)} is promised"
+    return ""
 
 
 def _place(r: Refusal) -> str:
+    """Return where the search gave up, if that is told."""
     if r.insertion_point is not None:
         return f" at insertion point {r.insertion_point} of {r.waiting or 0} waiting jobs"
     if r.positions is not None:
@@ -267,81 +286,7 @@ def _place(r: Refusal) -> str:
     return "" if r.steps_back is None else f" after {r.steps_back} steps back"
 
 
-def _no_start(r: Refusal, moment: _Moment) -> str:
-    end = "in time" if r.date is None else f"by {moment(r.date)}"
-    return f"no start lets {r.processors} tasks end {end} and keeps every promise"
-
-
-def _no_hosts(r: Refusal, _: _Moment) -> str:
-    return f"no hosts for {r.processors} tasks at once without breaking a promise"
-
-
-def _part_too_wide(r: Refusal, _: _Moment) -> str:
-    return f"another job of application {r.name} is too wide"
-
-
-def _killed_for_it(r: Refusal, _: _Moment) -> str:
-    return f"{r.blamed} was killed for it"
-
-
-def _killed_at_estimate(r: Refusal, _: _Moment) -> str:
-    if r.run_time is None:
-        return f"killed at its estimate of {seconds(r.estimate)}"
-    return f"killed at {seconds(r.run_time)}, extended from its estimate of {seconds(r.estimate)}"
-
-
-def _stopped(r: Refusal, _: _Moment) -> str:
-    return f"stopped for {r.blamed}, goes on as {r.name}"
-
-
-def _hosts_lost(r: Refusal, moment: _Moment) -> str:
-    at = "" if r.date is None else f" at {moment(r.date)}"
-    lost = f"machine lost {r.hosts} host{'s' * (r.hosts != 1)}{at}"
-    if r.broken is None:
-        return lost
-    broken = f"{r.broken:.6f} s" if moment is seconds else moment(r.broken)
-    return f"{lost}; the promise of {broken} could not be kept"
-
-
-def _start_taken(r: Refusal, moment: _Moment) -> str:
-    asked = f"asks to start at {moment(r.date or 0.0)}"
-    if r.offered is None:
-        return f"{asked}, and its processors are never free for so long from then on"
-    return f"{asked}, and its processors are free for so long from {moment(r.offered)} on"
-
-
-def _promise_limit(r: Refusal, _: _Moment) -> str:
-    work, held, most = (f"{each / 3600:,.6g}" for each in (r.work, r.held, r.most))
-    return (
-        f"needs {work} processor-hours, and {r.name} holds promises for {held} of the {most} that "
-        "one may hold"
-    )
-
-
-_REASONS: dict[RefusalKind, Callable[[Refusal, _Moment], str]] = {
-    RefusalKind.NONE: lambda r, _: "",
-    RefusalKind.FREE_TEXT: lambda r, _: r.text,
-    RefusalKind.TOO_WIDE: _too_wide,
-    RefusalKind.HOSTS_GONE: _hosts_gone,
-    RefusalKind.HOSTS_AWAY: _hosts_away,
-    RefusalKind.NO_TIME: _no_time,
-    RefusalKind.OWN_DEADLINE: _deadline,
-    RefusalKind.OTHER_DEADLINE: _deadline,
-    RefusalKind.NO_START: _no_start,
-    RefusalKind.NO_HOSTS: _no_hosts,
-    RefusalKind.PART_TOO_WIDE: _part_too_wide,
-    RefusalKind.KILLED_FOR_IT: _killed_for_it,
-    RefusalKind.KILLED_AT_ESTIMATE: _killed_at_estimate,
-    RefusalKind.STOPPED: _stopped,
-    RefusalKind.HOSTS_LOST: _hosts_lost,
-    RefusalKind.CANCELLED: lambda r, _: "its user cancelled it",
-    RefusalKind.START_TAKEN: _start_taken,
-    RefusalKind.NO_FIXED_STARTS: lambda r, moment: f"no start at {moment(r.date or 0)} is promised",
-    RefusalKind.PROMISE_LIMIT: _promise_limit,
-}
-
-
-def _about_offer(r: Refusal, moment: _Moment) -> str:
+def _about_offer(r: Refusal, moment: Callable[[float], str]) -> str:
     """Return what to append to a refusal's text about an offer of a later deadline, "" if there was
     none.
     """

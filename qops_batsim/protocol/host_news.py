@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from qops_batsim.core.capacity import Capacity, Window
+from qops_batsim.core.capacity import Capacity, MaintenanceWindow
 from qops_batsim.core.hostset import HostSet
 from qops_batsim.core.scheduler import ResourceManager
 from qops_batsim.protocol.events import (
@@ -30,7 +30,7 @@ def note_hosts(manager: ResourceManager, notice: Notify) -> int | None:
         hosts = HostSet.parse(str(notice.fields.get("resources", "")))
         if kind == MAINTENANCE:
             since, until = float(notice.fields["start"]), float(notice.fields["end"])
-            announced = capacity.announce(Window(hosts, since, until))
+            announced = capacity.announce(MaintenanceWindow(hosts, since, until))
         elif kind == MACHINES_AWAY:
             capacity.leave(hosts)
         else:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 
-from qops_batsim.core.decision_log import DecisionLog
 from qops_batsim.core.host_bits import HostBits
 from qops_batsim.core.hostset import HostSet, lowest_bits
 from qops_batsim.core.job import COMING, OVER, RUNNING, WAITING, Job
@@ -269,8 +268,6 @@ class SchedulerModule:
     qos_log
         What is noted about jobs, for ``PREFIX_qos.csv``. The driver puts a new log here before
         :meth:`begin`.
-    decision_log
-        Every decision and its effects, for ``PREFIX_decisions.jsonl``, or None.
     news_in_parts
         Whether the events of one date may come in several messages, as on links without latency.
         The program that starts the engine sets it, if it knows.
@@ -282,7 +279,6 @@ class SchedulerModule:
         self.scheduler = scheduler
         self.options: Any = scheduler.options
         self.qos_log = QosLog()
-        self.decision_log: DecisionLog | None = None
         self._given_options = scheduler.options
         self._now, self._has_begun = 0.0, False
 
@@ -310,8 +306,6 @@ class SchedulerModule:
         log.
         """
         self.scheduler.logs = self.scheduler.keeps_decisions
-        if self.scheduler.logs:
-            self.decision_log = DecisionLog()
         return self.scheduler.logs
 
     def use_platform(self, platform: Platform) -> None:
@@ -336,16 +330,6 @@ class SchedulerModule:
         self._has_grace = manager.plans or hasattr(self.options, "grace")
         # Without a grace, too: calls have to be asked for in time.
         self._hearing = Hearing(manager.news)
-        if self.decision_log is not None:
-            self.follow(manager.machine_size)
-
-    def follow(self, machine_size: int) -> None:
-        """Connect :attr:`decision_log` with the scheduler's own log, for a machine of
-        ``machine_size`` hosts.
-        """
-        scheduler: Any = self.scheduler
-        assert self.decision_log is not None
-        self.decision_log.follow(machine_size, scheduler.decision_lines)
 
     def told_at(self, now: float) -> None:
         """Set the current date (seconds) to that of a message, before its events are handled."""
@@ -418,6 +402,11 @@ class SchedulerModule:
         left out.
         """
         return self.scheduler.planned_starts()
+
+    def decision_lines(self) -> Iterator[str]:
+        """Yield the decisions logged so far, each as a line of JSON; see :meth:`keep_decisions`."""
+        scheduler: Any = self.scheduler
+        yield from scheduler.decision_lines()
 
     def standing(self) -> Any:
         """Return a snapshot of plan and jobs from which a new scheduler can resume, None if it

@@ -21,11 +21,12 @@ from qops_batsim.queue.queue_state import Ask, QueuedJob, QueueState, in_line, l
 from qops_batsim.queue.unexplained_waits import why_no_date, without_date
 from qops_batsim.running.plan_asker import (
     NO_END,
-    AskedManager,
     EarliestEnd,
     SearchAsker,
     deadline_scheduler,
+    resume,
 )
+from qops_batsim.schedulers.standing import standing_of_jobs
 from qops_batsim.texts import date_text
 from qops_batsim.timing import DEADLINE_TOLERANCE, duration_on_grid, end_of
 
@@ -86,9 +87,9 @@ class QueueAsker:
         self.waiting = len(waiting)
         self.unexplained, _ = without_date(state, {job.id: job.start for job in waiting})
 
-        self._scheduler = deadline_scheduler(scheduler, settings or {})
-        self._scheduler.begin(AskedManager(state.processors, 0.0, self._scheduler.options))
-        self._scheduler.plan.resume(0.0, [*running, *waiting])
+        module = deadline_scheduler(scheduler, settings or {})
+        snapshot = standing_of_jobs([*running, *waiting], 0.0)
+        self._scheduler = resume(module, snapshot, state.processors)
         # One job for whatever is asked about: the plan never takes it.
         self._job = Job(NEW_JOB, 0.0, 1, "", qos=QosRequest(estimated_runtime=1.0))
         self._scheduler.plan.arrived(self._job)
@@ -212,7 +213,8 @@ def _planned(
     (s from now).
     """
     plan = Plan(state.processors)
-    plan.resume(0.0, list(running))
+    plan.running = list(running)
+    plan.reserve_plan(0.0)
     free = {array: list(ends) for array, ends in lanes.items()}
     planned: list[tuple[QueuedJob, float]] = []
     for job in waiting:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Generic, NamedTuple, TypeVar
+from typing import TypeVar
 
 MOST_DOUBLINGS = 20
 """Most times that a deadline that cannot be kept is put off to twice the distance."""
@@ -12,25 +12,15 @@ MOST_DOUBLINGS = 20
 A = TypeVar("A")
 
 
-class Earliest(NamedTuple, Generic[A]):
-    """Result of a search: the earliest deadline that was granted, the scheduler's answer to it, and
-    the latest refused deadline before it.
-    """
-
-    refused: float
-    deadline: float
-    answer: A
-
-
 def earliest_deadline(
     ask: Callable[[float], A | None],
     low: float,
     high: float,
     *,
+    resolution: Callable[[float], float],
+    planned_end: Callable[[A], float],
     granted: A | None = None,
-    resolution: Callable[[float], float] = lambda deadline: 0.0,
-    planned_end: Callable[[A], float] | None = None,
-) -> Earliest[A] | None:
+) -> tuple[float, A] | None:
     """Find the earliest granted deadline by bisection between a refused and a granted one.
 
     Figure 2 calls the ends of the interval StartPos and EndPos. Since searches are
@@ -44,21 +34,22 @@ def earliest_deadline(
     low, high
         One that is refused, and a later one that should be granted; if it is not, deadlines
         twice as far from the first one are tried.
-    granted
-        The answer to the later one, if it is known; then it is not asked for.
     resolution
         Length of an interval (seconds) that is not halved any more, by its later end.
     planned_end
         Returns the end planned in an answer (seconds). Such an end can be promised as a rule:
         it is tried where it shortens the interval by more than a halving would, and at last.
+    granted
+        The answer to the later one, if it is known; then it is not asked for.
 
     Returns
     -------
-    Earliest or None
-        The ends of the last interval with the answer to the later one; None if nothing is granted.
+    tuple or None
+        The deadline and the answer to it; None if nothing is granted.
         O(log((high - low) / resolution)) questions.
     """
-    answer, origin = ask(high) if granted is None else granted, low
+    origin = low
+    answer = ask(high) if granted is None else granted
     for _ in range(MOST_DOUBLINGS):
         if answer is not None or high == math.inf:
             break
@@ -68,19 +59,19 @@ def earliest_deadline(
         return None
 
     def try_end(answer: A, below: float) -> tuple[float, A] | None:
-        end = math.inf if planned_end is None else planned_end(answer)
+        end = planned_end(answer)
         again = ask(end) if low < end <= below else None
         return None if again is None else (end, again)
 
     while resolution(high) < high - low < math.inf:
         middle = (low + high) / 2
         if not low < middle < high:
-            break
-        found = ask(middle)
-        if found is None:
+            break  # No float lies between them.
+        closer = ask(middle)
+        if closer is None:
             low = middle
         else:
-            high, answer = try_end(found, (low + middle) / 2) or (middle, found)
+            high, answer = try_end(closer, (low + middle) / 2) or (middle, closer)
+
     # The job may end a little before: a date that a user rather reads.
-    high, answer = try_end(answer, math.nextafter(high, low)) or (high, answer)
-    return Earliest(low, high, answer)
+    return try_end(answer, math.nextafter(high, low)) or (high, answer)

@@ -123,7 +123,8 @@ class PlanState:
     ``jobs`` are by the id of the submission, in its order, ``names`` the same by every id that
     a job has had, ``dying`` those whose killed run may not have ended, by the id of that run.
     ``present`` is the number of hosts that are there, or under maintenance, as of the date
-    ``sized``, None if none ever left; ``is_final`` tells whether that is known to stay.
+    ``sized``, None if none ever left; ``is_final`` tells whether that is known to stay, ``under``
+    how many hosts of each running job have left.
     """
 
     def __init__(self) -> None:
@@ -131,43 +132,34 @@ class PlanState:
         self.names: dict[str, JobStory] = {}
         self.dying: dict[str, JobStory] = {}
         self.late_news = False
+
         self.present: int | None = None
         self.is_final = False
         self.sized = -math.inf
-        self._under: dict[str, int] = {}
+        self.under: dict[str, int] = {}
 
     @property
     def held(self) -> list[JobStory]:
         """Return the waiting and the running jobs, in the order of submission. O(jobs)."""
         return [job for job in self.jobs.values() if job.outcome in (WAITING, RUNNING)]
 
-    @property
-    def used_processors(self) -> int:
-        """Return the processors of jobs that run or are being killed. O(jobs)."""
-        running = {job.name: job for job in self.jobs.values() if job.outcome == RUNNING}
-        return sum(
-            job.asked.processors - self._under.get(name, 0)
-            for name, job in (*running.items(), *self.dying.items())
-        )
-
-    def under(self, job: JobStory) -> int:
-        """Return how many hosts of a running job have left the machine, 0 for a job that does not
-        run. O(1).
-        """
-        return self._under.get(job.name, 0) if job.outcome == RUNNING else 0
-
     def apply(self, event: log.Event) -> None:
         """Change the state by an event of the decision log; raise KeyError if a job of the event is
         not in the state that the event needs. O(moved jobs).
         """
         match event:
+            # Answers
             case log.Submitted():
-                self.jobs[event.job] = self.names[event.job] = JobStory(event, event.job)
+                job = JobStory(event, event.job)
+                self.jobs[event.job] = job
+                self.names[event.job] = job
             case log.Moved():
-                for name, _, after in event.moves:
-                    self._job(name, WAITING).plan(event.date, after, event.cause, event.by)
+                for name, _, start in event.moves:
+                    self._job(name, WAITING).plan(event.date, start, event.cause, event.by)
             case log.Admitted() | log.Refused():
                 self._answered(self._job(event.job, ASKING), event)
+
+            # Kills
             case log.Killed():
                 self._killed(self._job(event.job, RUNNING), event)
             case log.Withdrawn():
@@ -177,18 +169,28 @@ class PlanState:
                     raise KeyError(event.job)
                 job.outcome = ENDED
                 job.kills.pop()
+
+            # Runs
             case log.Started():
                 job = self._job(event.job, WAITING)
-                job.outcome, job.start, job.expected_end = RUNNING, event.date, event.end
+                job.outcome = RUNNING
+                job.start = event.date
+                job.expected_end = event.end
                 job.late = event.late or 0.0
-            case log.Slipped():
+            case log.Slipped() | log.Outlived():
                 job = self._job(event.job, RUNNING)
-                job.expected_end, job.late = event.end, 0.0
+                job.expected_end = event.end
+                job.late = 0.0
+            case log.Ended() if event.job in self.dying:
+                self.dying.pop(event.job).end = event.date
+            case log.Ended():
+                job = self._job(event.job, RUNNING)
+                job.outcome = ENDED
+                job.end = event.date
+
+            # What breaks promises
             case log.LateNews():
                 self.late_news = True
-            case log.Outlived():
-                job = self._job(event.job, RUNNING)
-                job.expected_end, job.late = event.end, 0.0
             case log.Late():
                 job = self._job(event.job, WAITING)
                 job.target = event.deadline
@@ -196,16 +198,14 @@ class PlanState:
                     job.promise = event.deadline
             case log.Dropped():
                 job = self._job(event.job, WAITING)
-                job.outcome, job.reason = REFUSED, event.reason
+                job.outcome = REFUSED
+                job.reason = event.reason
                 job.refusal = log.refusal_of(event)
             case log.Resized():
-                self.present, self._under = event.present, dict(event.under)
-                self.is_final, self.sized = event.final, event.date
-            case log.Ended() if event.job in self.dying:
-                self.dying.pop(event.job).end = event.date
-            case log.Ended():
-                job = self._job(event.job, RUNNING)
-                job.outcome, job.end = ENDED, event.date
+                self.present = event.present
+                self.under = dict(event.under)
+                self.is_final = event.final
+                self.sized = event.date
 
     def _job(self, name: str, outcome: str) -> JobStory:
         job = self.names[name]
@@ -214,12 +214,16 @@ class PlanState:
         return job
 
     def _answered(self, job: JobStory, event: log.Admitted | log.Refused) -> None:
-        job.reason, job.blamed = event.reason, event.blamed
+        job.reason = event.reason
+        job.blamed = event.blamed
         job.refusal = log.refusal_of(event)
         if isinstance(event, log.Refused):
-            job.outcome, job.offered = REFUSED, event.offered
+            job.outcome = REFUSED
+            job.offered = event.offered
             return
-        job.outcome, job.promise = WAITING, event.deadline
+
+        job.outcome = WAITING
+        job.promise = event.deadline
         job.target = event.deadline if event.target is None else event.target
         job.offered = event.deadline if event.offered else None
         job.plan(event.date, event.start, "own admission", [])
@@ -230,9 +234,13 @@ class PlanState:
         wasted = job.asked.processors * (event.date - job.start - saved)
         job.saved += saved
         job.kills.append(KilledRun(date=event.date, by=event.by, again=event.again, wasted=wasted))
-        job.outcome, job.name = WAITING, event.again
         job.plan(event.date, event.start, "killed", [event.by])
-        self.dying[event.job] = self.names[event.again] = job
+
+        # It waits again under another name, while its run is still to end.
+        job.outcome = WAITING
+        job.name = event.again
+        self.names[event.again] = job
+        self.dying[event.job] = job
         self.names[event.by].killed_for_it.append(event.job)
 
 
@@ -367,11 +375,12 @@ def find_job(name: str, known: Mapping[str, object], source: str) -> str:
     """
     if name in known:
         return name
-    found = [job_id for job_id in known if job_id.partition("!")[2] == name]
-    if len(found) == 1:
-        return found[0]
-    if found:
-        raise InputError(f"{source}: several jobs are called {shown(name)}: {', '.join(found)}")
+    same = [job_id for job_id in known if job_id.partition("!")[2] == name]
+    if len(same) == 1:
+        return same[0]
+    if same:
+        raise InputError(f"{source}: several jobs are called {shown(name)}: {', '.join(same)}")
+
     names = known if "!" in name else [job_id.partition("!")[2] or job_id for job_id in known]
     # A list of all jobs of a log would be too long to help.
     nearest = did_you_mean(name, names).partition(" (known:")[0]
@@ -384,7 +393,22 @@ def read_history(run: str | PathLike[str], *, code: AllowedCode = ()) -> Decisio
 
     ``code`` are Python files with schedulers that the log may name, True for any.
     """
-    return _history(run, find_run(fspath(run)), code)
+    files = find_run(fspath(run))
+    if files.decisions is None:
+        raise InputError(_missing_log(files))
+
+    header, events = parse_log(read_bytes(files.decisions, what="a decision log"), files.decisions)
+    files.check_unchanged()
+    return DecisionHistory(
+        name=fspath(run),
+        path=files.decisions,
+        header=header,
+        events=events,
+        info=files.info,
+        made_by=type(run.module.scheduler) if isinstance(run, Run) else None,
+        code=code,
+        files=files,
+    )
 
 
 def read_history_if_kept(
@@ -397,37 +421,22 @@ def read_history_if_kept(
     scheduler = None if files.info is None else files.info.scheduler
     if files.decisions is None and (scheduler is None or not keeps_decisions(scheduler)):
         return None
-    return _history(run, files, code)
-
-
-def _history(run: str | PathLike[str], files: RunFiles, code: AllowedCode) -> DecisionHistory:
-    if files.decisions is None:
-        raise InputError(_missing_log(files))
-    header, events = parse_log(read_bytes(files.decisions, what="a decision log"), files.decisions)
-    files.check_unchanged()
-    made_by = type(run.module.scheduler) if isinstance(run, Run) else None
-    name = fspath(run)
-    return DecisionHistory(name, files.decisions, header, events, files.info, made_by, code, files)
+    return read_history(run, code=code)
 
 
 def _missing_log(files: RunFiles) -> str:
     path = f"{files.prefix}_decisions.jsonl"
     scheduler = None if files.info is None else files.info.scheduler
-    is_registered = scheduler is not None and not is_in_file(scheduler)
-    if scheduler is not None and is_registered and not keeps_decisions(scheduler):
+    if scheduler is not None and not is_in_file(scheduler) and not keeps_decisions(scheduler):
+        keeping = ", ".join(name for name in scheduler_names() if keeps_decisions(name))
         return (
             f"{path}: no such file: scheduler {scheduler!r} keeps no decision log; a run of one "
-            f"that admits jobs ({', '.join(logging_schedulers())}) is expected"
+            f"that admits jobs ({keeping}) is expected"
         )
     return (
         f"{path}: no such file; `qops-batsim run {scheduler or 'qops'} --out {files.prefix}` "
         "makes a decision log"
     )
-
-
-def logging_schedulers() -> list[str]:
-    """Return the names of the registered schedulers that can keep a decision log."""
-    return [name for name in scheduler_names() if keeps_decisions(name)]
 
 
 def keeps_decisions(scheduler: str) -> bool:
@@ -444,7 +453,8 @@ def keeps_decisions(scheduler: str) -> bool:
         return False
 
 
-_headers, _events = msgspec.json.Decoder(log.LogHeader), msgspec.json.Decoder(log.Event)
+_headers = msgspec.json.Decoder(log.LogHeader)
+_events = msgspec.json.Decoder(log.Event)
 
 
 def parse_log(content: bytes, path: Path) -> tuple[log.LogHeader, list[log.Event]]:
@@ -455,6 +465,7 @@ def parse_log(content: bytes, path: Path) -> tuple[log.LogHeader, list[log.Event
     header = _parse_header(lines.readline(), path)
     events: list[log.Event] = []
     date = -math.inf
+
     for number, line in enumerate(lines, start=2):
         event = decoded(line, _events, f"{path}: line {number}", "an event of a decision log")
         # A decision may be dated a microsecond before what it answers.
@@ -471,10 +482,9 @@ def parse_log(content: bytes, path: Path) -> tuple[log.LogHeader, list[log.Event
 def _parse_header(line: bytes, path: Path) -> log.LogHeader:
     header = decoded(line, _headers, f"{path}: line 1", "the first line of a decision log")
     if header.format != log.FORMAT or header.version != log.VERSION:
-        again = "; repeat the run, an older release wrote this log" if header.version == 2 else ""
         raise InputError(
             f"{path}: line 1: the format is {shown(header.format)}, version {header.version}; "
-            f"{log.FORMAT!r}, version {log.VERSION}, is expected{again}"
+            f"{log.FORMAT!r}, version {log.VERSION}, is expected"
         )
     return header
 

@@ -127,8 +127,6 @@ def run_sleeps(
         is_complete = is_complete and not registry.is_open
     # First, for it may be a deadlock: what happened before that is written as well.
     log_jobs(module.qos_log, workload, outcome, has_columns=registry is None)
-    if module.decision_log is not None:
-        module.follow(hosts)
     simulation.finish(outcome, manager.now, is_complete=is_complete)
     scheduler.finished()
     report(loop.ended_count)

@@ -9,25 +9,25 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from functools import reduce
+from functools import cached_property, reduce
 from operator import or_
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import msgspec
 
 from qops_batsim.core.answers import AdmissionAnswer
-from qops_batsim.core.capacity import Capacity, Window
+from qops_batsim.core.capacity import Capacity, MaintenanceWindow
 from qops_batsim.core.decision_events import Submitted
 from qops_batsim.core.hostset import HostSet
 from qops_batsim.core.job import RUNNING as RUNS
 from qops_batsim.core.job import WAITING, Job
-from qops_batsim.core.news import News
 from qops_batsim.core.qos_log import QosLog
-from qops_batsim.core.refusal import Refusal, free_text, no_time, sentence
-from qops_batsim.core.scheduler import ResourceManager, Scheduler
+from qops_batsim.core.refusal import Refusal, as_refusal, no_time, sentence
 from qops_batsim.errors import InputError, shown
 from qops_batsim.jobs import QosRequest
-from qops_batsim.protocol.port import SchedulerModule, make_scheduler
+from qops_batsim.protocol.events import HostDescription
+from qops_batsim.protocol.port import SchedulerModule, System, make_scheduler
 from qops_batsim.running.bisection import earliest_deadline
 from qops_batsim.running.history import RUNNING, DecisionHistory, JobStory, PlanState, or_infinite
 from qops_batsim.schedulers.deadline import DeadlineScheduler
@@ -35,6 +35,7 @@ from qops_batsim.schedulers.loading.plugins import scheduler_of_data
 from qops_batsim.schedulers.planning import PlanScheduler
 from qops_batsim.schedulers.registry import check_code
 from qops_batsim.schedulers.restarting import RestartingQops
+from qops_batsim.schedulers.standing import Standing, standing_of_jobs
 from qops_batsim.timing import (
     DEADLINE_TOLERANCE,
     PLAN_TOLERANCE,
@@ -49,22 +50,6 @@ RESOLUTION = 1.0
 
 ANY_OFFER = 1e12
 """Tolerance factor of a user who takes any offer; 0 is that of one who takes none."""
-
-
-class Commitment(msgspec.Struct, frozen=True, kw_only=True):
-    """An admitted job and the time for which it is planned: its planned start and end as of one
-    moment (seconds).
-    """
-
-    job: str
-    processors: int
-    running: bool
-    start: float | None
-    """The promised one unless it runs."""
-    end: float | None
-    """The expected one; None, as the others, if it cannot be told."""
-    deadline: float | None
-    """The one that the plan aims at."""
 
 
 class PlanAnswer(msgspec.Struct, frozen=True, kw_only=True):
@@ -92,46 +77,6 @@ class PlanAnswer(msgspec.Struct, frozen=True, kw_only=True):
         return "" if self.refusal is None else sentence(self.refusal)
 
 
-class AskedManager(ResourceManager):
-    """Resource manager for a scheduler that only answers questions about a job: it starts nothing,
-    and records which jobs would be killed.
-
-    Attributes
-    ----------
-    hosts
-        The hosts (bits) of the running jobs by id, as far as they matter.
-    killed
-        Ids of the jobs that would be killed.
-    """
-
-    def __init__(self, machine_size: int, now: float, options: Any) -> None:
-        super().__init__(machine_size)
-        self.now, self.news, self.qos_log = now, News.of(options), QosLog()
-        self.hosts: Mapping[str, int] = {}
-        self.killed: list[str] = []
-
-    def start_job(self, job: Job, hosts: object) -> None:
-        """Do nothing: a scheduler that only answers questions starts no job."""
-
-    def reject_job(self, job: Job, reason: object) -> None:
-        """Do nothing: the reason of the refusal is in the scheduler's answer."""
-
-    def kill_job(self, job: Job) -> None:
-        self.killed.append(job.id)
-
-    def note_metadata(self, job: Job, text: str) -> None:
-        """Do nothing: no engine reads a job's metadata here."""
-
-    def call_at(self, date: float) -> None:
-        """Do nothing: a scheduler that only answers questions is never woken up."""
-
-    def hosts_of(self, job: Job) -> int:
-        return self.hosts.get(job.id, 0)
-
-    def count_free(self) -> None:
-        """Do nothing: the number of free hosts stays as it was given."""
-
-
 class PlanAsker:
     """Asks the scheduler of a finished run about one more job, given the scheduler's plan at the
     date ``now`` (seconds).
@@ -143,15 +88,14 @@ class PlanAsker:
         self.state = state
         self.machine_size = history.header.processors
         self._capacity = _capacity_at(history, state)
-        self._scheduler = logged_scheduler(history)
-        self._hosts: dict[str, HostSet] = {}
-        self.free_processors = self._capacity.present - state.used_processors
+        self._module = logged_scheduler(history)
         if self._capacity.windows:
             self._refuse_moved()
-            self._hosts = self._running_hosts()
-            closed = self._capacity.closed(drains=not getattr(self._scheduler, "by_host", True))
-            used = reduce(or_, self._hosts.values(), closed)
-            self.free_processors = self.machine_size - len(used)
+        self._hosts = self._used_hosts()
+
+        drains = not getattr(self._module.scheduler, "by_host", True)
+        used = reduce(or_, self._hosts.values(), self._capacity.closed(drains=drains))
+        self.free_processors = self.machine_size - len(used)
 
     def _refuse_moved(self) -> None:
         """Raise InputError if maintenance moved the fixed start of a waiting job, since the
@@ -161,6 +105,7 @@ class PlanAsker:
             begin = story.planned
             if story.asked.start is None or begin is None or story.outcome == RUNNING:
                 continue
+
             end = begin + or_infinite(story.estimate_left)
             windows = [w for w in self._capacity.windows if w.since < end and begin < w.until]
             away = reduce(or_, (window.hosts for window in windows), HostSet())
@@ -172,38 +117,36 @@ class PlanAsker:
                     "announcement, or after the job's start, is expected"
                 )
 
-    def _running_hosts(self) -> dict[str, HostSet]:
-        """Return the hosts of each job that runs or is being killed, by its full id (``w0!15``)."""
-        running = [story.name for story in self.state.held if story.outcome == RUNNING]
-        try:
-            return {name: self.history.allocations[name] for name in (*running, *self.state.dying)}
-        except KeyError as error:
-            raise InputError(
-                f"{self.history.path}: the run had maintenance, but the hosts of job "
-                f"{shown(str(error.args[0]))} are not known; the run's other files (…_jobs.csv) "
-                "are expected next to the log"
-            ) from None
+    def _used_hosts(self) -> dict[str, HostSet]:
+        """Return the hosts of each job that runs or is being killed, by its full id (``w0!15``):
+        those that it had where maintenance is of certain hosts, else any.
+        """
+        state = self.state
+        running = {story.name: story for story in state.held if story.outcome == RUNNING}
+        running |= state.dying
+        if self._capacity.windows:
+            try:
+                return {name: self.history.allocations[name] for name in running}
+            except KeyError as error:
+                raise InputError(
+                    f"{self.history.path}: the run had maintenance, but the hosts of job "
+                    f"{shown(str(error.args[0]))} are not known; the run's other files "
+                    "(…_jobs.csv) are expected next to the log"
+                ) from None
+
+        # Of those that have left under a job, only the number counts.
+        there = HostSet.first(self.machine_size) - self._capacity.away
+        hosts = {}
+        for name, story in running.items():
+            count = max(story.asked.processors - state.under.get(name, 0), 0)
+            hosts[name] = there.lowest(min(count, len(there)))
+            there -= hosts[name]
+        return hosts
 
     @property
     def can_answer(self) -> bool:
         """Whether the scheduler keeps a plan of starts and so can be asked about a new job."""
-        return isinstance(self._scheduler, PlanScheduler)
-
-    def _recall(self, scheduler: RestartingQops) -> None:
-        """Let the scheduler count, by processors and estimate, the jobs that were submitted before
-        the moment asked about.
-        """
-        for each in self.state.jobs.values():
-            asked = each.asked
-            if asked.start is None and 1 <= asked.processors <= self.machine_size:
-                scheduler.count(asked.processors, duration_on_grid(or_infinite(asked.estimate)))
-
-    def commitments(self) -> list[Commitment]:
-        """Return the waiting and running jobs with their planned starts and ends, in the order of
-        the starts.
-        """
-        found = [_commitment(story) for story in self.state.held]
-        return sorted(found, key=lambda each: (or_infinite(each.start), each.job))
+        return isinstance(self._module.scheduler, PlanScheduler)
 
     def ask(self, asked: Submitted) -> PlanAnswer:
         """Return what the scheduler would answer to a request to admit one more job; the run is not
@@ -212,77 +155,82 @@ class PlanAsker:
         impossible = self._capacity.never_fits(asked.processors)
         if impossible:
             return PlanAnswer(admitted=False, refusal=impossible)
-        scheduler, waiting = self._restored()
-        plan, manager = scheduler.plan, scheduler.manager
-        planned = [job.start for job in waiting]
-        # What is to be killed counts as gone in the plan.
-        dying = sum(each.asked.processors for each in self.state.dying.values())
-        manager.free = self.free_processors + dying
-        job = job_of(asked)
-        job.phase = WAITING
+
+        scheduler = self._resumed(asked)
+        manager = self._module.manager
+        log = scheduler.plan.log
+        assert log is not None
+        planned = [(job, job.start) for job in manager.jobs.values() if job.phase == WAITING]
+        job = manager.submit(job_of(asked))
         scheduler.submitted(job)
         scheduler.decide()
-        assert plan.log is not None
-        assert isinstance(manager, AskedManager)
-        answer: AdmissionAnswer = plan.log.worded.get(job.number, AdmissionAnswer())
-        offered, why = answer.offered, None if answer.offer is None else answer.offer.refusal
-        own = answer.blamed in (-1, job.number)
-        blamed = None if own else plan.log.jobs[answer.blamed][0]
+
+        answer: AdmissionAnswer = log.worded.get(job.number, AdmissionAnswer())
+        blamed = None
+        if answer.blamed not in (-1, job.number):
+            blamed = log.jobs[answer.blamed][0]
         if answer.refusal:
             return PlanAnswer(
-                admitted=False, offered=offered, refusal=answer.refusal, blamed=blamed
+                admitted=False, offered=answer.offered, refusal=answer.refusal, blamed=blamed
             )
         return PlanAnswer(
             admitted=True,
-            offered=offered,
-            refusal=why,
-            blamed=None if offered is None else blamed,
+            offered=answer.offered,
+            refusal=None if answer.offer is None else answer.offer.refusal,
+            blamed=blamed,
             start=_finite(job.start),
             end=_finite(job.start + job.estimate),
-            killed=manager.killed,
+            killed=list(manager.dying),
             moved={
                 held.id: (_finite(start), _finite(held.start))
-                for held, start in zip(waiting, planned, strict=True)
+                for held, start in planned
                 if held.start != start
             },
         )
 
-    def _restored(self) -> tuple[PlanScheduler, list[Job]]:
-        """Return a scheduler whose plan is that of the moment asked about, and the jobs that wait
-        in it. O(jobs²).
+    @cached_property
+    def _snapshot(self) -> Standing:
+        """The plan of the moment asked about. What is to be killed counts as gone in it."""
+        state = self.state
+        return standing_of_jobs(
+            [_held(story) for story in state.held],
+            up_to_grid(float(self.now)),
+            hosts=self._hosts,
+            capacity=None if state.present is None else self._capacity,
+            is_late=state.late_news,
+        )
+
+    def _resumed(self, asked: Submitted) -> PlanScheduler:
+        """Return the scheduler with the plan of the moment asked about, before it hears of the new
+        job. O(jobs²).
         """
-        scheduler, state, now = self._scheduler, self.state, up_to_grid(float(self.now))
+        module = self._module
+        scheduler = module.scheduler
         if not isinstance(scheduler, PlanScheduler):
             raise InputError(
                 f"{self.history.path}: line 1: scheduler {self.history.header.scheduler!r} keeps "
                 "no plan of starts, so it cannot be asked about a new job; the log of a scheduler "
                 "that keeps one (a PlanScheduler, as qops) is expected"
             )
-        manager = AskedManager(self.machine_size, self.now, scheduler.options)
-        if state.late_news:
-            manager.news.mark_late()
+        # The run has found out that jobs with checkpoints can be resumed.
+        profiles = {asked.job.partition("!")[0]: {"": {"type": "delay"}}}
         scheduler.logs = True
-        scheduler.begin(manager)
-        plan = scheduler.plan
-        if state.late_news:
-            scheduler.hear_late()
+        module.told_at(self.now)
+        resume(module, self._snapshot, self.machine_size, profiles)
+
         if isinstance(scheduler, RestartingQops):
-            self._recall(scheduler)
-        held = [_held(story) for story in state.held]
-        if state.present is not None:
-            capacity = manager.capacity = self._capacity
-            manager.hosts = {name: hosts.mask for name, hosts in self._hosts.items()}
-            plan.hosts.everything = plan.hosts.present = capacity.present
-            plan.hosts.is_final = capacity.is_final
-            for story, job in zip(state.held, held, strict=True):
-                if not capacity.windows:
-                    job.reserved -= state.under(story)
-        plan.resume(now, held)
-        if state.present is not None and self._capacity.windows:
+            # It counts the jobs that were submitted before the moment asked about.
+            for story in self.state.jobs.values():
+                known = story.asked
+                if known.start is None and 1 <= known.processors <= self.machine_size:
+                    estimate = duration_on_grid(or_infinite(known.estimate))
+                    scheduler.count(known.processors, estimate)
+        if self.state.present is not None:
+            # What maintenance reserves follows from the hosts of running jobs.
             scheduler.refit()
-            plan.is_resized = False
-            plan.reserve_plan(now)
-        return scheduler, [job for job in held if job.phase == WAITING]
+            scheduler.plan.is_resized = False
+            scheduler.plan.reserve_plan(self._snapshot.profile_start)
+        return scheduler
 
     def earliest_deadline(self, asked: Submitted) -> tuple[float, PlanAnswer] | None:
         """Return the earliest deadline that would be granted, with the scheduler's answer to it.
@@ -301,23 +249,24 @@ class PlanAsker:
             answer = self.ask(msgspec.structs.replace(asked, deadline=deadline, tolerance=0.0))
             return answer if answer.admitted else None
 
+        # A refused deadline to begin with.
         low = asked.deadline
         if low is None or grant(low) is not None:
             low = self.now + asked.estimate
             soonest = grant(low)
             if soonest is not None:
                 return low, soonest
+
         relaxed = grant(None)
         if relaxed is None or relaxed.end is None:
             return None
-        found = earliest_deadline(
+        return earliest_deadline(
             grant,
             low,
             max(relaxed.end, low),
             resolution=lambda deadline: RESOLUTION,
             planned_end=lambda answer: or_infinite(answer.end),
         )
-        return None if found is None else (found.deadline, found.answer)
 
 
 def _capacity_at(history: DecisionHistory, state: PlanState) -> Capacity:
@@ -327,25 +276,32 @@ def _capacity_at(history: DecisionHistory, state: PlanState) -> Capacity:
     The log tells how many hosts are there; which these are, and when they have maintenance, the
     description of the run does.
     """
-    size, info, date = history.header.processors, history.info, state.sized + PLAN_TOLERANCE
-    capacity = Capacity(size)
-    capacity.is_final, capacity.is_planned = state.is_final, True
+    date = state.sized + PLAN_TOLERANCE
+    capacity = Capacity(history.header.processors)
+    capacity.is_final = state.is_final
+    capacity.is_planned = True
     if state.present is None:
         return capacity
-    capacity.away = HostSet.first(size - state.present)
+    capacity.away = HostSet.first(capacity.machine_size - state.present)
     if not history.had_maintenance(date):
         return capacity
+
+    info = history.info
     known = [] if info is None else info.maintenance
     capacity.windows = [
-        Window(HostSet.parse(each.hosts), each.since, each.until, each.since <= date)
-        for each in known
-        if each.announced <= date < each.until
+        MaintenanceWindow(
+            HostSet.parse(window.hosts), window.since, window.until, window.since <= date
+        )
+        for window in known
+        if window.announced <= date < window.until
     ]
     if info is not None and known:
-        gone = (each.hosts for each in info.outages if each.since <= date < each.until)
+        gone = (outage.hosts for outage in info.outages if outage.since <= date < outage.until)
         capacity.away = reduce(or_, map(HostSet.parse, gone), HostSet())
+        # Hosts under maintenance are in the list of outages, too, and count as present.
         for window in capacity.windows:
             capacity.away -= window.hosts if window.has_begun else HostSet()
+
     if not known or capacity.present != state.present:
         raise InputError(
             f"{history.path}: hosts had maintenance at {state.sized:g} s or before, but it is not "
@@ -355,25 +311,43 @@ def _capacity_at(history: DecisionHistory, state: PlanState) -> Capacity:
     return capacity
 
 
-def logged_scheduler(history: DecisionHistory) -> Scheduler:
+def resume(
+    module: SchedulerModule,
+    snapshot: Standing,
+    machine_size: int,
+    profiles: Mapping[str, Any] = MappingProxyType({}),
+) -> Any:
+    """Begin a module on a machine of equal hosts, resume it from the snapshot of a plan, and return
+    its scheduler.
+    """
+    module.qos_log = QosLog()
+    module.begin(System(hosts=(HostDescription(0, "host"),) * machine_size, profiles=profiles))
+    module.go_on(snapshot)
+    return module.scheduler
+
+
+def logged_scheduler(history: DecisionHistory) -> SchedulerModule:
     """Return a scheduler with the same options as the one that wrote a decision log."""
-    header, made_by = history.header, history.made_by
-    written = history.info.sha256.get("scheduler") if history.info is not None else None
-    name = header.scheduler
+    header = history.header
+    info = history.info
     try:
-        if made_by is None:
-            name = scheduler_of_data(name, history.code, sha256=written)
-        module = make_scheduler(made_by or name, header.options)
-        if made_by is None and history.info is not None:
-            check_code(name, history.info.code)
+        if history.made_by is not None:
+            module = make_scheduler(history.made_by, header.options)
+        else:
+            written = None if info is None else info.sha256.get("scheduler")
+            name = scheduler_of_data(header.scheduler, history.code, sha256=written)
+            module = make_scheduler(name, header.options)
+            if info is not None:
+                check_code(name, info.code)
     except InputError as error:
         raise InputError(f"{history.path}: line 1: {error}") from None
+
     if not module.scheduler.keeps_decisions:
         raise InputError(
             f"{history.path}: line 1: scheduler {header.scheduler!r} does not admit jobs by "
             "deadline; the log of a scheduler that does, as qops, is expected"
         )
-    return module.scheduler
+    return module
 
 
 def job_of(asked: Submitted) -> Job:
@@ -391,32 +365,21 @@ def job_of(asked: Submitted) -> Job:
 
 def _held(story: JobStory) -> Job:
     """Return a waiting or running job in the form in which the scheduler's plan contains it."""
-    told = {"job": story.name, "deadline": story.promise, "estimate": story.estimate_left}
-    job = job_of(msgspec.structs.replace(story.asked, **told))
-    job.target, job.kills = or_infinite(story.target), len(story.kills)
-    job.phase, job.start = WAITING, or_infinite(story.planned)
+    asked = msgspec.structs.replace(story.asked, job=story.name, estimate=story.estimate_left)
+    job = job_of(asked)
+    job.kills = len(story.kills)
+    job.promise = or_infinite(story.promise)
+    job.target = or_infinite(story.target)
+
     if story.outcome == RUNNING:
-        job.phase, job.lag = RUNS, story.late
+        job.phase = RUNS
+        job.lag = story.late
         job.start = on_grid(or_infinite(story.start) - story.late)
         job.end = or_infinite(story.expected_end)
+    else:
+        job.phase = WAITING
+        job.start = or_infinite(story.planned)
     return job
-
-
-def _commitment(story: JobStory) -> Commitment:
-    asked = story.asked
-    running = story.outcome == RUNNING
-    start, end = (story.start, story.expected_end) if running else (story.planned, None)
-    left = story.estimate_left
-    if not running and start is not None and left is not None:
-        end = start + left
-    return Commitment(
-        job=story.name,
-        processors=asked.processors,
-        running=running,
-        start=start,
-        end=end,
-        deadline=story.target,
-    )
 
 
 def _finite(number: float) -> float | None:
@@ -442,7 +405,8 @@ class SearchAsker:
     """
 
     def __init__(self, scheduler: DeadlineScheduler, job: Job) -> None:
-        self._scheduler, self._job = scheduler, job
+        self._scheduler = scheduler
+        self._job = job
         self._now = scheduler.plan.nominal()
         scheduler.prepare()
 
@@ -450,14 +414,16 @@ class SearchAsker:
         """Return the start that would be planned for the new job with this deadline (both in
         seconds), None if the deadline is refused.
         """
-        return self._job.trial if self._refusal(deadline) is None else None
+        return self._job.trial if self._search(deadline) is None else None
 
     def refusal(self, deadline: float) -> Refusal | None:
         """Return why the new job is refused this deadline (seconds), None if it is not."""
-        duration, left = self._job.duration, deadline - self._now
+        duration = self._job.duration
+        left = deadline - self._now
         if duration > left + DEADLINE_TOLERANCE:
             return no_time(duration, left, deadline)
-        return self._refusal(deadline)
+        reason = self._search(deadline)
+        return None if reason is None else as_refusal(reason)
 
     def earliest(self, *, within: float = RESOLUTION, share: float = 0.0) -> EarliestEnd:
         """Return the earliest end that can be promised to the new job, :data:`NO_END` if none can.
@@ -467,26 +433,32 @@ class SearchAsker:
         returned was tried and can be promised; an end that is earlier by at most ``within``
         (seconds), or by a ``share`` of the time from now to it, was refused. O(log(span)) searches.
         """
-        scheduler, job, now = self._scheduler, self._job, self._now
-        duration, processors = job.duration, job.processors
+        now = self._now
+        processors = self._job.processors
+        duration = self._job.duration
 
         def planned_end(start: float) -> float:
             return end_of(start, duration)
 
-        low = planned_end(scheduler.running.earliest_fit(now, duration, processors))
+        # No plan can be better than that in which nobody waits.
+        low = planned_end(self._scheduler.running.earliest_fit(now, duration, processors))
         if low == math.inf:
             return NO_END
         start = self.start_for(low)
         if start is not None:
             return EarliestEnd(low, start)
-        high = planned_end(scheduler.plan.profile.earliest_fit(now, duration, processors))
+
+        # The first gap moves no other job, so it is usually granted.
+        gap = self._scheduler.plan.profile.earliest_fit(now, duration, processors)
+        high = planned_end(gap)
         start = None if high == math.inf else self.start_for(high)
         if start is None:
             relaxed = self.start_for(math.inf)
             high = math.inf if relaxed is None else planned_end(relaxed)
             if high == math.inf:
                 return NO_END
-        found = earliest_deadline(
+
+        earliest = earliest_deadline(
             self.start_for,
             low,
             high,
@@ -494,50 +466,38 @@ class SearchAsker:
             resolution=lambda deadline: max(within, share * (deadline - now)),
             planned_end=planned_end,
         )
-        return NO_END if found is None else EarliestEnd(found.deadline, found.answer)
+        return NO_END if earliest is None else EarliestEnd(*earliest)
 
-    def _refusal(self, deadline: float) -> Refusal | None:
+    def _search(self, deadline: float) -> object:
+        """Return why the search finds no plan with this deadline (seconds), None if it does."""
         job = self._job
-        asked = job.promise, job.target
-        job.promise = job.target = deadline
+        promise = job.promise
+        target = job.target
+        job.promise = deadline
+        job.target = deadline
         try:
-            refusal = self._scheduler.try_admission(job)
+            return self._scheduler.try_admission(job)
         finally:
-            job.promise, job.target = asked
-        if refusal is None or isinstance(refusal, Refusal):
-            return refusal
-        return free_text(str(refusal))
+            job.promise = promise
+            job.target = target
 
 
-class EarliestPromises:
-    """Records, for each new job of a simulation, the earliest end that could be promised to it.
-
-    ``responses`` are the seconds from its submission to the earliest end, by full id.
-    """
-
-    def __init__(self) -> None:
-        self.responses: dict[str, float] = {}
-
-    def ask(self, scheduler: DeadlineScheduler, job: Job) -> None:
-        """Record the earliest end that the scheduler could promise to a new job; the scheduler's
-        own answer does not change.
-        """
-        end = SearchAsker(scheduler, job).earliest().end
-        self.responses[job.id] = end - job.arrival
+EarliestPromises = dict[str, float]
+"""Seconds from each job's submission to the earliest end that could be promised to it, by full
+id."""
 
 
-def deadline_scheduler(name: str, settings: Mapping[str, Any]) -> DeadlineScheduler:
+def deadline_scheduler(name: str, settings: Mapping[str, Any]) -> SchedulerModule:
     """Make the scheduler of this name with these options; raise InputError unless it promises
     deadlines.
     """
     module = make_scheduler(name, settings)
-    made = module.scheduler
-    if not isinstance(made, DeadlineScheduler):
+    if not isinstance(module.scheduler, DeadlineScheduler):
         raise InputError(
             f"scheduler {name!r} promises nothing; a scheduler that admits jobs by deadline, as "
             "qops, is expected"
         )
-    return made
+    return module
 
 
 def watched_scheduler(
@@ -546,12 +506,11 @@ def watched_scheduler(
     """Make a deadline scheduler that, before it answers a new job, records in ``promises`` the
     earliest end that it could promise.
     """
-    made = deadline_scheduler(name, settings)
-    kind: Any = type(made)
+    kind: Any = type(deadline_scheduler(name, settings).scheduler)
 
     class Watched(kind):  # type: ignore[misc]
         def answer(self, job: Job) -> None:
-            promises.ask(self, job)
+            promises[job.id] = SearchAsker(self, job).earliest().end - job.arrival
             super().answer(job)
 
     return make_scheduler(Watched, settings)

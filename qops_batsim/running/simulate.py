@@ -292,9 +292,14 @@ def publish_run(
     run_id = hashlib.sha256(made).hexdigest()[:16]
     with files.open("_qos.csv") as stream:
         stream.writelines(format_qos(module.qos_log))
-    if module.decision_log is not None:
-        options = msgspec.to_builtins(module.options)
-        told: dict[str, Any] = {"run_id": run_id, "scheduler": scheduler, "options": options}
+    if module.scheduler.logs:
+        lines = format_decisions(
+            module.decision_lines(),
+            run_id=run_id,
+            scheduler=scheduler,
+            options=msgspec.to_builtins(module.options),
+            processors=module.scheduler.manager.machine_size,
+        )
         with files.open("_decisions.jsonl") as stream:
-            stream.writelines(format_decisions(module.decision_log, **told))
+            stream.writelines(lines)
     return files.publish(document_with_digests(files, {**description, "run_id": run_id}))

@@ -269,13 +269,8 @@ class PlanScheduler(Scheduler):
 
     def reject_wider(self) -> None:
         """Reject the waiting jobs that are wider than the machine will ever be again."""
-        plan = self.plan
-        size = plan.machine_size
-        for job in plan.drop_wider():
-            if plan.log is not None:
-                self.note_date()
-                plan.log.dropped(job, RefusalKind.HOSTS_GONE.code, size, size - plan.hosts.present)
-            self.manager.reject(job, why_never(self.manager, job))
+        for job in self.plan.drop_wider():
+            self.drop(job, why_never(self.manager, job))
 
     def reject_cancelled(self) -> None:
         """Reject cancelled jobs that wait; keep those that are new or held for a later decision."""
@@ -285,17 +280,17 @@ class PlanScheduler(Scheduler):
             if job.phase != WAITING:
                 continue
             if self.plan.cancel(job):
-                if self.plan.log is not None:
-                    self.note_date()
-                    self.plan.log.dropped(job, RefusalKind.CANCELLED.code, 0, 0)
-                self.manager.reject(job, Refusal(kind=RefusalKind.CANCELLED))
+                self.drop(job, Refusal(kind=RefusalKind.CANCELLED))
             elif job.is_held or any(new is job for new in self.plan.new):
                 self.asked_for.append(job)
 
-    def note_date(self) -> None:
-        """Set the current date as that of the next events in the decision log."""
-        assert self.plan.log is not None
-        self.plan.log.now = up_to_grid(self.manager.now)
+    def drop(self, job: Job, refusal: Refusal | None) -> None:
+        """Reject a job that has left the plan, and log why."""
+        log = self.plan.log
+        if log is not None:
+            log.now = up_to_grid(self.manager.now)
+            log.dropped(job, refusal)
+        self.manager.reject(job, refusal)
 
     def planned_starts(self) -> dict[str, float]:
         """Return each waiting job's planned start by id (seconds). O(waiting)."""
@@ -391,11 +386,9 @@ class PlanScheduler(Scheduler):
         assert log is not None
         log.look_last(plan.waiting, plan.running, plan.starting)
 
-        size = plan.machine_size
         for job in self.unfit:
-            refusal = why_never(self.manager, job)
-            assert refusal is not None
-            log.unfit(job, refusal.kind.code, size, size - plan.hosts.present)
+            log.submitted(job)
+            log.refused(job, AdmissionAnswer(why_never(self.manager, job)), -1)
         log.started(plan.starting)
 
     def call_for_start(self) -> None:

@@ -2,16 +2,22 @@
 
 A fresh scheduler that goes on from it decides as the old one would, to the last bit. It tells jobs,
 reservations and hosts, none of how they are kept; dates that are infinite, or none, are texts.
+
+This is the one way in which a plan is restored: ``live`` takes the snapshot of its scheduler, and
+``quote``, ``explain`` and ``queue quote`` make one of the jobs of a decision log or of a queue.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
+from operator import attrgetter
+from types import MappingProxyType
 from typing import Any, Protocol
 
 import msgspec
 
-from qops_batsim.core.capacity import Capacity, Window
+from qops_batsim.core.capacity import Capacity, MaintenanceWindow
 from qops_batsim.core.fixed_reservations import FixedReservation
 from qops_batsim.core.host_bits import HostBits
 from qops_batsim.core.hostset import HostSet
@@ -20,6 +26,7 @@ from qops_batsim.core.plan import Plan
 from qops_batsim.core.qos_log import QosRecord
 from qops_batsim.core.scheduler import ResourceManager
 from qops_batsim.errors import InputError
+from qops_batsim.timing import DEADLINE_TOLERANCE, end_of
 
 VERSION = 2
 """Version of the format. That of 0.1.0, which had none, is not read."""
@@ -75,34 +82,38 @@ class WindowStanding(msgspec.Struct, kw_only=True):
 class Standing(msgspec.Struct, kw_only=True):
     """Snapshot of a scheduler; jobs are referred to by their index in ``jobs``.
 
-    ``is_late`` and ``lag`` (seconds) are what is known of late news, ``records`` what is noted of
-    jobs, by id; ``originals`` tells under which id those were submitted that run again.
+    A fresh scheduler resumes from it, whoever took it: another one between two decisions
+    (:func:`standing_of`), or who knows the jobs of a plan from elsewhere
+    (:func:`standing_of_jobs`). ``is_late`` and ``lag`` (seconds) are what is known of late news,
+    ``records`` what is noted of jobs, by id; ``originals`` tells under which id those were
+    submitted that run again.
     """
 
     version: int
     jobs: list[JobStanding]
     waiting: list[int]
     running: list[int]
-    settled: list[int]
     claims: list[ClaimStanding]
     dates: dict[str, Date]
     numbers: dict[str, int]
     profile_start: float
-    called_for: Date
-    away: str
-    windows: list[WindowStanding]
-    is_final: bool
-    knows_capacity: bool
-    is_whole: bool
-    is_late: bool
-    lag: float
-    records: dict[str, QosRecord]
-    originals: dict[str, str]
+    settled: list[int] = []
+    called_for: Date = -1.0
+    away: str = ""
+    windows: list[WindowStanding] = []
+    is_final: bool = False
+    knows_capacity: bool = False
+    is_whole: bool = True
+    is_late: bool = False
+    lag: float = 0.0
+    records: dict[str, QosRecord] = {}
+    originals: dict[str, str] = {}
 
 
-PLAN_DATES = ("given_from", "given_until", "grace", "most_lag", "now", "soonest", "tolerance")
-PLAN_NUMBERS = ("arrivals", "is_freed", "is_late", "is_resized", "suspensions", "turns")
-HOST_NUMBERS = ("is_final", "lost", "present")
+PLAN_DATES = ("given_from", "given_until", "now")
+PLAN_NUMBERS = ("arrivals", "is_freed", "is_resized", "suspensions", "turns")
+HOST_NUMBERS = ("lost",)
+"""Attributes of a plan, and of its hosts, that follow from nothing else in the snapshot."""
 
 
 def stored(date: float) -> Date:
@@ -126,7 +137,7 @@ def read_amount(amount: int | str, machine_size: int) -> int | HostBits:
     return amount
 
 
-class Planner(Protocol):
+class RestorableScheduler(Protocol):
     """The attributes of a :class:`~qops_batsim.schedulers.planning.PlanScheduler` that a snapshot
     stores and restores.
     """
@@ -139,8 +150,10 @@ class Planner(Protocol):
     is_final: bool
     learns: bool
 
+    def hear_late(self) -> None: ...
 
-def standing_of(scheduler: Planner) -> Standing | None:
+
+def standing_of(scheduler: RestorableScheduler) -> Standing | None:
     """Return a scheduler's snapshot between two decisions. O(jobs in the plan).
 
     None if it is in the middle of something: a new job, a kill, a cancellation; or if it learns
@@ -157,18 +170,97 @@ def standing_of(scheduler: Planner) -> Standing | None:
     if any(job.is_held or job.is_dying for job in jobs):
         return None
 
-    places = {id(job): place for place, job in enumerate(jobs)}
     originals = {job.id: manager.original_id(job) for job in jobs}
     # What is noted of a job that runs again stands under its original id too.
     noted = sorted({*originals, *originals.values()})
-    capacity = manager.capacity
-    known = capacity if capacity is not None else Capacity(plan.machine_size)
+    places = {id(job): place for place, job in enumerate(jobs)}
+    return _standing(
+        jobs,
+        plan,
+        {job.id: HostSet(manager.hosts_of(job)) for job in plan.running},
+        manager.capacity,
+        settled=[places[id(job)] for job in plan.settled if id(job) in places],
+        profile_start=plan.profile.start,
+        called_for=stored(scheduler.called_for),
+        is_whole=scheduler.is_whole,
+        is_late=manager.news.late,
+        lag=manager.news.lag,
+        records={name: manager.qos_log.record(name) for name in noted},
+        originals={name: other for name, other in originals.items() if name != other},
+    )
+
+
+def standing_of_jobs(
+    jobs: list[Job],
+    now: float,
+    *,
+    hosts: Mapping[str, HostSet] = MappingProxyType({}),
+    capacity: Capacity | None = None,
+    is_late: bool = False,
+) -> Standing:
+    """Return the snapshot of a plan of which only the jobs are known, as of ``now`` (seconds).
+
+    ``jobs`` come in order of arrival with phases and targets set, waiting ones with their planned
+    starts, running ones with their starts, expected ends and lags; those that wait with a fixed
+    start have been promised it. ``hosts`` of running jobs, by id, are told where they matter.
+    """
+    plan = Plan(1)  # Of as many processors as it may be: nothing is reserved in it.
+    for job in jobs:
+        job.number = plan.arrivals
+        plan.arrivals += 1
+        # What was promised an earlier end than is aimed at is late, and may become less so.
+        if not is_late and job.promise + DEADLINE_TOLERANCE < job.target < math.inf:
+            job.aim = job.promise
+        if job.phase == RUNNING:
+            plan.add_running(job, job.end, job.lag)
+        elif job.fixed_start < math.inf:
+            job.is_kept = True
+            end = end_of(job.start, job.duration)
+            plan.fixed.listed.append(FixedReservation(job.start, end, job, job.reserved))
+        else:
+            plan.waiting.append(job)
+    plan.waiting.sort(key=attrgetter("start"))
+
+    # Any gap may have come free since the jobs were placed.
+    plan.given_from = -math.inf
+    plan.given_until = math.inf
+    return _standing(jobs, plan, hosts, capacity, profile_start=now, is_late=is_late)
+
+
+def _standing(
+    jobs: list[Job],
+    plan: Plan,
+    hosts: Mapping[str, HostSet],
+    capacity: Capacity | None,
+    **rest: Any,
+) -> Standing:
+    """Return the snapshot of a plan with these jobs on these hosts, and the ``rest``."""
+    places = {id(job): place for place, job in enumerate(jobs)}
+    if capacity is not None:
+        rest["knows_capacity"] = True
+        rest["away"] = str(capacity.away)
+        rest["is_final"] = capacity.is_final
+        rest["windows"] = [
+            WindowStanding(**{**window._asdict(), "hosts": str(window.hosts)})
+            for window in capacity.windows
+        ]
+
     return Standing(
         version=VERSION,
-        jobs=[job_standing(scheduler, job) for job in jobs],
+        jobs=[
+            JobStanding(
+                fields=job.fields,
+                dates={name: stored(getattr(job, name)) for name in DATES},
+                numbers={name: getattr(job, name) for name in NUMBERS},
+                is_kept=job.is_kept,
+                is_running=job.phase == RUNNING,
+                hosts=str(hosts.get(job.id, "")),
+                reserved=amount_of(job.bits if plan.by_host else job.reserved),
+            )
+            for job in jobs
+        ],
         waiting=[places[id(job)] for job in plan.waiting],
         running=[places[id(job)] for job in plan.running],
-        settled=[places[id(job)] for job in plan.settled if id(job) in places],
         claims=[
             ClaimStanding(
                 start=stored(claim.start),
@@ -183,39 +275,11 @@ def standing_of(scheduler: Planner) -> Standing | None:
             **{name: int(getattr(plan, name)) for name in PLAN_NUMBERS},
             **{name: int(getattr(plan.hosts, name)) for name in HOST_NUMBERS},
         },
-        profile_start=plan.profile.start,
-        called_for=stored(scheduler.called_for),
-        away=str(known.away),
-        windows=[
-            WindowStanding(hosts=str(hosts), since=since, until=until, has_begun=has_begun)
-            for hosts, since, until, has_begun in known.windows
-        ],
-        is_final=known.is_final,
-        knows_capacity=capacity is not None,
-        is_whole=scheduler.is_whole,
-        is_late=manager.news.late,
-        lag=manager.news.lag,
-        records={name: manager.qos_log.record(name) for name in noted},
-        originals={name: other for name, other in originals.items() if name != other},
+        **rest,
     )
 
 
-def job_standing(scheduler: Planner, job: Job) -> JobStanding:
-    """Return the snapshot of a waiting or running job."""
-    is_running = job.phase == RUNNING
-    by_host = scheduler.plan.by_host
-    return JobStanding(
-        fields=job.fields,
-        dates={name: stored(getattr(job, name)) for name in DATES},
-        numbers={name: getattr(job, name) for name in NUMBERS},
-        is_kept=job.is_kept,
-        is_running=is_running,
-        hosts=str(HostSet(scheduler.manager.hosts_of(job))) if is_running else "",
-        reserved=amount_of(job.bits if by_host else job.reserved),
-    )
-
-
-def restore(scheduler: Planner, standing: Standing) -> list[Job]:
+def restore(scheduler: RestorableScheduler, standing: Standing) -> list[Job]:
     """Restore a snapshot in a scheduler that just began; return its jobs by arrival.
 
     InputError if it is of another version.
@@ -229,13 +293,16 @@ def restore(scheduler: Planner, standing: Standing) -> list[Job]:
     plan = scheduler.plan
     manager = scheduler.manager
     size = plan.machine_size
+    away = HostSet.parse(standing.away)
     if standing.knows_capacity:
         capacity = Capacity(size)
-        capacity.away = HostSet.parse(standing.away)
+        capacity.away = away
         capacity.is_final = standing.is_final
         capacity.is_planned = manager.plans
         capacity.windows = [
-            Window(HostSet.parse(window.hosts), window.since, window.until, window.has_begun)
+            MaintenanceWindow(
+                HostSet.parse(window.hosts), window.since, window.until, window.has_begun
+            )
             for window in standing.windows
         ]
         manager.capacity = capacity
@@ -256,6 +323,8 @@ def restore(scheduler: Planner, standing: Standing) -> list[Job]:
             job.bits = amount
         jobs.append(job)
 
+        if plan.log is not None:
+            plan.log.arrived(job)
         if job.id in standing.originals:
             manager.know_original(job, standing.originals[job.id])
         if stored_job.is_running:
@@ -266,16 +335,19 @@ def restore(scheduler: Planner, standing: Standing) -> list[Job]:
     manager.news.lag = standing.lag
     if standing.is_late:
         manager.news.mark_late()
+        scheduler.hear_late()
 
     restore_plan(plan, standing, jobs)
     scheduler.called_for = float(standing.called_for)
     scheduler.is_whole = standing.is_whole
     scheduler.is_final = standing.is_final
+    plan.hosts.is_final = standing.is_final
 
     # The profile is not stored: it follows from the jobs and claims, and from when it begins.
     if plan.by_host:
         plan.hosts.free_hosts.set_mask(manager.free_mask())
-    there = HostSet.first(size) - HostSet.parse(standing.away)
+    there = HostSet.first(size) - away
+    plan.hosts.present = len(there)
     plan.hosts.everything = plan.hosts.amount_of(there.mask)
     plan.reserve_plan(standing.profile_start)
     return jobs
@@ -288,6 +360,7 @@ def restore_plan(plan: Plan, standing: Standing, jobs: list[Job]) -> None:
     plan.settled = [jobs[place] for place in standing.settled]
     for place, job in enumerate(plan.running):
         job.place = place
+        plan.expect_end(job, job.end)
 
     plan.fixed.listed = [
         FixedReservation(
@@ -298,7 +371,10 @@ def restore_plan(plan: Plan, standing: Standing, jobs: list[Job]) -> None:
         )
         for claim in standing.claims
     ]
-    for name, date in standing.dates.items():
-        setattr(plan, name, float(date))
-    for name, number in standing.numbers.items():
-        setattr(plan.hosts if name in HOST_NUMBERS else plan, name, number)
+    # Earlier snapshots have more of them, which follow from the rest.
+    for name in PLAN_DATES:
+        setattr(plan, name, float(standing.dates[name]))
+    for name in PLAN_NUMBERS:
+        setattr(plan, name, standing.numbers[name])
+    for name in HOST_NUMBERS:
+        setattr(plan.hosts, name, standing.numbers[name])

@@ -14,8 +14,9 @@ from qops_batsim import Fcfs, InputError, Job
 from qops_batsim.adapters import pybatsim
 from qops_batsim.adapters.pybatsim import scheduler_with
 from qops_batsim.core import HostSet
-from qops_batsim.protocol import Answer, JobCompleted, Notify, System
 from qops_batsim.protocol import decisions as d
+from qops_batsim.protocol.events import Answer, JobCompleted, Notify
+from qops_batsim.protocol.port import System
 from support.scripted_module import ScriptedModule
 
 
@@ -170,13 +171,7 @@ def test_nothing_is_decided_when_the_simulation_ends(scheduler: Any) -> None:
             d.RegisterProfile("w1", "q", {"type": "delay"}),
             ("register_profiles", "w1", {"q": {"type": "delay"}}),
         ),
-        (
-            d.SetResourceState(HostSet.parse("0-1"), "2"),
-            ("set_resource_state", HostSet.parse("0-1"), "2"),
-        ),
         (Notify.of("registration_finished"), ("notify_registration_finished",)),
-        (Notify.of("continue_registration"), ("notify_registration_continue",)),
-        (d.Query({"requests": {"consumed_energy": {}}}), ("request_consumed_energy",)),
     ],
     ids=lambda value: getattr(value, "TYPE", None),
 )
@@ -188,12 +183,9 @@ def test_decisions_become_calls(scheduler: Any, decision: d.Decision, call: tupl
 
 def test_decisions_about_jobs_name_pybatsims_jobs(scheduler: Any) -> None:
     first, second = scheduler.bs.jobs.values()
-    scheduler.module.next = [d.KillJob(["w0!1", "w0!2"]), d.ToJobMessage("w0!2", "stop")]
+    scheduler.module.next = [d.KillJob(["w0!1", "w0!2"])]
     scheduler.onNoMoreEvents()
-    assert scheduler.bs.calls == [
-        ("kill_jobs", [first, second]),
-        ("send_message_to_job", second, "stop"),
-    ]
+    assert scheduler.bs.calls == [("kill_jobs", [first, second])]
 
 
 def test_a_registered_job_keeps_all_its_fields(scheduler: Any) -> None:
@@ -206,22 +198,22 @@ def test_a_registered_job_keeps_all_its_fields(scheduler: Any) -> None:
     assert scheduler.bs.sent == {**job.fields, "id": "w1!new"}
 
 
-def test_an_execution_with_mapping(scheduler: Any) -> None:
+def test_an_execution(scheduler: Any) -> None:
     procset = pytest.importorskip("procset")
-    mapping, storage = {"0": "1", "1": "0"}, {"disk": 2}
-    scheduler.module.next = [d.ExecuteJob("w0!2", HostSet.parse("0 2-3"), mapping, storage)]
+    scheduler.module.next = [d.ExecuteJob("w0!2", HostSet.parse("0 2-3"))]
     scheduler.onNoMoreEvents()
     ((name, job),) = scheduler.bs.calls
     assert (name, job) == ("execute_job", scheduler.bs.jobs["w0!2"])
     assert job.allocation == procset.ProcSet(0, (2, 3))
-    assert (job.mapping, job.storage_mapping) == (mapping, storage)
 
 
 @pytest.mark.parametrize(
     "decision",
     [
         d.ChangeJobState("w0!1", "COMPLETED_KILLED"),
-        d.Query({"requests": {"air_temperature": {}}}),
+        d.ExecuteJob("w0!2", HostSet.parse("0"), {"0": "0"}),
+        d.SetResourceState(HostSet.parse("0-1"), "2"),
+        d.Query({"requests": {"consumed_energy": {}}}),
         Answer({}),
         Notify.of("lunch"),
     ],

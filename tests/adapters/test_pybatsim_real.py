@@ -11,8 +11,8 @@ import pytest
 import zmq
 
 from qops_batsim import Job
-from qops_batsim.engine import EngineOptions
-from qops_batsim.protocol import (
+from qops_batsim.engine.engine_options import EngineOptions
+from qops_batsim.protocol.events import (
     EngineConfig,
     HostDescription,
     JobSubmitted,

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from qops_batsim import InputError
 from qops_batsim.advice.charge_report import charge_runs
 from qops_batsim.economics.prices import Prices
-from qops_batsim.errors import InputError
 
 
 @pytest.fixture(scope="module")

@@ -41,6 +41,8 @@ class OnTime(DeadlineScheduler):
 # It notes its decisions by itself, and has no plan that could be asked.
 BY_HAND = '''
 from qops_batsim.core.scheduler import Scheduler
+from msgspec.json import encode
+
 from qops_batsim.core import decision_events as log
 
 
@@ -54,8 +56,8 @@ class ByHand(Scheduler):
         self.new = []
         self.noted = []
 
-    def events(self):
-        return iter(self.noted)
+    def decision_lines(self):
+        return (encode(event).decode() for event in self.noted)
 
     def submitted(self, job):
         self.new.append(job)

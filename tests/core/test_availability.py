@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from qops_batsim.core.availability import AvailabilityProfile, NotFreeError
+from qops_batsim import AvailabilityProfile
+from qops_batsim.core.availability import NotFreeError
 
 HORIZON = 60
 
@@ -75,7 +76,7 @@ def test_a_reservation_covers_whole_microseconds() -> None:
     profile = AvailabilityProfile(2)
     profile.reserve(0, 10, 1)
     profile.reserve(10.0000004, 5.0000001, 2)
-    profile._check()
+    profile._profile.check(profile.processors)
     assert profile.steps() == [(0, 1), (10, 0), (15.000001, 2)]
     profile.reserve(20.000001, 1e-9, 2)
     assert profile.steps()[3:] == [(20.000001, 0), (20.000002, 2)]
@@ -98,10 +99,10 @@ def test_every_step_is_on_the_grid_and_nothing_is_left_over(
         start = profile.earliest_fit(after, duration, needed)
         profile.reserve(start, duration, needed)
         reserved.append((start, duration, needed))
-        profile._check()
+        profile._profile.check(profile.processors)
     for start, duration, needed in reserved:
         profile.release(start, duration, needed)
-        profile._check()
+        profile._profile.check(profile.processors)
     assert profile.steps() == [(0, 3)]
 
 
@@ -153,7 +154,7 @@ def test_any_sequence_agrees_with_the_oracle(steps: list[tuple[str, int, int, in
         elif operation == "trim" and date > naive.now:
             profile.trim(date)
             naive.now = date
-        profile._check()
+        profile._profile.check(profile.processors)
         for second in range(naive.now, HORIZON):
             free = [count for time, count in profile.steps() if time <= second][-1]
             assert free == naive.at(second)

@@ -11,15 +11,15 @@ from typing import Any
 import msgspec
 import pytest
 
+from qops_batsim import Job, QosRequest, simulate
 from qops_batsim.advice.charge_report import PriceList
 from qops_batsim.advice.explain import explain_job
-from qops_batsim.core import plan_log
+from qops_batsim.core import HostSet, plan_log
 from qops_batsim.core.decision_events import FORMAT, VERSION, LogHeader
 from qops_batsim.core.decision_events import Event as LogEvent
-from qops_batsim.core.decision_log import DecisionLog
-from qops_batsim.core.hostset import HostSet
-from qops_batsim.jobs import COMPLETED_KILLED, COMPLETED_SUCCESSFULLY, Job, QosRequest
-from qops_batsim.platform.equal_hosts import make_cluster
+from qops_batsim.jobs import COMPLETED_KILLED, COMPLETED_SUCCESSFULLY
+from qops_batsim.platform import make_cluster
+from qops_batsim.protocol import make_scheduler
 from qops_batsim.protocol.driver import ModuleDriver
 from qops_batsim.protocol.events import (
     EngineConfig,
@@ -31,11 +31,9 @@ from qops_batsim.protocol.events import (
     SimulationBegins,
 )
 from qops_batsim.protocol.messages import Message, Stamped
-from qops_batsim.protocol.port import make_scheduler
 from qops_batsim.running.history import DecisionHistory
 from qops_batsim.running.plan_asker import PlanAsker
-from qops_batsim.running.simulate import simulate
-from qops_batsim.workload.workload_model import Workload
+from qops_batsim.workload import Workload
 from support.decision_runs import exact, random_workload, run_files, workload_of
 
 
@@ -201,8 +199,7 @@ class Engine:
         self.tell(now, JobSubmitted(job.id, job))
 
     def events(self) -> list[Any]:
-        log = self.module.decision_log  # type: ignore[attr-defined]
-        return [json.loads(line) for line in log.lines()]
+        return [json.loads(line) for line in self.module.decision_lines()]
 
 
 ONE = HostSet.parse("0")
@@ -307,9 +304,7 @@ def test_a_module_can_run_again(tmp_path) -> None:
     module.keep_decisions()
     for _ in range(2):
         simulate(module, workload_of(1, URGENT), make_cluster(1))
-        log = module.decision_log  # type: ignore[attr-defined]
-        assert isinstance(log, DecisionLog)
-        assert len(list(log.lines())) == 15
+        assert len(list(module.decision_lines())) == 15
 
 
 def test_decisions_are_those_without_a_log(tmp_path) -> None:

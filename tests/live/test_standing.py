@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from qops_batsim.errors import InputError
+from qops_batsim import InputError
 from qops_batsim.live import JobPhase, NodeState
 from qops_batsim.live.as_run import export_run
 from support.live_site import Site, others_job

@@ -24,6 +24,7 @@ from qops_batsim.schedulers.conservative import Conservative
 from qops_batsim.schedulers.easy import Easy
 from qops_batsim.schedulers.fcfs import Fcfs
 from qops_batsim.workload.workload_model import Workload, delay_profile
+from support.qos_rows import qos_rows
 
 HOSTS = 8
 
@@ -67,7 +68,7 @@ def test_the_loop_and_messages_give_the_same_run(kind: type[Scheduler], seed: in
         module = make_scheduler(kind)
         done = simulate(module, workload, cluster, engine=engine)
         ends = [(each.job.id, each.state, each.start, str(each.hosts)) for each in done.ended]
-        found.append((ends, list(module.qos_log.rows())))
+        found.append((ends, qos_rows(module.qos_log)))
     assert found[0] == found[1]
     assert {row[5] for row in found[0][1]} > {""}  # Some are too wide, which is told.
 
@@ -147,7 +148,7 @@ def test_hosts_that_leave_and_return(seed: int, tmp_path: Path) -> None:
         found.append(
             (
                 [(each.job.id, each.state, each.start, str(each.hosts)) for each in done.ended],
-                list(module.qos_log.rows()),
+                qos_rows(module.qos_log),
                 [each.tolist() for each in (changes.dates, changes.computing, changes.idle)],
                 done.happened,
             )

@@ -20,10 +20,10 @@ from qops_batsim.running.history import (
     DecisionHistory,
     PlanState,
     find_job,
-    logging_schedulers,
     read_history,
     read_history_if_kept,
 )
+from qops_batsim.running.plan_asker import PlanAsker
 from support.changed_runs import allow_changes
 from support.decision_runs import (
     exact,
@@ -96,7 +96,8 @@ def test_states_are_what_ran(scheduler: str, seed: int, tmp_path_factory) -> Non
         assert set(running(state)) == ran
         assert not state.dying
         used = sum(job.asked.processors for job in state.held if job.name in ran)
-        assert used == state.used_processors <= history.header.processors
+        free = PlanAsker(history, state, date).free_processors
+        assert used == history.header.processors - free <= history.header.processors
         assert all(start is None or start >= date - 20 for start in waiting(state).values())
 
 
@@ -132,12 +133,13 @@ def test_runs_without_a_log(tmp_path) -> None:
         read_history_if_kept(prefix)
     prefix = run_files("easy", workload_of(1, JOBS), tmp_path)
     assert read_history_if_kept(prefix) is None
-    message = "scheduler 'easy' keeps no decision log; a run of one that admits jobs .*msb.*qops"
+    message = (
+        "scheduler 'easy' keeps no decision log; a run of one that admits .*fqops.*mrt.*msb.*qops"
+    )
     with pytest.raises(InputError, match=message):
         read_history(prefix)
     with pytest.raises(InputError, match="no such run"):
         read_history(tmp_path / "other")
-    assert {"qops", "msb", "mrt", "fqops"} <= set(logging_schedulers())
 
 
 def test_a_log_is_found_however_the_run_is_named(tmp_path) -> None:
@@ -196,18 +198,14 @@ def test_a_decision_may_be_dated_a_microsecond_before_what_it_answers(tmp_path) 
     assert len(read_history(prefix).events) == len(lines) - 1
 
 
-@pytest.mark.parametrize(
-    ("version", "more"), [(9, ""), (2, "; repeat the run, an older release wrote this log")]
-)
-def test_a_log_of_another_version(version: int, more: str, tmp_path) -> None:
+def test_a_log_of_another_version(tmp_path) -> None:
     prefix = run_files("qops", workload_of(1, JOBS), tmp_path)
     allow_changes(prefix)
     path = Path(f"{prefix}_decisions.jsonl")
     first, *rest = path.read_text().splitlines()
-    header = {**json.loads(first), "version": version}
+    header = {**json.loads(first), "version": 9}
     path.write_text("\n".join([json.dumps(header), *rest]))
-    told = f"line 1: .* version {version}; .* version 1, is expected{more}$"
-    with pytest.raises(InputError, match=told):
+    with pytest.raises(InputError, match="line 1: .* version 9; .* version 1, is expected$"):
         read_history(prefix)
 
 

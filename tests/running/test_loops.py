@@ -125,8 +125,8 @@ class Loops:
             (name, repr(record), record.return_code) for name, record in simulation.records.items()
         ]
         told["ended"] = [record.job.id for record in simulation.ended]
-        if module.decision_log is not None:
-            told["decisions"] = list(module.decision_log.lines())
+        if module.scheduler.logs:
+            told["decisions"] = list(module.decision_lines())
         return told | {
             "changes": simulation.computing_changes,
             "log": (

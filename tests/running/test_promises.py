@@ -36,7 +36,7 @@ def test_who_asks_for_it_gets_it_and_sooner_is_refused(scheduler: str, tmp_path:
         records = sorted((each.local_id, each.start, each.finish) for each in plain.ended)
         assert str(records) == schedule
         history = history_of(scheduler, workload, tmp_path)
-        for job_id, response in promises.responses.items():
+        for job_id, response in promises.items():
             asked = history.jobs[job_id]
             asker = PlanAsker(history, history.state_before(job_id), asked.date)
 
@@ -62,7 +62,7 @@ def test_a_drawn_case() -> None:
     rows = [exact(0, 3, 10), exact(1, 2, 5, 15), exact(2, 1, 8, 99), exact(3, 4, 2, 99)]
     promises, _ = watch("qops", workload_of(4, rows))
     # A and B at their earliest, C at once beside A, D behind B, which cannot be put off.
-    assert [*promises.responses.values()] == [10.0, 14.0, 8.0, 14.0]
+    assert [*promises.values()] == [10.0, 14.0, 8.0, 14.0]
 
 
 def test_a_scheduler_without_promises_is_refused() -> None:

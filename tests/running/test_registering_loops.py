@@ -66,8 +66,8 @@ def outcome(
     found["log"] = sorted(driver.log.started), driver.log.rejected, driver.log.kills
     found["now"] = simulation.now
     found["told"] = getattr(module.scheduler, "told", None)
-    if module.decision_log is not None:
-        found["decisions"] = list(module.decision_log.lines())
+    if module.scheduler.logs:
+        found["decisions"] = list(module.decision_lines())
     return found
 
 

@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from qops_batsim import run
-from qops_batsim.core import HostSet
-from qops_batsim.core.capacity import Window
+from qops_batsim.core.capacity import MaintenanceWindow
+from qops_batsim.core.hostset import HostSet
 from qops_batsim.engine.engine_options import UNAVAILABLE, outages_of
 from qops_batsim.platform import make_cluster
 from qops_batsim.protocol.events import JOB_CANCELLED, MAINTENANCE
@@ -31,7 +31,7 @@ def check(scheduler: str, options: dict[str, Any], seed: int, out: Path) -> None
         events = tuple(each for each in events if each.type != JOB_CANCELLED)
     _, jobs, qos = verified_run(scheduler, options, (hosts, workload, events), out)
     windows = [
-        (each.timestamp, Window(each.hosts, each.fields["start"], each.fields["end"]))
+        (each.timestamp, MaintenanceWindow(each.hosts, each.fields["start"], each.fields["end"]))
         for each in events
         if each.type == MAINTENANCE
     ]

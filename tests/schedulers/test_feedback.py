@@ -28,6 +28,7 @@ from support.admission_cases import random_case
 from support.admission_oracles import Asking, Case
 from support.asked_schedulers import free_by_second, starts_in, told
 from support.exact_jobs import job, workload_of
+from support.qos_rows import qos_rows
 
 Many = Callable[[int], range]
 
@@ -228,7 +229,7 @@ def test_an_offer_is_made_and_noted_whether_it_is_taken_or_not() -> None:
     assert (record.offered_deadline, record.admitted_deadline) == (11, None)
     assert record.reason.endswith("; the offered deadline 11 s was not taken")
     assert found["metadata"]["B"] == "offered_deadline=11.000000;decision=rejected"
-    rows = {row[0]: row for row in module.qos_log.rows()}
+    rows = {row[0]: row for row in qos_rows(module.qos_log)}
     assert rows["B"][2:5] == ("6.000000", "11.000000", "rejected")
     assert rows["A"][2:5] == ("8.000000", "", "accepted")
 
@@ -283,8 +284,7 @@ def test_where_the_search_overlooks_the_plan_with_slack_the_earlier_one_is_kept(
     assert module_run(3, asks_at_once, make_scheduler("qops", {"k_factor": 0}))["D"] is None
     assert found["D"] + 9 <= (offered - 2) / 1.2 + 2 + 1e-6
     assert module.qos_log.record("w0!D").admitted_deadline == offered
-    assert module.decision_log is not None
-    events = [json.loads(line) for line in module.decision_log.lines()]
+    events = [json.loads(line) for line in module.decision_lines()]
     (event,) = (each for each in events if (each["event"], each["job"]) == ("admitted", "w0!D"))
     assert event["reason"].startswith("its own deadline (16 s) would be missed")
     assert event["blamed"] == "w0!D"
@@ -460,7 +460,7 @@ def test_the_verifier_agrees(tmp_path: Path) -> None:
     options = {"tolerance_factor": 3, "tolerance": "random", "seed": 3}
     done = run_and_verify("fqops", workload, settings=options, out=tmp_path / "run")
     assert done.violations == []
-    decisions = [(row[3] != "", row[4]) for row in done.module.qos_log.rows()]
+    decisions = [(row[3] != "", row[4]) for row in qos_rows(done.module.qos_log)]
     for kind in ((True, "accepted"), (True, "rejected"), (False, "accepted")):
         assert decisions.count(kind) > 5
 
@@ -474,7 +474,7 @@ def test_two_deadlines_without_a_number_between_them_are_not_halved() -> None:
         assert len(asked) < 100
         return deadline > low or None
 
-    found = earliest_deadline(ask, low, low + 64.0)
-    assert found is not None
-    assert found.refused == low
-    assert found.deadline == low + 2.0
+    found = earliest_deadline(
+        ask, low, low + 64.0, resolution=lambda _: 0.0, planned_end=lambda _: math.inf
+    )
+    assert found == (low + 2.0, True)

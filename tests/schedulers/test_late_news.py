@@ -8,6 +8,9 @@ from pathlib import Path
 import pytest
 
 from qops_batsim.core.job import OVER, WAITING
+from qops_batsim.core.news import News
+from qops_batsim.core.qos_log import QosLog
+from qops_batsim.core.scheduler import ResourceManager
 from qops_batsim.engine.engine_options import EngineOptions
 from qops_batsim.jobs import COMPLETED_KILLED, REJECTED, Job, QosRequest
 from qops_batsim.measures.results.run_files import RunInfo
@@ -17,7 +20,6 @@ from qops_batsim.platform.platform_model import Platform
 from qops_batsim.platform.simgrid_read import read_platform
 from qops_batsim.protocol.port import make_scheduler
 from qops_batsim.running.inputs import input_warnings
-from qops_batsim.running.plan_asker import AskedManager
 from qops_batsim.running.run import run as run_and_verify
 from qops_batsim.running.simulate import simulate
 from qops_batsim.schedulers.conservative import Conservative, ConservativeOptions
@@ -26,12 +28,26 @@ from qops_batsim.workload.workload_model import Workload, delay_profile
 LAG = 0.002
 
 
+class Machine(ResourceManager):
+    """One host on which every start takes effect, and nothing else is asked for."""
+
+    def start_job(self, job: Job, hosts: object) -> None:
+        """Do nothing."""
+
+    def count_free(self) -> None:
+        """Do nothing: the tests tell what is free."""
+
+    def call_at(self, date: float) -> None:
+        """Do nothing: the tests tell the dates."""
+
+
 class Planner:
     """A conservative plan that is told what happens, on a machine that does what it wants."""
 
     def __init__(self, *, late: bool) -> None:
         options = ConservativeOptions(reserve="processors")
-        self.manager = AskedManager(1, 0.0, options)
+        self.manager = Machine(1)
+        self.manager.news, self.manager.qos_log = News.of(options), QosLog()
         self.scheduler = Conservative(options)
         if late:
             self.manager.news.mark_late()

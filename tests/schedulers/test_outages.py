@@ -9,16 +9,16 @@ from collections.abc import Callable
 import msgspec
 import pytest
 
-from qops_batsim.core.job import Job
+from qops_batsim import Conservative, InputError, Job
 from qops_batsim.core.news import News
 from qops_batsim.core.plan import Plan
 from qops_batsim.core.qos_log import QosLog
 from qops_batsim.core.refusal import Refusal, RefusalKind, no_time
 from qops_batsim.engine.loop import EmbeddedManager, Turns
-from qops_batsim.errors import InputError
+from qops_batsim.protocol import SchedulerModule
 from qops_batsim.protocol.decisions import Decision
-from qops_batsim.protocol.port import SchedulerModule, System
-from qops_batsim.schedulers.conservative import Conservative, ConservativeOptions
+from qops_batsim.protocol.port import System
+from qops_batsim.schedulers.conservative import ConservativeOptions
 from qops_batsim.schedulers.planning import PlanScheduler
 from qops_batsim.schedulers.standing import Standing
 from qops_batsim.timing import DEADLINE_TOLERANCE, end_of

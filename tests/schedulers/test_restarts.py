@@ -55,6 +55,7 @@ from qops_batsim.running.simulate import default_engine, simulate
 from qops_batsim.workload.workload_model import Workload, delay_profile
 from support.decision_process import decision_process, scheduler_process
 from support.exact_jobs import job, workload_of
+from support.qos_rows import qos_rows
 
 Many = Callable[[int], range]
 
@@ -81,7 +82,7 @@ def read_rows(path: Path) -> list[list[str]]:
 
 
 def rows_of(module: SchedulerModule) -> dict[str, tuple[str, ...]]:
-    return {f"{row[1]}!{row[0]}": row for row in module.qos_log.rows()}
+    return {f"{row[1]}!{row[0]}": row for row in qos_rows(module.qos_log)}
 
 
 # Drawn schedules
@@ -462,7 +463,7 @@ def test_checkpoints_that_are_never_reached_change_nothing(
         ]  # fmt: skip
         module = make_scheduler(scheduler, {"kill_and_restart": True, **options})
         done = simulate(module, workload_of(8, jobs), make_cluster(8))
-        found.append((format_jobs(done.ended_jobs), [*module.qos_log.rows()]))
+        found.append((format_jobs(done.ended_jobs), qos_rows(module.qos_log)))
     assert found[0] == found[1]
     assert "#1" in str(found[0])
 
@@ -716,7 +717,7 @@ def test_the_verifier_agrees(tmp_path: Path) -> None:
     assert len(killed) > 20
     assert math.isclose(
         sum((r.finish - r.start) * r.job.processors for r in killed),
-        sum(float(row[-1] or 0) for row in done.module.qos_log.rows()),
+        sum(float(row[-1] or 0) for row in qos_rows(done.module.qos_log)),
     )
 
 

@@ -20,6 +20,7 @@ from qops_batsim.users.user_model import Reactions, Users
 from qops_batsim.workload.need import NeedChoices, NeedMix
 from support.live_engines import difference
 from support.needs import batsim4, real_batsim5
+from support.qos_rows import qos_rows
 from support.users import made_up
 
 KILLS = {"kill_and_restart": True, "kill_after": 0.0}
@@ -67,7 +68,7 @@ def test_the_loop_tells_what_messages_tell(
         else:
             simulation = simulate(module, users.no_jobs())
         rows = [(r.job.id, r.state, r.start, r.finish, str(r.hosts)) for r in simulation.ended]
-        found.append((rows, module.scheduler.wishes, list(module.qos_log.rows())))
+        found.append((rows, module.scheduler.wishes, qos_rows(module.qos_log)))
     assert repr(found[0]) == repr(found[1])
     outcomes = {each.outcome for each in found[0][1]}
     assert scheduler in ("easy", "priced-queues") or {LEFT, ELSEWHERE} <= outcomes

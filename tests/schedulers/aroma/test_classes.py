@@ -18,6 +18,7 @@ from qops_batsim.schedulers.aroma import aroma_scheduler
 from qops_batsim.schedulers.aroma.mapping import Mapper
 from qops_batsim.schedulers.aroma.work import can_be_stopped, remainder
 from support.aroma_oracles import SPEED, machine, records, run, spans, work
+from support.qos_rows import qos_rows
 
 ONE = machine([1.0])
 TWO = machine([1.0, 1.0])
@@ -206,7 +207,7 @@ def test_a_running_application_of_a_weaker_class_is_stopped_and_goes_on() -> Non
     }
     assert records(simulation)["0"].state == "COMPLETED_KILLED"
     assert module.qos_log.record("w0!0").reason == "stopped for w0!1, goes on as w0!0#1"
-    rows = {row[0]: row for row in module.qos_log.rows()}
+    rows = {row[0]: row for row in qos_rows(module.qos_log)}
     assert rows["0#1"][4] == "accepted"
 
 
