@@ -485,10 +485,12 @@ class Search:
         No job can start earlier (``first_fits``) than in the profile of what is not moved in any
         schedule. O(waiting × steps).
         """
-        room = bytes(8 * len(self.waiting))
-        self.rates = array("d", room)
-        self.gains = array("d", room)
-        self.first_fits = array("d", room)
+        # Searches are many, and short queues are usual: new arrays would cost as much as a search.
+        if len(self.waiting) > len(self.rates):
+            room = bytes(16 * len(self.waiting))
+            self.rates = array("d", room)
+            self.gains = array("d", room)
+            self.first_fits = array("d", room)
         for rank in range(len(self.waiting)):
             job = self.waiting[rank]
             job.rank = rank
