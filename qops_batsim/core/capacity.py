@@ -5,38 +5,16 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from qops_batsim.core.hostset import HostSet
-from qops_batsim.core.job import Job
 from qops_batsim.core.refusal import Refusal, RefusalKind
-from qops_batsim.core.scheduler import ResourceManager
 
 
-class Window(NamedTuple):
+class MaintenanceWindow(NamedTuple):
     """An announced maintenance window: its hosts are away from ``since`` to ``until`` (seconds)."""
 
     hosts: HostSet
     since: float
     until: float
     has_begun: bool = False
-
-
-def maintenance_begins(manager: ResourceManager) -> bool:
-    """Mark the maintenance windows that have begun by now; return whether anything has changed.
-
-    If so, the manager recounts its free hosts.
-    """
-    capacity = manager.capacity
-    if capacity is None or not capacity.windows:
-        return False
-    if capacity.check_dates(manager.now + manager.news.tolerance) is None:
-        return False
-    manager.count_free()
-    return True
-
-
-def why_never(manager: ResourceManager, job: Job) -> Refusal | None:
-    """Return why a job can never run on the machine, None if it may still run."""
-    capacity: Capacity = manager.capacity or Capacity(manager.machine_size)
-    return capacity.never_fits(job.processors)
 
 
 class Capacity:
@@ -48,20 +26,26 @@ class Capacity:
         Number of hosts, whether they are there or not.
     away
         The hosts that are away without a known date of return.
+    is_known
+        Whether the engine has told anything of this.
     is_planned
         Whether the scheduler plans starts ahead, so that it can leave all hosts free for
-        maintenance. windows Announced maintenance that is not over, by start. is_final Whether no
-        host will leave or return any more.
+        maintenance.
+    windows
+        Announced maintenance that is not over, by start.
+    is_final
+        Whether no host will leave or return any more.
     """
 
-    __slots__ = ("away", "is_final", "is_planned", "machine_size", "windows")
+    __slots__ = ("away", "is_final", "is_known", "is_planned", "machine_size", "windows")
 
     def __init__(self, machine_size: int) -> None:
         self.machine_size = machine_size
         self.away = HostSet()
+        self.is_known = False
         self.is_final = False
         self.is_planned = False
-        self.windows: list[Window] = []
+        self.windows: list[MaintenanceWindow] = []
 
     @property
     def present(self) -> int:
@@ -82,7 +66,7 @@ class Capacity:
                 closed |= window.hosts
         return closed
 
-    def is_drained(self, window: Window) -> bool:
+    def is_drained(self, window: MaintenanceWindow) -> bool:
         """Return whether the hosts of a maintenance window accept no new job from its announcement
         on.
 
@@ -94,7 +78,7 @@ class Capacity:
         others = HostSet.first(self.machine_size) - self.away - window.hosts
         return bool(others) or not self.is_planned
 
-    def announce(self, window: Window) -> int:
+    def announce(self, window: MaintenanceWindow) -> int:
         """Add a maintenance window; return how many of its hosts are present. O(windows)."""
         self.windows.append(window)
         self.windows.sort(key=lambda one: one.since)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from array import array
 
 # Written in an expression, such numbers would be Python objects where this is compiled.
-_ONE, _ONES = 1, 0xFFFFFFFFFFFFFFFF
+_ONES = 0xFFFFFFFFFFFFFFFF
 _PAIRS, _FOURS = 0x5555555555555555, 0x3333333333333333
 _EIGHTS, _SUMS = 0x0F0F0F0F0F0F0F0F, 0x0101010101010101
 
@@ -100,11 +100,14 @@ class HostBits:
         return False
 
     def move_interval(self, first: int, hosts: int, other: HostBits) -> None:
-        """Move ``hosts`` consecutive hosts, the lowest ``first``, to another set. O(hosts)."""
-        for host in range(first, first + hosts):
-            bit = _ONE << (host & 63)
-            self.words[host >> 6] &= ~bit
-            other.words[host >> 6] |= bit
+        """Move ``hosts`` consecutive hosts, the lowest ``first``, to another set. O(hosts / 64)."""
+        while hosts > 0:
+            count = min(hosts, 64 - (first & 63))
+            moved = _ONES >> (64 - count) << (first & 63)
+            self.words[first >> 6] &= ~moved
+            other.words[first >> 6] |= moved
+            first += count
+            hosts -= count
 
     def count(self) -> int:
         """Return the number of hosts in the set. O(hosts)."""

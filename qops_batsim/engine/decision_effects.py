@@ -17,7 +17,7 @@ from typing import Any
 
 from qops_batsim.core.hostset import HostSet
 from qops_batsim.engine.energy import POWER_STATES
-from qops_batsim.engine.execution import KILLED_COMPUTATION_RETURN_CODE, KILLED_DELAY_RETURN_CODE
+from qops_batsim.engine.execution import KILLED_COMPUTATION_RETURN_CODE, STOPPED_DELAY_RETURN_CODE
 from qops_batsim.engine.fluid import Computation
 from qops_batsim.engine.host_states import (
     COMPUTES,
@@ -309,7 +309,7 @@ def _kill(world: World, decision: KillJob) -> None:
             continue  # It has just ended by itself.
         progress[record.job.id] = record.progress(world.now, world.options.rules.decimals)
         sleeping = record.computation is None
-        code = KILLED_DELAY_RETURN_CODE if sleeping else KILLED_COMPUTATION_RETURN_CODE
+        code = STOPPED_DELAY_RETURN_CODE if sleeping else KILLED_COMPUTATION_RETURN_CODE
         world.end(record, COMPLETED_KILLED, code)
     world.report_kills(victims, progress)
 

@@ -25,7 +25,7 @@ JOB_STARTS, JOB_ENDS, POWER_STATES = "s", "e", "p"
 HEADER = "time,energy,event_type,wattmin,epower\n"
 
 
-class Entry(NamedTuple):
+class EnergyEntry(NamedTuple):
     """Row of ``_consumed_energy.csv``: date (s), energy (J), kind of event, least power (W)."""
 
     date: float
@@ -56,7 +56,7 @@ class EnergyMeter:
         self._flows: dict[int, float] = {}
         self._power, self._least = np.zeros(count), np.zeros(count)
         self._joules, self._since = np.zeros(count), np.zeros(count)
-        self.entries: list[Entry] = []
+        self.entries: list[EnergyEntry] = []
         self.first_submission = self.last_end = np.longdouble(-1)
         for host in range(count):
             self._set_power(host)
@@ -92,7 +92,7 @@ class EnergyMeter:
         joules = self.read_all(now)
         if kind == JOB_ENDS:
             self.last_end = joules
-        self.entries.append(Entry(now, joules, kind, sum_in_order(self._least)))
+        self.entries.append(EnergyEntry(now, joules, kind, sum_in_order(self._least)))
 
     def note_submission(self, now: float) -> None:
         """Called before each submission: record the energy of all hosts at the first one."""
@@ -145,7 +145,7 @@ def sum_in_order(values: np.ndarray) -> np.longdouble:
     return added
 
 
-def format_consumed_energy(entries: Sequence[Entry]) -> str:
+def format_consumed_energy(entries: Sequence[EnergyEntry]) -> str:
     """Return ``_consumed_energy.csv``, with a row for each start and end of a job and power switch.
 
     The power is the mean since the row before, if that is of an earlier date.

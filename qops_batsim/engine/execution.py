@@ -234,10 +234,11 @@ RUNNABLE_TYPES = (
 )
 """Profile types that the engine can execute."""
 
-KILLED_DELAY_RETURN_CODE = -1
+STOPPED_DELAY_RETURN_CODE = -1
+"""Return code that Batsim gives to jobs that are killed while they sleep, or at their walltime."""
+
 KILLED_COMPUTATION_RETURN_CODE = -2
-WALLTIME_RETURN_CODE = -1
-"""Return codes that Batsim gives to jobs that are stopped."""
+"""Return code of jobs that are killed while they compute."""
 
 Profiles = Mapping[str, Mapping[str, Any]]
 

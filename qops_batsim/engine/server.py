@@ -21,14 +21,14 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
-from qops_batsim.engine.conversation import Exchange
 from qops_batsim.engine.decision_effects import apply_decision
 from qops_batsim.engine.engine_options import EngineOptions, ExternalEvent, Rules
 from qops_batsim.engine.execution import Amounts
 from qops_batsim.engine.fluid import Computation
+from qops_batsim.engine.message_loop import Exchange
 from qops_batsim.engine.records import JobRecord
 from qops_batsim.engine.sleeping_jobs import submission_order
-from qops_batsim.engine.waits import SteppedWaits, Wait, Waits
+from qops_batsim.engine.waits import SteppedWaits, Wait, WorldWaits
 from qops_batsim.engine.world import World
 from qops_batsim.errors import InputError
 from qops_batsim.jobs import Job
@@ -163,6 +163,9 @@ class Mailbox:
         self._ready += awaiting
 
 
+ENDED_PER_PROGRESS_REPORT = 256
+"""Ended jobs from one report of progress to the next."""
+
 _LETTER = Amounts((), (0.0, 4.0, 0.0, 0.0))
 """Size of the message between two hosts when a rank of a trace has ended (bytes)."""
 
@@ -183,7 +186,7 @@ class NetworkedWorld(World):
         self._outliving: dict[str, Computation] = {}
         self._waited_for: dict[Wait, Computation] = {}
 
-    def _new_waits(self) -> Waits:
+    def _new_waits(self) -> WorldWaits:
         self.steps = SteppedWaits()
         return self.steps
 
@@ -439,9 +442,18 @@ class Server:
             listed = [(event.timestamp, event) for event in each]
             self._begin(self._submitter(listed, self._happen, self._last_events))
 
-    def begin(self, begins: SimulationBegins) -> None:
-        """Start the server, after all submitters."""
-        self._begin(self._serve(begins))
+    def run(self, begins: SimulationBegins, on_progress: Callable[[int], None]) -> None:
+        """Run until the simulation is :attr:`over`, or nothing else will happen; report the number
+        of ended jobs now and then.
+        """
+        world, next_report = self._world, ENDED_PER_PROGRESS_REPORT
+        self._begin(self._serve(begins))  # After all submitters.
+        self._mailbox.run()
+        while not self.over and world.step():
+            self._mailbox.run()
+            if len(world.ended) >= next_report:
+                next_report = len(world.ended) + ENDED_PER_PROGRESS_REPORT
+                on_progress(len(world.ended))
 
     def _begin(self, actor: Actor) -> None:
         self._mailbox.begin(actor)

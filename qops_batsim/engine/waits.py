@@ -23,7 +23,7 @@ from typing import Any
 
 import msgspec
 
-from qops_batsim.engine.loop import WORLD, Heap, Turns
+from qops_batsim.engine.wait_heap import WORLD, Heap, Turns
 from qops_batsim.timing import SAME_DATE
 
 _NEVER = math.nan
@@ -42,7 +42,7 @@ class Wait(msgspec.Struct, eq=False):
         self.date = _NEVER
 
 
-class Waits:
+class WorldWaits:
     """The waits of a simulated world (computations, transfers, timers), kept in the loop's heap.
 
     Attributes
@@ -127,7 +127,7 @@ class SteppedWait(Wait):
     followed: bool = False
 
 
-class SteppedWaits(Waits):
+class SteppedWaits(WorldWaits):
     """The waits of a simulation whose clock, ``now`` (s), advances in steps, as SimGrid's.
 
     Waits that end in one step do so in the order in which they began.

@@ -2,7 +2,7 @@
 
 Everything else changes a :class:`World` only from here: decisions in
 :mod:`~qops_batsim.engine.decision_effects`, submissions and the passing of time in
-:mod:`~qops_batsim.engine.conversation`, with message delays in :mod:`~qops_batsim.engine.server`.
+:mod:`~qops_batsim.engine.message_loop`, with message delays in :mod:`~qops_batsim.engine.server`.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from qops_batsim.engine.engine_options import (
     outages_of,
 )
 from qops_batsim.engine.execution import (
-    WALLTIME_RETURN_CODE,
+    STOPPED_DELAY_RETURN_CODE,
     Execution,
     Replay,
     Step,
@@ -43,7 +43,7 @@ from qops_batsim.engine.host_states import (
 from qops_batsim.engine.kept_profiles import KeptProfiles
 from qops_batsim.engine.records import JobRecord
 from qops_batsim.engine.resources import Machine
-from qops_batsim.engine.waits import Wait, Waits
+from qops_batsim.engine.waits import Wait, WorldWaits
 from qops_batsim.errors import InputError, SimulationError
 from qops_batsim.jobs import (
     COMPLETED_FAILED,
@@ -108,8 +108,8 @@ class World:
         self._reloaded: dict[HostResource, None] = {}
         self._executions: dict[tuple[str, str, int], Execution] = {}
 
-    def _new_waits(self) -> Waits:
-        return Waits()
+    def _new_waits(self) -> WorldWaits:
+        return WorldWaits()
 
     def _occupation(self) -> HostOccupation:
         """Make the record of which hosts are used, and the energy meter if energy is on."""
@@ -431,7 +431,7 @@ class World:
         if computation is not None and computation.is_done(self.now):
             self._end_step(record)
         else:
-            self.end(record, COMPLETED_WALLTIME_REACHED, WALLTIME_RETURN_CODE)
+            self.end(record, COMPLETED_WALLTIME_REACHED, STOPPED_DELAY_RETURN_CODE)
 
     def _leave_step(self, record: JobRecord) -> None:
         for wait in record.waits:

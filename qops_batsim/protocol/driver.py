@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from qops_batsim.core.qos_log import QosLog
+from qops_batsim.core.system import System
 from qops_batsim.errors import InputError
 from qops_batsim.jobs import Job
 from qops_batsim.protocol.decisions import Decision, ExecuteJob, RegisterJob, RejectJob
@@ -21,7 +22,7 @@ from qops_batsim.protocol.events import (
     SimulationEnds,
 )
 from qops_batsim.protocol.messages import Message, Stamped
-from qops_batsim.protocol.port import SchedulerModule, System
+from qops_batsim.protocol.port import SchedulerModule
 from qops_batsim.schedulers.registry import registered_name
 
 LAST_DECIMAL = 1e-6

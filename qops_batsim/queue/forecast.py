@@ -15,8 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from qops_batsim.core.news import News
-from qops_batsim.core.qos_log import QosLog
-from qops_batsim.engine.loop import Loop, Submissions
+from qops_batsim.engine.loop import SchedulerLoop, Submissions
 from qops_batsim.engine.loop_columns import floats, wholes
 from qops_batsim.engine.simulation import ignore
 from qops_batsim.protocol.events import JOB_CANCELLED, Notify
@@ -177,10 +176,9 @@ class Simulator:
         limits = past.limits[rows]
         submissions = Submissions(
             "q",
-            self._ids,
+            [self._ids[place] for place in places.tolist()],
             None,
             [""],
-            wholes(places),
             array("q", bytes(8 * len(rows))),
             floats(dates),
             wholes(past.widths[rows]),
@@ -190,12 +188,13 @@ class Simulator:
         events = [
             (date, Notify.of(JOB_CANCELLED, job_id=f"q!{place}")) for date, place in sorted(gone)
         ]
-        loop = Loop(past.processors, [submissions], floats(run_times), events or None)
         module = make_scheduler(self._scheduler, self._settings)
-        loop.manager.qos_log, loop.manager.news = QosLog(), News.of(module.options)
+        scheduler, durations = module.scheduler, floats(run_times)
+        loop = SchedulerLoop(scheduler, past.processors, submissions, durations, events or None)
+        loop.manager.news = News.of(module.options)
         loop.begin_at(now, past.starts[moment.running].tolist())
-        loop.run(module.scheduler, ignore)
-        module.scheduler.finished()
+        loop.run(ignore)
+        scheduler.finished()
         found = np.asarray(loop.starts)[running : running + len(moment.waiting)]
         never = np.inf if cancelled is None else np.where(np.isfinite(cancelled), np.nan, np.inf)
         return np.where(np.isnan(found), never, found)

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from qops_batsim.core.answers import AdmissionAnswer
-from qops_batsim.core.capacity import Capacity, Window
+from qops_batsim.core.capacity import Capacity, MaintenanceWindow
 from qops_batsim.core.decision_events import Submitted
 from qops_batsim.core.hostset import HostSet
 from qops_batsim.core.job import RUNNING as RUNS
@@ -118,6 +118,9 @@ class AskedManager(ResourceManager):
 
     def kill_job(self, job: Job) -> None:
         self.killed.append(job.id)
+
+    def check_saves(self, job: Job) -> None:
+        """Do nothing: no execution profile is known here."""
 
     def note_metadata(self, job: Job, text: str) -> None:
         """Do nothing: no engine reads a job's metadata here."""
@@ -329,7 +332,9 @@ def _capacity_at(history: DecisionHistory, state: PlanState) -> Capacity:
     """
     size, info, date = history.header.processors, history.info, state.sized + PLAN_TOLERANCE
     capacity = Capacity(size)
-    capacity.is_final, capacity.is_planned = state.is_final, True
+    capacity.is_known = True
+    capacity.is_final = state.is_final
+    capacity.is_planned = True
     if state.present is None:
         return capacity
     capacity.away = HostSet.first(size - state.present)
@@ -337,7 +342,7 @@ def _capacity_at(history: DecisionHistory, state: PlanState) -> Capacity:
         return capacity
     known = [] if info is None else info.maintenance
     capacity.windows = [
-        Window(HostSet.parse(each.hosts), each.since, each.until, each.since <= date)
+        MaintenanceWindow(HostSet.parse(each.hosts), each.since, each.until, each.since <= date)
         for each in known
         if each.announced <= date < each.until
     ]

@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from typing import ClassVar
 
 from qops_batsim.core.answers import AdmissionAnswer, Offer
-from qops_batsim.core.capacity import maintenance_begins, why_never
 from qops_batsim.core.decision_events import Event
 from qops_batsim.core.hostset import HostSet
 from qops_batsim.core.job import RUNNING, WAITING, Job
@@ -89,7 +88,7 @@ class PlanScheduler(Scheduler):
         if self.is_whole:
             if self.by_host:
                 self.plan.free_hosts.add(job.bits)
-        elif self.manager.capacity is not None and self.manager.capacity.windows:
+        elif self.manager.capacity.windows:
             # A window may have waited for this job to leave its hosts.
             hosts = HostSet(self.manager.hosts_of(job))
             for window in self.manager.capacity.windows:
@@ -99,9 +98,7 @@ class PlanScheduler(Scheduler):
     def joined(self, job: Job) -> None:
         """Called when others started a job: its hosts count as lost until its expected end."""
         hosts = self.manager.hosts_of(job)
-        there = hosts
-        if self.manager.capacity is not None:
-            there &= ~self.manager.capacity.away.mask
+        there = hosts & ~self.manager.capacity.away.mask
         self.plan.joined(job, up_to_grid(job.start), there, there.bit_count())
         self.is_whole = False
 
@@ -131,7 +128,7 @@ class PlanScheduler(Scheduler):
         self.refits = False
         manager = self.manager
         capacity = manager.capacity
-        if capacity is None:
+        if not capacity.is_known:
             return
 
         # Where hosts are numbers, nothing starts on those of a window: it has them already.
@@ -156,7 +153,7 @@ class PlanScheduler(Scheduler):
         manager = self.manager
 
         # What is known of hosts and jobs goes into the plan first.
-        if not self.is_whole and maintenance_begins(manager):
+        if not self.is_whole and manager.begin_maintenance():
             self.hosts_changed(0)
         if self.may_be_too_wide:
             self.reject_wider()
@@ -225,7 +222,7 @@ class PlanScheduler(Scheduler):
         for job in plan.new:
             if job.phase != WAITING or 1 <= job.processors <= plan.present:
                 continue
-            refusal = why_never(self.manager, job)
+            refusal = self.manager.why_never(job)
             if refusal is not None:
                 self.unfit.append(job)
                 self.manager.reject(job, refusal)
@@ -285,7 +282,7 @@ class PlanScheduler(Scheduler):
             if plan.log is not None:
                 self.note_date()
                 plan.log.dropped(job, RefusalKind.HOSTS_GONE.code, size, size - plan.present)
-            self.manager.reject(job, why_never(self.manager, job))
+            self.manager.reject(job, self.manager.why_never(job))
 
     def reject_cancelled(self) -> None:
         """Reject cancelled jobs that wait; keep those that are new or held for a later decision."""
@@ -404,7 +401,7 @@ class PlanScheduler(Scheduler):
 
         size = plan.machine_size
         for job in self.unfit:
-            refusal = why_never(self.manager, job)
+            refusal = self.manager.why_never(job)
             assert refusal is not None
             log.unfit(job, refusal.kind.code, size, size - plan.present)
         log.started(plan.starting)

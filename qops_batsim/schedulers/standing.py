@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 import msgspec
 
-from qops_batsim.core.capacity import Capacity, Window
+from qops_batsim.core.capacity import MaintenanceWindow
 from qops_batsim.core.host_bits import HostBits
 from qops_batsim.core.hostset import HostSet
 from qops_batsim.core.job import RUNNING, WAITING, Job
@@ -163,7 +163,6 @@ def standing_of(scheduler: Planner) -> Standing | None:
     # What is noted of a job that runs again stands under its original id too.
     noted = sorted({*originals, *originals.values()})
     capacity = manager.capacity
-    known = capacity if capacity is not None else Capacity(plan.machine_size)
     return Standing(
         version=VERSION,
         jobs=[job_standing(scheduler, job) for job in jobs],
@@ -183,13 +182,13 @@ def standing_of(scheduler: Planner) -> Standing | None:
         numbers={name: int(getattr(plan, name)) for name in PLAN_NUMBERS},
         profile_start=plan.profile.start,
         called_for=stored(scheduler.called_for),
-        away=str(known.away),
+        away=str(capacity.away),
         windows=[
             WindowStanding(hosts=str(hosts), since=since, until=until, has_begun=has_begun)
-            for hosts, since, until, has_begun in known.windows
+            for hosts, since, until, has_begun in capacity.windows
         ],
-        is_final=known.is_final,
-        knows_capacity=capacity is not None,
+        is_final=capacity.is_final,
+        knows_capacity=capacity.is_known,
         is_whole=scheduler.is_whole,
         is_late=manager.news.late,
         lag=manager.news.lag,
@@ -228,15 +227,17 @@ def restore(scheduler: Planner, standing: Standing) -> list[Job]:
     manager = scheduler.manager
     size = plan.machine_size
     if standing.knows_capacity:
-        capacity = Capacity(size)
+        capacity = manager.capacity
+        capacity.is_known = True
         capacity.away = HostSet.parse(standing.away)
         capacity.is_final = standing.is_final
         capacity.is_planned = manager.plans
         capacity.windows = [
-            Window(HostSet.parse(window.hosts), window.since, window.until, window.has_begun)
+            MaintenanceWindow(
+                HostSet.parse(window.hosts), window.since, window.until, window.has_begun
+            )
             for window in standing.windows
         ]
-        manager.capacity = capacity
 
     jobs: list[Job] = []
     for place, stored_job in enumerate(standing.jobs):

@@ -48,7 +48,7 @@ class Timetable(Plan):
         """Return whether any start is promised or requested, or maintenance is announced. O(1)."""
         if self.claims or self.asked:
             return True
-        return manager.capacity is not None and bool(manager.capacity.windows)
+        return bool(manager.capacity.windows)
 
     def jobs(self) -> list[Job]:
         """Return the jobs with promised starts and those that request one. O(claims)."""
@@ -119,8 +119,7 @@ class Timetable(Plan):
         now = self.now
         profile = self.profile
         capacity = manager.capacity
-        away = 0 if capacity is None else capacity.away.mask
-        profile.reset(now, HostBits.of(self.all_hosts & ~away, self.machine_size))
+        profile.reset(now, HostBits.of(self.all_hosts & ~capacity.away.mask, self.machine_size))
 
         for job in running:
             end = end_of(up_to_grid(job.start), job.requested)
@@ -128,7 +127,7 @@ class Timetable(Plan):
             hosts = HostBits.of(manager.hosts_of(job), self.machine_size)
             profile.take_amount(now, end, hosts)
 
-        for window in () if capacity is None else capacity.windows:
+        for window in capacity.windows:
             hosts = HostBits.of(window.hosts.mask, self.machine_size)
             profile.take_amount(max(now, window.since), window.until, hosts)
 

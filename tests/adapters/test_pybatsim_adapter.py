@@ -13,11 +13,11 @@ import pytest
 from qops_batsim.adapters import pybatsim
 from qops_batsim.adapters.pybatsim import scheduler_with
 from qops_batsim.core.hostset import HostSet
+from qops_batsim.core.system import System
 from qops_batsim.errors import InputError
 from qops_batsim.jobs import Job
 from qops_batsim.protocol import decisions as d
 from qops_batsim.protocol.events import Answer, JobCompleted, Notify
-from qops_batsim.protocol.port import System
 from qops_batsim.schedulers.fcfs import Fcfs
 from support.scripted_module import ScriptedModule
 

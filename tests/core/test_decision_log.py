@@ -18,13 +18,13 @@ from qops_batsim.core.decision_events import FORMAT, VERSION, LogHeader
 from qops_batsim.core.decision_events import Event as LogEvent
 from qops_batsim.core.decision_log import DecisionLog
 from qops_batsim.core.hostset import HostSet
+from qops_batsim.core.system import HostDescription
 from qops_batsim.jobs import COMPLETED_KILLED, COMPLETED_SUCCESSFULLY, Job, QosRequest
 from qops_batsim.platform.equal_hosts import make_cluster
 from qops_batsim.protocol.driver import ModuleDriver
 from qops_batsim.protocol.events import (
     EngineConfig,
     Event,
-    HostDescription,
     JobCompleted,
     JobKilled,
     JobSubmitted,

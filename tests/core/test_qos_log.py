@@ -11,18 +11,13 @@ from hypothesis import strategies as st
 from qops_batsim.core.hostset import HostSet
 from qops_batsim.core.qos_log import QOS_COLUMNS, QosLog, QosRecord, write_qos_log
 from qops_batsim.core.refusal import free_text, missed_deadline, sentence
+from qops_batsim.core.system import HostDescription
 from qops_batsim.errors import InputError
 from qops_batsim.jobs import Job, QosRequest
 from qops_batsim.platform.equal_hosts import make_cluster
 from qops_batsim.protocol.decisions import ExecuteJob, KillJob, RegisterJob, RejectJob
 from qops_batsim.protocol.driver import ModuleDriver
-from qops_batsim.protocol.events import (
-    EngineConfig,
-    HostDescription,
-    JobKilled,
-    JobSubmitted,
-    SimulationBegins,
-)
+from qops_batsim.protocol.events import EngineConfig, JobKilled, JobSubmitted, SimulationBegins
 from qops_batsim.protocol.messages import Message, Stamped
 from qops_batsim.protocol.port import make_scheduler
 from qops_batsim.running.simulate import simulate, write_run

@@ -6,10 +6,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from qops_batsim.core.scheduler import Scheduler
+from qops_batsim.core.system import System
 from qops_batsim.jobs import Job
 from qops_batsim.protocol.decisions import Decision
 from qops_batsim.protocol.events import JobCompleted, Notify
-from qops_batsim.protocol.port import SchedulerModule, System
+from qops_batsim.protocol.port import SchedulerModule
 
 
 class ScriptedModule(SchedulerModule):

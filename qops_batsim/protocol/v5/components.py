@@ -19,7 +19,7 @@ from qops_batsim.protocol.zeromq import ConnectionLost, SocketBounds, connect
 Options = TypeVar("Options", bound=msgspec.Struct)
 
 
-class Component:
+class DecisionComponent:
     """A scheduler that speaks Batsim 5's protocol, at a socket or in a library; a context
     manager.
     """
@@ -72,7 +72,7 @@ class Component:
             raise SimulationError(f"{where} sent an invalid answer: {error}") from None
 
 
-class SocketComponent(Component):
+class SocketComponent(DecisionComponent):
     """A scheduler in another process, reached over ZeroMQ in Batsim 5's protocol."""
 
     def __init__(self, endpoint: str, side: EngineSide, **bounds: Unpack[SocketBounds]) -> None:
@@ -90,7 +90,7 @@ class SocketComponent(Component):
 _Bytes = ctypes.POINTER(ctypes.c_uint8)
 
 
-class LibraryComponent(Component):
+class LibraryComponent(DecisionComponent):
     """A scheduler in a shared library with Batsim 5's C interface, asked for messages in JSON.
 
     The binary format would need the layout of a schema that is not published for this version.

@@ -16,6 +16,7 @@ from typing import Any
 import msgspec
 
 from qops_batsim.core.hostset import HostSet
+from qops_batsim.core.system import HostDescription
 from qops_batsim.errors import InputError, SimulationError, shown
 from qops_batsim.job_fields import is_number
 from qops_batsim.protocol import decisions as d
@@ -164,7 +165,7 @@ _UNUSED = (d.SetJobMetadata,)
 """Decisions that change no schedule and for which Batsim 5 has nothing: they are left out."""
 
 
-class DecisionSide:
+class Batsim5Dialect:
     """Reads and writes Batsim 5's messages on the scheduler's side, in one simulation.
 
     Attributes
@@ -450,12 +451,12 @@ class DecisionSide:
         return "ChangeHostsPStateEvent", data | {"pstate": state}
 
 
-def _host(told: _Host) -> e.HostDescription:
+def _host(told: _Host) -> HostDescription:
     own, outer = (
         {each.key: each.value for each in listed or []}
         for listed in (told.properties, told.zone_properties)
     )
-    return e.HostDescription(told.id, told.name, told.state.lower(), own, outer)
+    return HostDescription(told.id, told.name, told.state.lower(), own, outer)
 
 
 def _first_numbers(text: str) -> list[str]:

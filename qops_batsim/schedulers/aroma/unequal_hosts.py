@@ -9,24 +9,15 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import cached_property
-from typing import Protocol
 
+from qops_batsim.core.system import HostDescription
 from qops_batsim.errors import InputError, shown
 from qops_batsim.platform.network import Network, longest_round_trip
 from qops_batsim.platform.platform_model import Platform
 from qops_batsim.platform.units import parse_speed
 from qops_batsim.schedulers.aroma.application import Host
-
-
-class HostDescription(Protocol):
-    """A host as described by the engine."""
-
-    name: str
-    properties: Mapping[str, str]
-    zone_properties: Mapping[str, str]
-
 
 DEFAULT_SPEED = 100e6
 """Speed of a host where nothing tells it (flop/s); that of a made cluster."""
