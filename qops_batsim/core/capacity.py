@@ -113,17 +113,21 @@ class Capacity:
         gone = self.away
         for window in self.windows:
             gone |= window.hosts if window.has_begun else HostSet()
+
         windows = [
             each._replace(has_begun=each.since <= now and not each.hosts - gone)
             for each in self.windows
         ]
+
         away = gone
         for window in windows:
             away -= window.hosts if window.has_begun else HostSet()
         if windows == self.windows and away == self.away:
             return None
+
         lost = away - self.away
-        self.windows, self.away = windows, away
+        self.windows = windows
+        self.away = away
         return lost
 
     def never_fits(self, processors: int) -> Refusal | None:

@@ -97,7 +97,8 @@ class ResourceManager:
         ):
             raise self.refused(job, "start")
         self.start_job(job, hosts)
-        job.phase, job.start = RUNNING, self.now
+        job.phase = RUNNING
+        job.start = self.now
 
     def reject(self, job: Job, reason: object) -> None:
         """Reject a waiting job for good; ``reason`` is a Refusal or a text."""
@@ -237,7 +238,8 @@ class ResourceManager:
 
     def refused_hosts(self, job: Job, hosts: int, named: str) -> SimulationError:
         """Return the error of a start on hosts (bits, and as text) that the job cannot have."""
-        count, taken = hosts.bit_count(), (hosts & ~self.free_mask()).bit_count()
+        count = hosts.bit_count()
+        taken = (hosts & ~self.free_mask()).bit_count()
         if count != job.processors:
             why = f"hosts expected: {job.processors}, given: {count}"
         elif hosts >> self.machine_size:

@@ -62,7 +62,8 @@ class Switch:
     """Hosts being switched to a power state; ``left`` are those that have not reached it yet."""
 
     def __init__(self, hosts: HostSet, state: int) -> None:
-        self.hosts, self.state = hosts, state
+        self.hosts = hosts
+        self.state = state
         self.left = set(hosts)
 
 
@@ -70,16 +71,20 @@ def set_resource_state(world: World, decision: SetResourceState) -> None:
     """Begin to switch hosts to a power state; SimulationError if they cannot."""
     if world.energy is None:
         raise world.error("SET_RESOURCE_STATE was received but energy is not enabled")
-    hosts, state = decision.resources, _state(world, decision)
+    hosts = decision.resources
+    state = _state(world, decision)
     occupation = world.energy.switchable
     for host in hosts:
         _check(world, occupation, host, state)
+
     world.energy.note(POWER_STATES, world.now)
     switch = Switch(hosts, state)
     sleeps = occupation.profiles[next(iter(hosts))].activity(state) == SLEEPS
     occupation.noted.append(PowerStateChange(world.now, hosts, -2 if sleeps else -1))
+
     for host in hosts:
-        profile, before = occupation.profiles[host], occupation.power_states[host]
+        profile = occupation.profiles[host]
+        before = occupation.power_states[host]
         if state in profile.ways:
             _go_through(world, switch, host, profile.ways[state][0], SWITCHING_OFF)
         elif before in profile.ways:
@@ -124,7 +129,9 @@ def _check(world: World, occupation: SwitchableHosts, host: int, state: int) -> 
         raise world.error(
             f"host {host} cannot be switched: hosts are 0 to {len(occupation.power_states) - 1}"
         )
-    profile, before = occupation.profiles[host], occupation.power_states[host]
+
+    profile = occupation.profiles[host]
+    before = occupation.power_states[host]
     trouble = ""
     if state >= len(profile.watts):
         trouble = f"it has power states 0 to {len(profile.watts) - 1} only"
@@ -144,6 +151,7 @@ def _check(world: World, occupation: SwitchableHosts, host: int, state: int) -> 
         way = profile.ways[state][0] if state in profile.ways else profile.ways[before][1]
         if not world.machine.host(host).speeds[way] > 0:
             trouble = f"in power state {way}, through which it goes, it has no speed"
+
     if trouble:
         name = world.machine.host(host).name
         raise world.error(
@@ -209,14 +217,17 @@ def _known(world: World, job_id: str, action: str) -> JobRecord:
 
 def _execute(world: World, decision: ExecuteJob) -> None:
     record = _known(world, decision.job_id, "EXECUTE_JOB")
-    job, hosts = record.job, decision.alloc
+    job = record.job
+    hosts = decision.alloc
     if record.state != SUBMITTED:
         raise world.error(f"job {job.id!r} cannot be started: it is {record.state}")
+
     if decision.additional_io_job is not None:
         raise world.error(
             f"job {job.id!r} is started with an additional_io_job, which is not supported by the "
             "embedded engine"
         )
+
     if decision.mapping is not None:
         _check_mapping(world, decision, job)
     elif hosts.mask.bit_count() != job.processors and not _divides_a_total(record):
@@ -224,9 +235,11 @@ def _execute(world: World, decision: ExecuteJob) -> None:
             f"job {job.id!r} asks for {job.processors} hosts and was given {len(hosts)} "
             f"({str(hosts) or 'none'})"
         )
+
     if not hosts.mask:
         raise world.error(f"job {job.id!r} was given no host; at least one is expected")
     check_hosts(world, job, hosts)
+
     placement = None
     if decision.mapping is not None:
         listed = tuple(hosts)
@@ -296,6 +309,7 @@ def _kill(world: World, decision: KillJob) -> None:
         if not record.kill_asked:
             record.kill_asked = True
             victims.append(record)
+
     if not victims:
         if not world.options.rules.kills_again:
             raise world.error(
@@ -303,6 +317,7 @@ def _kill(world: World, decision: KillJob) -> None:
                 "expected"
             )
         return
+
     progress: dict[str, dict[str, Any]] = {}
     for record in victims:
         if record.state != RUNNING:

@@ -178,7 +178,8 @@ class EmbeddedManager(ResourceManager):
     def hosts_of(self, job: Job) -> int:
         if job is None:
             raise self.refused(job, "have hosts")
-        mask, first = 0, self.offsets[job.index]
+        mask = 0
+        first = self.offsets[job.index]
         for place in range(first, first + self.pieces[job.index]):
             mask |= bits_between(self.lows[place], self.highs[place])
         return mask
@@ -299,7 +300,8 @@ class EmbeddedManager(ResourceManager):
 
     def add(self, job: Job, seconds: float, state: str) -> None:
         """Add a registered job that will run for some seconds, and end in a state."""
-        index = job.index = self.known
+        index = self.known
+        job.index = index
         job.phase = WAITING
         if index == len(self.offsets):
             self.offsets = grown("q", self.offsets)
@@ -309,6 +311,7 @@ class EmbeddedManager(ResourceManager):
             self.computing = grown("q", self.computing)
             if self.has_outages:
                 self.idle = grown("q", self.idle)
+
         self.known = index + 1
         self.jobs.append(None)
         self.added.append((job, seconds, state))

@@ -118,19 +118,24 @@ def outages_of(events: Sequence[ExternalEvent], hosts: int) -> tuple[Outage, ...
             raise InputError(
                 f"{said} names hosts {unknown}, which do not exist; hosts are 0 to {hosts - 1}"
             )
+
         leaves = event.type == UNAVAILABLE
         wrong = HostSet.of(host for host in event.hosts if (host in since) == leaves)
         if wrong:
             state = "already" if leaves else "not"
             raise InputError(f"{said}: hosts {wrong} are {state} unavailable")
+
         for host in event.hosts:
             if leaves:
                 since[host] = event.timestamp
             else:
                 span = since.pop(host), event.timestamp
                 masks[span] = masks.get(span, 0) | 1 << host
+
+    # These never return.
     for host, date in since.items():
         masks[date, math.inf] = masks.get((date, math.inf), 0) | 1 << host
+
     return tuple(
         Outage(
             hosts=str(HostSet(masks[span])),
@@ -231,13 +236,16 @@ def _read_events(
     kind = fields.get("type")
     if not isinstance(kind, str):
         raise InputError(f"{where}: type is {kind!r}; a text is expected")
+
     known = (*_KNOWN, GENERIC) if any_release else _KNOWN
     if kind == GENERIC and any_release:
         text = fields.get("data")
         if not isinstance(text, str):
             raise InputError(f"{where}: data is {shown(text)}; a text is expected")
         if (told := told_in_text(text)).get("type") in _KNOWN:
-            fields, kind = {**told, "timestamp": fields["timestamp"]}, told["type"]
+            fields = {**told, "timestamp": fields["timestamp"]}
+            kind = told["type"]
+
     if kind == JOB_CANCELLED:
         if not isinstance(fields.get("job_id"), str):
             raise InputError(
@@ -247,11 +255,13 @@ def _read_events(
     elif kind not in known and not forward_unknown:
         others = "" if any_release else "; other types need --forward-unknown-events"
         raise InputError(f"{where}: unknown type {kind!r}{did_you_mean(kind, known)}{others}")
+
     if kind not in (UNAVAILABLE, AVAILABLE, MAINTENANCE):
         return [ExternalEvent(date, kind, HostSet(), fields)]
     resources = fields.get("resources")
     if not isinstance(resources, str):
         raise InputError(f"{where}: resources is {resources!r}; hosts such as '0-3 5' are expected")
+
     try:
         hosts = HostSet.parse(resources)
     except InputError as error:
@@ -270,8 +280,10 @@ def _read_maintenance(
             f"{where}: maintenance of {str(hosts) or 'no host'} from {start:g} s to {end:g} s, "
             f"announced at {notice:g} s; hosts, a start from then on, and a later end are expected"
         )
+
     if "every" not in fields and "until" not in fields:
         return maintenance_events(notice, hosts, start, end)
+
     every, until = (_date(fields, name, where) for name in ("every", "until"))
     if every < end - start or (until - start) / every > MAX_WINDOWS:
         raise InputError(

@@ -166,6 +166,7 @@ def _watts(host: Host) -> tuple[tuple[float, float, float], ...]:
             watts = []
         if len(watts) in (2, 3) and all(math.isfinite(each) and each >= 0 for each in watts):
             listed.append((watts[0], watts[-2], watts[-1]))
+
     if not len(listed) == len(text.split(",")) == len(host.speeds):
         raise InputError(
             f"host {host.name!r}: property {WATTS} is {shown(text) if text else 'missing'}; "
@@ -179,6 +180,7 @@ def _ways(host: Host) -> dict[int, tuple[int, int]]:
     text = host.properties.get(SLEEP)
     if text is None:
         return {}
+
     ways: dict[int, tuple[int, int]] = {}
     for part in text.split(","):
         numbers = [each.strip() for each in part.split(":")]
@@ -190,6 +192,7 @@ def _ways(host: Host) -> dict[int, tuple[int, int]]:
                 f"its power states 0 to {len(host.speeds) - 1}, separated by commas, is expected"
             )
         ways[states[0]] = (states[1], states[2])
+
     passed = {state for way in ways.values() for state in way}
     if len(ways) < len(text.split(",")) or passed & ways.keys():
         raise InputError(

@@ -95,10 +95,12 @@ class Submissions:
         made.profile = self.names[self.profiles[index]]
         made.submission_time = self.dates[index]
         made.processors = self.processors[index]
+
         limit = self.walltimes[index]
         made.walltime = None if limit == INFINITY else limit
         made.qos = None if self.requests is None else self.requests[index]
         made._fields = self.fields
+
         made._estimate()
         made._begin()
         made.index = index
@@ -194,6 +196,7 @@ class Loop:
         """
         if self.told == 0 and self.closing:
             self.tell_closing()
+
         soon = self.now
         while self.told == 0 or self.busy_until > soon:
             date = self.next_date()
@@ -238,7 +241,9 @@ class Loop:
     def end_due(self, soon: float) -> None:
         """End the waits that are due, in the order in which they began."""
         waits = self.waits
-        date, number, index = waits.dates[0], waits.numbers[0], waits.jobs[0]
+        date = waits.dates[0]
+        number = waits.numbers[0]
+        index = waits.jobs[0]
         waits.pop()
         if waits.size == 0 or waits.dates[0] > soon:
             # Usually it is the only one.
@@ -451,7 +456,8 @@ class SchedulerLoop(Loop):
 
     def join_running(self) -> None:
         """Start the jobs that already run, and tell the scheduler of them."""
-        manager, submissions = self.manager, self.workloads[0]
+        manager = self.manager
+        submissions = self.workloads[0]
         self.waits.pop()  # For their submission.
         for start in self.running_since:
             index = submissions.next
@@ -499,7 +505,8 @@ class SchedulerLoop(Loop):
 
     def end_job(self, job: Job) -> None:
         """End a job by itself."""
-        manager, index = self.manager, job.index
+        manager = self.manager
+        index = job.index
         manager.jobs[index] = None
         manager.leave(job)
         manager.release(job)
@@ -512,7 +519,8 @@ class SchedulerLoop(Loop):
         self.scheduler.ended(job)
 
     def happen_one(self, place: int) -> None:
-        notice, manager = self.notices[place], self.manager
+        notice = self.notices[place]
+        manager = self.manager
         self.happened_dates.append(self.now)
         if notice.type == JOB_CANCELLED:
             self.cancelled.append(str(notice.fields["job_id"]))
@@ -595,7 +603,8 @@ class SchedulerLoop(Loop):
 
     def tell_kills(self) -> None:
         """Tell of the kills of this date, those that were asked for together in one event."""
-        manager, scheduler = self.manager, self.scheduler
+        manager = self.manager
+        scheduler = self.scheduler
         # The scheduler may ask for the next ones as it hears of these.
         kills = manager.kills
         manager.kills = []
@@ -630,11 +639,13 @@ class SchedulerLoop(Loop):
                 self.ended = grown("q", self.ended)
             if index >= len(self.run_times):
                 self.run_times = grown("d", self.run_times)
+
             self.starts[index] = float("nan")
             self.finishes[index] = float("nan")
             self.run_times[index] = seconds
             if seconds != seconds:
                 self.executes = True
+
             if self.end_states is not None:
                 if index >= len(self.end_states):
                     self.end_states = grown("q", self.end_states)

@@ -75,7 +75,8 @@ def loop_of(
     """
     submissions = submissions_of(jobs.name, jobs.columns, listed)
     dated = None if events is None else [(event.timestamp, event.notice()) for event in events]
-    run_times, states = floats(jobs.run_times), wholes(jobs.states)
+    run_times = floats(jobs.run_times)
+    states = wholes(jobs.states)
     return SchedulerLoop(scheduler, hosts, submissions, run_times, dated, world, states)
 
 
@@ -86,11 +87,15 @@ def outcome_of(loop: SchedulerLoop, jobs: DelayJobs) -> Outcome:
     """
     manager = loop.manager
     ended = np.array(loop.ended[: loop.ended_count], np.int64)
-    pieces, first = np.asarray(manager.pieces)[ended], np.asarray(manager.offsets)[ended]
+
+    # The intervals of each ended job follow each other in the manager's columns.
+    pieces = np.asarray(manager.pieces)[ended]
+    first = np.asarray(manager.offsets)[ended]
     offsets = np.zeros(len(ended) + 1, np.int64)
     np.cumsum(pieces, out=offsets[1:])
     places = np.arange(offsets[-1]) + np.repeat(first - offsets[:-1], pieces)
     lows, highs = np.asarray(manager.lows)[places], np.asarray(manager.highs)[places]
+
     outcome = Outcome(
         jobs=jobs,
         ended=ended,

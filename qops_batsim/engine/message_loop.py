@@ -82,18 +82,21 @@ class MessageLoop(Loop):
 
     def carry_out(self) -> None:
         """Execute the received decisions at their dates."""
-        world, reply = self.world, self._reply
+        world = self.world
+        reply = self._reply
         for item in reply.events:
             if item.timestamp > reply.now:
                 raise world.error(
                     f"{item.body.TYPE} is dated {item.timestamp:.6f} s, "
                     f"later than its message ({reply.now:.6f} s)"
                 )
+
             if item.timestamp > world.now + SAME_DATE:
                 world.waits.at(item.timestamp, self._take_effect, item.body)
             else:
                 self.come_to(max(world.now, item.timestamp))
                 apply_decision(world, item.body)
+
         self.told = len(world.outbox)
         self.ended_count = len(world.ended)
 

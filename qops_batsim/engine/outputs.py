@@ -54,6 +54,7 @@ def add_outputs(files: FileSet, simulation: Simulation, *, machine_states: bool 
             f"{shown(simulation.ended_jobs.ids[last])} ends at {ends[last]:.6f} s; the files of a "
             f"run tell of dates up to {MAX_END:g} s"
         )
+
     contents: dict[str, Iterable[bytes]] = {
         "_jobs.csv": _jobs(_counted(simulation)),
         "_schedule.csv": [format_schedule(simulation).encode()],
@@ -127,9 +128,11 @@ def _jobs(ended: EndedJobs, *, with_workload: bool = False) -> Iterator[bytes]:
         pairs = zip(ended.workloads.texts(), ended.profiles.texts(), strict=True)
         names = [each if "!" in each else f"{workload}!{each}" for workload, each in pairs]
         columns["profile"] = Words.of(names)
+
     for name in FREE_TEXTS:
         columns[name] = shielded_column(columns[name])
     yield ",".join(columns).encode() + b"\n"
+
     rows = len(ended.ids)
     if with_workload:
         columns["metadata"] = Words.one("", rows)
@@ -138,6 +141,7 @@ def _jobs(ended: EndedJobs, *, with_workload: bool = False) -> Iterator[bytes]:
     else:
         quoted = (shielded(text).replace('"', '""') for text in ended.metadata)
         columns["metadata"] = [f'"{text}"' for text in quoted]
+
     yield from format_rows(list(columns.values()), rows)
 
 
@@ -166,18 +170,24 @@ def _schedule(simulation: Simulation) -> dict[str, str | int | float]:
     jobs = _counted(simulation)
     ran = jobs.ran
     # In extended precision, as Batsim: of six decimals, the last one may depend on it.
-    run_times, turnarounds = jobs.run_times[ran], jobs.turnaround_times[ran]
+    run_times = jobs.run_times[ran]
+    turnarounds = jobs.turnaround_times[ran]
     started = jobs.starts[ran].astype(np.longdouble)
-    finished, waits = started + run_times, started - jobs.submission_times[ran]
+    finished = started + run_times
+    waits = started - jobs.submission_times[ran]
     with np.errstate(divide="ignore"):
         slowdowns = turnarounds / run_times
+
     successes = int((jobs.states == STATE_CODES[COMPLETED_SUCCESSFULLY]).sum())
+
     meter = simulation.energy
     hosts = meter.switchable if meter else None
     seconds = hosts.seconds.tolist() if hosts is not None else _host_times(simulation)
     spent = {f"time_{name}": float(each) for name, each in zip(NAMES, seconds, strict=True)}
     switched = [len(each.hosts) for each in hosts.noted if each.state < 0] if hosts else []
-    total, finishing = len(jobs.ids), len(started)
+
+    total = len(jobs.ids)
+    finishing = len(started)
     return {
         "batsim_version": f"qops-batsim-{__version__}",
         "consumed_joules": float(meter.last_end - meter.first_submission) if meter else 0.0,
@@ -233,6 +243,7 @@ def _host_times(simulation: Simulation) -> list[float]:
     else:
         spans = (jobs.finishes - jobs.starts) * _sizes(jobs.hosts)
         computing = math.fsum(spans[jobs.ran].tolist())
+
     unavailable = 0.0
     for host, outages in _outages_by_host(simulation).items():
         runs = _jobs_on(jobs.hosts, host)
@@ -248,10 +259,12 @@ def _host_times(simulation: Simulation) -> list[float]:
             )
             for since, to in outages
         )
+
         unavailable += math.fsum(to - since for since, to in outages if to < math.inf)
         changes = [finish for _, finish in spans if not any(a <= finish < b for a, b in outages)]
         changes += [to if to < math.inf else since for since, to in outages]
         until[host] = max(changes)
+
     idle = math.fsum(until.tolist()) - computing - unavailable
     return [0.0, 0.0, 0.0, idle, computing, unavailable]
 
@@ -289,14 +302,18 @@ def _last_finishes(jobs: EndedJobs, hosts: int) -> np.ndarray:
     first, last = jobs.hosts.first, jobs.hosts.last
     begun, ended = (np.bincount(each, minlength=hosts + 1) for each in (first, last + 1))
     used = np.cumsum(begun - ended)[:hosts] > 0
+
     job = _jobs_by_interval(jobs.hosts)
     latest = np.full(hosts, -1)
-    end, looked_at = len(first), 8 * hosts
+    end = len(first)
+    looked_at = 8 * hosts
     while (used & (latest < 0)).any():
         part = slice(max(0, end - looked_at), end)
         found = _last_cover(first[part], last[part], job[part], hosts)
         latest = np.where(latest < 0, found, latest)
-        end, looked_at = part.start, 2 * looked_at
+        end = part.start
+        looked_at = 2 * looked_at
+
     # A host without any has -1, which is the element appended.
     finishes: np.ndarray = np.append(jobs.finishes, 0.0)[latest]
     return finishes
@@ -312,7 +329,8 @@ def _last_cover(first: np.ndarray, last: np.ndarray, job: np.ndarray, hosts: int
     powers = np.frexp(last - first + 1)[1] - 1
     latest = np.full(hosts, -1)
     for power in range(hosts.bit_length() - 1, -1, -1):
-        length, chosen = 1 << power, powers == power
+        length = 1 << power
+        chosen = powers == power
         np.maximum.at(latest, first[chosen], job[chosen])
         np.maximum.at(latest, last[chosen] - length + 1, job[chosen])
         if power:
@@ -325,7 +343,8 @@ def _computing_by_host(jobs: EndedJobs, hosts: int) -> np.ndarray:
     """Return how long each host computed (seconds), however many jobs it ran."""
     total, covered = np.zeros(hosts), np.full(hosts, -math.inf)
     offsets, first, last = (column.tolist() for column in jobs.hosts)
-    starts, finishes = jobs.starts, jobs.finishes
+    starts = jobs.starts
+    finishes = jobs.finishes
     for job in np.lexsort((finishes, starts)).tolist():
         for place in range(offsets[job], offsets[job + 1]):
             part = slice(first[place], last[place] + 1)

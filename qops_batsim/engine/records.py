@@ -104,7 +104,8 @@ class JobRecord(msgspec.Struct, eq=False):
 
         InputError if it says so for another number of ranks.
         """
-        executors, size = self.executors, self.job.processors
+        executors = self.executors
+        size = self.job.processors
         mapping = self.job.fields.get(RANK_MAPPING)
         if not mapping:
             return [executors[rank % size] for rank in range(count)]

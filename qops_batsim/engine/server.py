@@ -97,7 +97,8 @@ class Mailbox:
         """Run rounds until every actor waits for a date or a message."""
         asked = self._asked
         while self._ready:
-            ready, self._ready = self._ready, []
+            ready = self._ready
+            self._ready = []
             self.crowded = len(ready) > 1
             requests = [
                 (asked.pop(actor) if actor in asked else next(actor, None), actor)
@@ -117,7 +118,8 @@ class Mailbox:
             if self._receiver is None:
                 self._queue.append((letter, actor))
             else:
-                receiver, self._receiver = self._receiver, None
+                receiver = self._receiver
+                self._receiver = None
                 self._travel(letter, (receiver, actor))
 
         return request
@@ -269,7 +271,8 @@ class NetworkedWorld(World):
         computation = record.computation
         if computation is not None:
             end = self._ends[computation]
-            end.action, end.argument = self._give_up, record.job.id
+            end.action = self._give_up
+            end.argument = record.job.id
             record.waits = tuple(wait for wait in record.waits if wait is not end)
             record.computation = None
             del self.computing[computation]
@@ -337,7 +340,8 @@ class NetworkedWorld(World):
     def call_each(self, period: float, count: int | None, call_id: str) -> None:
         """Start an actor that sends calls each period (seconds)."""
         self.errands += 1
-        self._periodic[call_id] = waiter = object()
+        waiter = object()
+        self._periodic[call_id] = waiter
         self._sleep_until(self.now + period, period, count, call_id, waiter)
 
     def _sleep_until(self, date: float, *calls: Any) -> None:
@@ -426,14 +430,18 @@ class Server:
         self._mailbox = world.mailbox
         self._exchange = exchange
         self._submitted = 0
+
         workloads = world.workloads
         lists = [] if events is None else _lists_of(events, world.options.rules)
         self._lists_to_come = len(lists)
         self._submitters = len(workloads) + len(lists)
+
         self._scheduler_ready = False
         self._ending = False
         self.over = False
+
         self._jobs_to_come = len(workloads)
+
         for name, workload in workloads.items():
             places = submission_order(world.columns[name]).tolist()
             dated = [(workload.jobs[each].submission_time, workload.jobs[each]) for each in places]
@@ -446,7 +454,8 @@ class Server:
         """Run until the simulation is :attr:`over`, or nothing else will happen; report the number
         of ended jobs now and then.
         """
-        world, next_report = self._world, ENDED_PER_PROGRESS_REPORT
+        world = self._world
+        next_report = ENDED_PER_PROGRESS_REPORT
         self._begin(self._serve(begins))  # After all submitters.
         self._mailbox.run()
         while not self.over and world.step():
@@ -469,10 +478,12 @@ class Server:
         """Return the actor that submits a workload: greets the server, submits each job, says
         goodbye.
         """
-        box, world = self._mailbox, self._world
+        box = self._mailbox
+        world = self._world
         yield box.send(_nothing)
         reached = world.now
         due: list[Any] = []
+
         for date, each in dated:
             if date > reached:
                 if due:
@@ -481,29 +492,35 @@ class Server:
                 # Counted from the last date, not from now: sending takes no time off the sleep.
                 yield box.sleep(date - reached)
                 reached = world.now
+
             if world.energy is not None and isinstance(each, Job) and not self._submitted:
                 yield from world.read_meters()
                 world.energy.note_submission(world.now)
             due.append(each)
+
         if due:
             yield box.send(partial(submit, due))
         yield box.send(farewell)
 
     def _serve(self, begins: SimulationBegins) -> Actor:
-        box, world = self._mailbox, self._world
+        box = self._mailbox
+        world = self._world
         world.tell(begins)
         if world.options.rules.begins_first:
             yield box.begin_other(self._ask())
         else:
             self._scheduler_ready = True
+
         while not self.over:
             yield box.receive
             assert box.letter is not None
             box.letter.effect()
             if not self._scheduler_ready or not box.empty:
                 continue
+
             if world.stopped and not self._ending:
                 world.empty_outbox()
+
             if not world.outbox and not self._ending and (world.stopped or self._is_finished()):
                 self._ending = True
                 if world.options.rules.begins_first:
@@ -511,6 +528,7 @@ class Server:
                 else:
                     end = partial(world.tell, SimulationEnds())
                     yield box.begin_other(_once(box.send(end)))
+
             if world.outbox:
                 self._scheduler_ready = False
                 yield box.begin_other(self._ask())
@@ -560,7 +578,8 @@ class Server:
         self._scheduler_ready = True
         self.over = self._ending
         world = self._world
-        todo, world.when_ready = world.when_ready, []
+        todo = world.when_ready
+        world.when_ready = []
         for begin in todo:
             begin()
 

@@ -58,7 +58,10 @@ class DecisionSide(Protocol):
 
 def simulation_begins(world: World, platform: Platform) -> SimulationBegins:
     """Return the SIMULATION_BEGINS event, with hosts, options and workloads."""
-    options, hosts, storage = world.options, world.hosts, platform.storage_hosts
+    options = world.options
+    hosts = world.hosts
+    storage = platform.storage_hosts
+
     return SimulationBegins(
         nb_resources=len(hosts) + len(storage),
         nb_compute_resources=len(hosts),
@@ -260,7 +263,8 @@ class Simulation:
         """Add to the simulation the jobs that users registered in the loop, in that order."""
         from qops_batsim.engine.sleeping_jobs import delay_jobs_of
 
-        world, (name,) = self._world, self._delays
+        world = self._world
+        (name,) = self._delays
         columns = workload.columns
         world.registering = False
         world.workloads[name] = workload

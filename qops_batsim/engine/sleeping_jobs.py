@@ -120,7 +120,8 @@ def check_profiles(world: World, name: str) -> np.ndarray:
     They are by position among their names (seconds), NaN where a profile is no plain delay, or
     not used. InputError if one cannot be run.
     """
-    workload, columns = world.workloads[name], world.columns[name]
+    workload = world.workloads[name]
+    columns = world.columns[name]
     delays = np.full(len(columns.profile_names), np.nan)
     used = np.flatnonzero(np.bincount(columns.profiles)).tolist()
     profiles = map(workload.profiles.get, map(columns.profile_names.__getitem__, used))
@@ -144,16 +145,23 @@ def delay_jobs_in(
     options = world.options
     if options.compute_sharing or options.energy or options.forward_profiles:
         return None
-    workload, columns = world.workloads[name], world.columns[name]
-    delays, codes = delays.copy(), np.zeros(len(delays), np.int64)
+
+    workload = world.workloads[name]
+    columns = world.columns[name]
+    codes = np.zeros(len(delays), np.int64)
+    delays = delays.copy()
     others = np.flatnonzero(np.isnan(delays)[columns.profiles])
+
     for place in others.tolist():
-        index, processors = int(columns.profiles[place]), int(columns.processors[place])
+        index = int(columns.profiles[place])
+        processors = int(columns.processors[place])
         profile = columns.profile_names[index]
         steps = world.execution(name, profile, processors, where=workload.source).steps
         if len(steps) > 1 or steps[0].delay is None:
             return None
-        delays[index], codes[index] = steps[0].delay, steps[0].return_code
+        delays[index] = steps[0].delay
+        codes[index] = steps[0].return_code
+
     if not (columns.ids or registering):
         return None
     return delay_jobs_of(name, columns, delays, codes, submission_order(columns))
@@ -167,8 +175,10 @@ def delay_jobs_of(
     ``delays`` (seconds) and return ``codes`` are by profile.
     """
     columns = in_order(columns, places)
-    delays, walltimes = delays[columns.profiles], columns.walltimes
-    success, failure = STATE_CODES[COMPLETED_SUCCESSFULLY], STATE_CODES[COMPLETED_FAILED]
+    delays = delays[columns.profiles]
+    walltimes = columns.walltimes
+    success = STATE_CODES[COMPLETED_SUCCESSFULLY]
+    failure = STATE_CODES[COMPLETED_FAILED]
     by_itself = np.where(codes[columns.profiles] == 0, success, failure)
     return DelayJobs(
         workloads=Words.one(name, len(places)),
@@ -186,7 +196,8 @@ def with_registered(
 
     Before each of these, so many of the jobs had ``arrived``.
     """
-    columns, count = jobs.columns, len(jobs.places)
+    columns = jobs.columns
+    count = len(jobs.places)
     workloads = {name: code for code, name in enumerate(jobs.workloads.words)}
     owners = (record.job.id.partition("!")[0] for record in records)
     owned = [workloads.setdefault(name, len(workloads)) for name in owners]
@@ -234,7 +245,9 @@ def in_order(columns: JobColumns, places: np.ndarray) -> JobColumns:
     """Return the columns of the jobs at these indices, in this order."""
     if np.array_equal(places, np.arange(len(columns.ids))):
         return columns
-    listed, requests = places.tolist(), columns.requests
+
+    listed = places.tolist()
+    requests = columns.requests
     return JobColumns(
         ids=[columns.ids[place] for place in listed],
         submission_times=columns.submission_times[places],
@@ -249,10 +262,14 @@ def in_order(columns: JobColumns, places: np.ndarray) -> JobColumns:
 
 def ended_jobs_of_outcome(outcome: Outcome) -> EndedJobs:
     """Return the jobs that have ended, in the columns of output files, from a run's outcome."""
-    jobs, columns, ended = outcome.jobs, outcome.jobs.columns, outcome.ended
+    jobs = outcome.jobs
+    columns = outcome.jobs.columns
+    ended = outcome.ended
     listed = ended.tolist()
-    starts, walltimes = outcome.starts[ended], columns.walltimes[ended]
+    starts = outcome.starts[ended]
+    walltimes = columns.walltimes[ended]
     states = np.where(np.isnan(starts), STATE_CODES[REJECTED], outcome.states[ended])
+
     return EndedJobs(
         ids=[columns.ids[index] for index in listed],
         workloads=jobs.workloads.at(ended),
@@ -271,7 +288,8 @@ def ended_jobs_of_outcome(outcome: Outcome) -> EndedJobs:
 
 def told_jobs(jobs: DelayJobs, listed: Sequence[Job]) -> Iterator[Job]:
     """Yield the jobs as they came, with full identifiers (``w0!1``), as messages name them."""
-    ids, places = jobs.full_ids(), jobs.places.tolist()
+    ids = jobs.full_ids()
+    places = jobs.places.tolist()
     count = len(places)
     order = range(len(ids)) if jobs.arrivals is None else jobs.arrivals.tolist()
     for index in order:

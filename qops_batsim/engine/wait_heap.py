@@ -68,8 +68,10 @@ class Heap:
 
     def pop(self) -> None:
         """Remove the first wait. O(log waits)."""
-        count = self.size = self.size - 1
-        date, number = self.dates[count], self.numbers[count]
+        count = self.size - 1
+        self.size = count
+        date = self.dates[count]
+        number = self.numbers[count]
 
         # The last one takes the place of the first, below all that end earlier.
         place, below = 0, 1

@@ -81,16 +81,20 @@ class World:
         self.hosts = limited_hosts(platform, options.hosts)
         self.now = 0.0
         self.waits = self._new_waits()
+
         self.outbox: list[Event] = []
         self.told_at: list[float] = []
         self.ended_before = 0
+
         self.records: dict[str, JobRecord] = {}
         self.ended: list[JobRecord] = []
         self.computing_changes: list[tuple[float, int, int]] = []
         self.switching_changes: list[list[int]] = []
+
         self._storage_hosts = platform.storage_hosts
         self.energy: EnergyMeter | None = None
         self.occupation = self._occupation()
+
         self.profiles: dict[str, dict[str, dict[str, Any]]] = {}
         self.workloads: dict[str, Workload] = {}
         self.columns: dict[str, JobColumns] = {}
@@ -99,8 +103,10 @@ class World:
         self.kept_profiles: KeptProfiles | None = None
         self.stopped = False
         self.loop_ends: list[JobRecord] | None = None
+
         self.outages = outages_of(options.external_events or (), len(self.hosts))
         self.happened: list[ExternalEvent] = []
+
         self.machine = Machine(platform, self.hosts)
         self._fluid = FluidModel()
         self.computing: dict[Computation, JobRecord] = {}
@@ -113,7 +119,8 @@ class World:
 
     def _occupation(self) -> HostOccupation:
         """Make the record of which hosts are used, and the energy meter if energy is on."""
-        sharing, count = self.options.compute_sharing, len(self.hosts)
+        sharing = self.options.compute_sharing
+        count = len(self.hosts)
         if not self.options.energy:
             return HostOccupation(count, sharing=sharing)
         metered = (*self.hosts, *self._storage_hosts)
@@ -130,7 +137,8 @@ class World:
     def empty_outbox(self) -> tuple[list[Event], list[float]]:
         """Return the events to report to the scheduler and their dates (s), and remove them."""
         told = self.outbox, self.told_at
-        self.outbox, self.told_at = [], []
+        self.outbox = []
+        self.told_at = []
         if len(self.hosts) > MANY_HOSTS:
             for record in self.ended[self.ended_before :]:
                 record.hosts = WrittenHosts(record.hosts)
@@ -185,6 +193,7 @@ class World:
         # Only a parallel profile depends on the job's size, and only to check its arrays.
         key = (workload_name, profile, processors)
         known = self._executions.get(key)
+
         if known is None:
             profiles = self.profiles[workload_name]
             delay = plain_delay(profiles.get(profile))
@@ -223,7 +232,8 @@ class World:
         """Create a job's record under its full identifier."""
         where = self.workloads[workload_name].source
         execution = self.execution(workload_name, job.profile, job.processors, where=where)
-        record = self.records[job.id] = JobRecord(job, execution)
+        record = JobRecord(job, execution)
+        self.records[job.id] = record
         return record
 
     def known_record(self, job_id: str) -> JobRecord | None:
@@ -278,7 +288,8 @@ class World:
     def end(self, record: JobRecord, state: str, return_code: int) -> None:
         """End a running job now; report its end, unless a kill does."""
         self._leave_step(record)
-        record.state, record.return_code = state, return_code
+        record.state = state
+        record.return_code = return_code
         record.finish = self.now
         if self.loop_ends is not None:
             self.loop_ends.append(record)
@@ -336,7 +347,8 @@ class World:
 
     def _begin_step(self, record: JobRecord) -> None:
         step = record.execution.steps[record.step]
-        now = record.step_began = self.now
+        now = self.now
+        record.step_began = now
         left = record.walltime_left
         if step.replay is not None:
             self._replay(record, step.replay)
@@ -377,7 +389,8 @@ class World:
         record.waits = self._walltime(record)
         letter = partial(self.letter, destination=next(iter(record.hosts)))
         done = partial(self._end_step, record)
-        share, stop = self.machine.share, self._stop_part
+        share = self.machine.share
+        stop = self._stop_part
         record.replay = Replay(traces, hosts, share, letter, run, stop, done)
         record.replay.begin()
 

@@ -21,20 +21,24 @@ def note_hosts(manager: ResourceManager, notice: Notify) -> int | None:
     kind = notice.type
     if kind not in (MAINTENANCE, MACHINES_AWAY, MACHINES_BACK, NO_MORE_EXTERNAL_EVENTS):
         return None
+
     capacity = manager.capacity
     capacity.is_known = True
     capacity.is_planned = manager.plans
+
     announced = 0
     if kind == NO_MORE_EXTERNAL_EVENTS:
         capacity.is_final = True
     else:
         hosts = HostSet.parse(str(notice.fields.get("resources", "")))
         if kind == MAINTENANCE:
-            since, until = float(notice.fields["start"]), float(notice.fields["end"])
+            since = float(notice.fields["start"])
+            until = float(notice.fields["end"])
             announced = capacity.announce(MaintenanceWindow(hosts, since, until))
         elif kind == MACHINES_AWAY:
             capacity.leave(hosts)
         else:
             capacity.come_back(hosts)
+
     manager.count_free()
     return announced

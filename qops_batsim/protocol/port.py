@@ -162,8 +162,10 @@ class MessageManager(ResourceManager):
         """Add a running job that was started by somebody else, from a notification's fields; return
         the job.
         """
-        hosts, start = HostSet.parse(str(fields["resources"])), float(fields["start"])
-        kept, limit = QosRequest(rerunnable=False), fields.get("walltime")
+        hosts = HostSet.parse(str(fields["resources"]))
+        start = float(fields["start"])
+        kept = QosRequest(rerunnable=False)
+        limit = fields.get("walltime")
         job = Job(str(fields["job_id"]), start, len(hosts), "", walltime=limit, qos=kept)
         job.phase = RUNNING
         job.start = start
@@ -287,7 +289,8 @@ class SchedulerModule:
     # What an engine tells
 
     def begin(self, system: System) -> None:
-        manager = self.manager = MessageManager(system)
+        manager = MessageManager(system)
+        self.manager = manager
         manager.qos_log = self.qos_log
         manager.news_in_parts = self.news_in_parts
         manager.hides_profiles = getattr(self.scheduler, "hides_profiles", False)
@@ -373,7 +376,8 @@ class SchedulerModule:
                 self.scheduler.cancelled(job)
         self._cancelled.clear()
         self.scheduler.decide()
-        decisions, manager.decisions = manager.decisions, []
+        decisions = manager.decisions
+        manager.decisions = []
         return decisions
 
     # What others ask

@@ -220,7 +220,8 @@ def write_run(
     ``PREFIX_decisions.jsonl``; if not, such a file of an earlier run is removed. ``files`` is
     the set to write them into, made before the simulation if it is long.
     """
-    options, machine = simulation.options, simulation.platform
+    options = simulation.options
+    machine = simulation.platform
     hosts = len(simulation.hosts)
     description = describe_run(scheduler, module, workload, platform, hosts, options, machine)
     description |= {"engine": "embedded", **(further or {})}
@@ -269,8 +270,10 @@ def describe_run(
         "message_delays": options.message_delays,
         "package_version": __version__,
     }
+
     if options.message_delays and machine is not None and machine.has_latencies:
         description["round_trip"] = longest_round_trip(machine)
+
     if options.external_events is not None:
         description["outages"] = msgspec.to_builtins(outages_of(options.external_events, hosts))
         if cancelled := cancellations_of(options.external_events):

@@ -25,7 +25,8 @@ class DecisionComponent:
     """
 
     def __init__(self, name: str, side: EngineSide) -> None:
-        self._name, self._side = name, side
+        self._name = name
+        self._side = side
 
     def ask(self, frame: bytes) -> bytes:
         """Send a frame to the scheduler and return the frame that it answers."""
@@ -112,11 +113,13 @@ class LibraryComponent(DecisionComponent):
         self._is_open = False
 
     def ask(self, frame: bytes) -> bytes:
-        data, size = _Bytes(), ctypes.c_uint32()
+        data = _Bytes()
+        size = ctypes.c_uint32()
         if self._is_open:
             self._call(self._take, frame, len(frame), ctypes.byref(data), ctypes.byref(size))
             return ctypes.string_at(data, size.value)
-        text, flags = read_greeting(frame).encode(), ctypes.c_uint32()
+        text = read_greeting(frame).encode()
+        flags = ctypes.c_uint32()
         taken = (ctypes.byref(each) for each in (flags, data, size))
         self._is_open = True
         self._call(self._init, text, len(text), *taken)

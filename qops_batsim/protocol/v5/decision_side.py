@@ -178,16 +178,21 @@ class Batsim5Dialect:
         self.configuration = read_greeting(first_frame)
         self._features = Features()
         self._date = 0.0
+
         self._hosts_of: dict[str, HostSet] = {}
         self._killed: set[str] = set()
+
         # Shared with whoever was told of the beginning: it fills as profiles are told.
         self._profiles: dict[str, dict[str, dict[str, Any]]] = {}
+
         self._asked = 0
         self._calls: dict[str, float] = {}
         self._between: list[float] = []
         self._called_soon = False
+
         self._sleep_states: dict[int, set[int]] = {}
         self._asleep: set[int] = set()
+
         self._reads: dict[type, Callable[[Any], e.Event | None]] = {
             _SimulationBegins: self._begins,
             _JobSubmitted: self._submitted,
@@ -239,6 +244,7 @@ class Batsim5Dialect:
         told = _messages.decode(text.rstrip(b"\0"), on_unknown)
         self._date = told.now
         now = round(told.now, TOLD_DECIMALS)
+
         events: list[Stamped[e.Event]] = []
         for index, item in enumerate(told.events):
             kind = type(item.body)
@@ -251,6 +257,8 @@ class Batsim5Dialect:
             if event is not None:
                 date = now if kind in _STALE else round(item.timestamp, TOLD_DECIMALS)
                 events.append(Stamped(date, event))
+
+        # Calls that were asked for at the millisecond before come at their own dates.
         due = told.now + PLAN_TOLERANCE / 2
         while self._between and self._between[0] <= due:
             events.append(Stamped(heapq.heappop(self._between), e.RequestedCall()))
@@ -267,10 +275,12 @@ class Batsim5Dialect:
             if kind:
                 date = min(item.timestamp, self._date)
                 events.append({"timestamp": date, "event_type": kind, "event": data})
+
         now = self._date
         if self._between and not self._called_soon:
             # The engine waits until ``now``, the date of this answer; the call comes at once then.
-            self._called_soon, now = True, self._between[0]
+            self._called_soon = True
+            now = self._between[0]
             soon = _one_shot(_SOON, int(now * MILLISECONDS))
             events.append({"timestamp": now, "event_type": "CallMeLaterEvent", "event": soon})
         return msgspec.json.encode({"now": now, "events": events})
@@ -282,13 +292,16 @@ class Batsim5Dialect:
             told.computation_hosts,
             told.storage_hosts,
         ))  # fmt: skip
+
         for host in hosts:
             text = host.properties.get("sleep_pstates", "")
             self._sleep_states[host.id] = {int(part) for part in _first_numbers(text)}
+
         for workload in told.workloads or []:
             self._profiles.setdefault(workload.name, {})
         for each in told.profiles or []:
             self._note_profile(*of_message(each))
+
         asked = self._features
         return e.SimulationBegins(
             nb_resources=len(hosts) + len(storages),
@@ -344,6 +357,7 @@ class Batsim5Dialect:
         if told.kill_progress_type == "KillProgressAtomicProfile":
             share = data.get("progress", 0.0)
             return made | {"progress": round(share, TOLD_DECIMALS) if is_number(share) else share}
+
         try:
             inside = msgspec.convert(data.get("current_task_progress"), _Progress)
             index = msgspec.convert(data.get("current_task_index", 0), int)
@@ -352,6 +366,7 @@ class Batsim5Dialect:
             raise InputError(
                 f"progress of the killed job's profile {shown(name)} is not valid: {error}"
             ) from None
+
         sequence = self._profiles.get(name.partition("!")[0], {}).get(name.partition("!")[2], {})
         index += before * len(sequence.get("seq") or ())
         return made | {
@@ -402,8 +417,10 @@ class Batsim5Dialect:
         kind: str = "PredefinedExecutorPlacementStrategyWrapper"
         placement: dict[str, Any] = {"strategy": "SpreadOverHostsFirst"}
         if decision.mapping is not None:
-            kind, mapping = "CustomExecutorToHostMapping", decision.mapping
+            kind = "CustomExecutorToHostMapping"
+            mapping = decision.mapping
             placement = {"mapping": [int(mapping[str(each)]) for each in range(len(mapping))]}
+
         data: dict[str, Any] = {
             "job_id": decision.job_id,
             "allocation": {
@@ -412,6 +429,7 @@ class Batsim5Dialect:
                 "executor_placement": placement,
             },
         }
+
         if decision.storage_mapping:
             mapped = decision.storage_mapping.items()
             data["storage_placement"] = [{"storage_name": n, "host_id": h} for n, h in mapped]
@@ -443,7 +461,8 @@ class Batsim5Dialect:
             raise InputError(
                 f"power state of the hosts is {shown(text)}; its number, such as '1', is expected"
             )
-        state, hosts = int(text), decision.resources
+        state = int(text)
+        hosts = decision.resources
         data: dict[str, Any] = {"host_ids": str(hosts)}
         sleeps = any(state in self._sleep_states.get(host, ()) for host in hosts)
         if sleeps or any(host in self._asleep for host in hosts):

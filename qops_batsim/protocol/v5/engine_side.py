@@ -191,7 +191,9 @@ class EngineSide:
         event_lists: Sequence[str] = (),
     ) -> None:
         self._configuration = configuration
-        self._hosts, self._storages = hosts, storages
+        self._hosts = hosts
+        self._storages = storages
+
         self._about = {
             "batprotocol_version": VERSION,
             "batsim_version": version,
@@ -201,6 +203,7 @@ class EngineSide:
         self._event_lists = [
             {"name": f"ee{number}", "filename": name} for number, name in enumerate(event_lists)
         ]
+
         self.features = Features()
         self._touched = 0.0
         self._profiles: dict[str, dict[str, dict[str, Any]]] = {}
@@ -271,6 +274,7 @@ class EngineSide:
                 for workload, profiles in sorted(event.profiles.items())
                 for name, profile in sorted(profiles.items())
             ]
+
         count = len(self._hosts)
         return {
             **self._about,
@@ -289,6 +293,7 @@ class EngineSide:
         workload = job_id.partition("!")[0]
         self._jobs[job_id] = job
         body = body_of(job, job_id, job.fields.get("extra_data"))
+
         told: dict[str, Any] = {
             "resource_request": body.resource_request,
             "walltime": None if body.walltime is None else round(body.walltime, DECIMALS),
@@ -296,11 +301,13 @@ class EngineSide:
             "rigid": True,
             "profile_id": body.profile_id,
         }
+
         data = {
             "job_id": job_id,
             "job": told,
             "submission_time": round(job.submission_time, DECIMALS),
         }
+
         if profile is not None:
             data["profile"] = _profile(*_parts(full_id(workload, job.profile)), profile)
         return data
@@ -325,6 +332,7 @@ class EngineSide:
         if "current_task" not in told:
             data = {"profile_id": name, "progress": told["progress"]}
             return {"kill_progress_type": ATOMIC, "kill_progress": data}
+
         home, local = _parts(name)
         tasks = len(self._profiles[home][local]["seq"])
         repetition, task = divmod(told["current_task_index"], tasks)
@@ -345,7 +353,9 @@ class EngineSide:
         told = _messages.decode(text.rstrip(b"\0"))
         check_now(told.now)
         found: list[Stamped[Any]] = []
+
         before = -math.inf
+
         for index, item in enumerate(told.events):
             where = f"message at {told.now:g} s, event {index} ({type(item.body).__name__[1:]})"
             date = item.timestamp
@@ -354,6 +364,7 @@ class EngineSide:
                     f"{where}: timestamp is {date:g} s; a date from that of the previous event to "
                     f"the message's own, {told.now:g} s, is expected"
                 )
+
             before = date
             try:
                 found.append(Stamped(date, self._decision(item.body)))
@@ -383,7 +394,8 @@ class EngineSide:
                     raise InputError(
                         f"job_id is {shown(job_id)}; WORKLOAD!NAME, such as 'w0!15', is expected"
                     )
-                job = self._jobs[job_id] = job_of(body, job_id, self._now, as_told=True)
+                job = job_of(body, job_id, self._now, as_told=True)
+                self._jobs[job_id] = job
                 return d.RegisterJob(job_id, job)
             case _TurnOnOff(hosts, state):
                 return self._switch(d.SetResourceState, hosts, state, "HostsTurnedOnOffEvent")
@@ -401,8 +413,12 @@ class EngineSide:
             raise InputError(
                 "profile_allocation_override is given, which the embedded engine does not support"
             )
-        count, job = len(hosts), self._jobs.get(told.job_id)
-        kind, raw = told.allocation.executor_placement_type, told.allocation.executor_placement
+
+        count = len(hosts)
+        job = self._jobs.get(told.job_id)
+        kind = told.allocation.executor_placement_type
+        raw = told.allocation.executor_placement
+
         places: list[int] | None = None
         if kind == "CustomExecutorToHostMapping":
             places = msgspec.json.decode(raw, type=_Mapping).mapping
