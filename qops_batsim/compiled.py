@@ -16,6 +16,7 @@ from pathlib import Path
 COMPILED = (
     "measures/results/message_drift",
     "measures/results/occupancy",
+    "core/capacity",
     "core/host_bits",
     "core/job",
     "core/plan_log",

@@ -115,8 +115,8 @@ class Capacity:
             gone |= window.hosts if window.has_begun else HostSet()
 
         windows = [
-            each._replace(has_begun=each.since <= now and not each.hosts - gone)
-            for each in self.windows
+            window._replace(has_begun=window.since <= now and not window.hosts - gone)
+            for window in self.windows
         ]
 
         away = gone

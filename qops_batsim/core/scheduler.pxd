@@ -1,3 +1,4 @@
+from qops_batsim.core.capacity cimport Capacity
 from qops_batsim.core.job cimport Job
 
 cdef int WAITING, RUNNING, OVER  # assigned by the import of the same names
@@ -10,7 +11,7 @@ cdef class ResourceManager:
     cdef public bint drains, plans, shares_hosts
     cdef public list refusals  # None where nobody collects them
     # set by the engine
-    cdef public object capacity  # Capacity
+    cdef public Capacity capacity
     cdef public object news  # News
     cdef public double grace
     cdef public bint news_in_parts

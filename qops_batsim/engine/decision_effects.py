@@ -17,7 +17,6 @@ from typing import Any
 
 from qops_batsim.core.hostset import HostSet
 from qops_batsim.engine.energy import POWER_STATES
-from qops_batsim.engine.execution import KILLED_COMPUTATION_RETURN_CODE, STOPPED_DELAY_RETURN_CODE
 from qops_batsim.engine.fluid import Computation
 from qops_batsim.engine.host_states import (
     COMPUTES,
@@ -35,7 +34,7 @@ from qops_batsim.engine.records import JobRecord
 from qops_batsim.engine.registration import notified, register_job, register_profile
 from qops_batsim.engine.world import World
 from qops_batsim.errors import shown
-from qops_batsim.jobs import COMPLETED_KILLED, REJECTED, RUNNING, SUBMITTED, Job
+from qops_batsim.jobs import REJECTED, RUNNING, SUBMITTED, Job
 from qops_batsim.protocol.decisions import (
     CallMeLater,
     CallPeriodically,
@@ -320,12 +319,8 @@ def _kill(world: World, decision: KillJob) -> None:
 
     progress: dict[str, dict[str, Any]] = {}
     for record in victims:
-        if record.state != RUNNING:
-            continue  # It has just ended by itself.
-        progress[record.job.id] = record.progress(world.now, world.options.rules.decimals)
-        sleeping = record.computation is None
-        code = STOPPED_DELAY_RETURN_CODE if sleeping else KILLED_COMPUTATION_RETURN_CODE
-        world.end(record, COMPLETED_KILLED, code)
+        if record.state == RUNNING:  # Else it has just ended by itself.
+            progress[record.job.id] = world.kill(record)
     world.report_kills(victims, progress)
 
 
@@ -339,18 +334,6 @@ def _call_later(world: World, decision: CallMeLater) -> None:
             f"CALL_ME_LATER asks for {date:.6f} s; a finite date later than now is expected"
         )
     world.call_at(max(date, world.now + SHORTEST_CALL_DELAY))
-
-
-def _call_periodically(world: World, decision: CallPeriodically) -> None:
-    world.call_each(decision.period, decision.count, decision.call_id)
-
-
-def _stop_calls(world: World, decision: StopCalls) -> None:
-    world.stop_calls(decision.call_id)
-
-
-def _stop(world: World, decision: StopSimulation) -> None:
-    world.stopped = True
 
 
 def _query(world: World, decision: Query) -> None:
@@ -372,6 +355,10 @@ def _register(world: World, decision: RegisterJob) -> None:
         world.announce(record.job)
 
 
+def _stop(world: World, decision: StopSimulation) -> None:
+    world.stopped = True
+
+
 def _set_metadata(world: World, decision: SetJobMetadata) -> None:
     _known(world, decision.job_id, "SET_JOB_METADATA").metadata = decision.metadata
 
@@ -387,8 +374,8 @@ _EFFECTS: dict[type, Callable[[World, Any], None]] = {
     RegisterJob: _register,
     Notify: notified,
     ChangePowerState: change_power_state,
-    CallPeriodically: _call_periodically,
-    StopCalls: _stop_calls,
+    CallPeriodically: lambda world, it: world.call_each(it.period, it.count, it.call_id),
+    StopCalls: lambda world, it: world.stop_calls(it.call_id),
     StopSimulation: _stop,
     Query: _query,
 }

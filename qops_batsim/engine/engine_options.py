@@ -30,6 +30,9 @@ GENERIC = "generic"
 
 _KNOWN = (UNAVAILABLE, AVAILABLE, JOB_CANCELLED, MAINTENANCE)
 
+MESSAGES_PER_REPORT = 1024
+"""Messages from one report of a run's progress to the next."""
+
 MAX_WINDOWS = 100_000
 """Most maintenance windows that one event may stand for."""
 
@@ -159,7 +162,9 @@ def check_cancellations(events: Sequence[ExternalEvent], workloads: Mapping[str,
     """Raise an InputError if a cancelled job is in none of the workloads."""
     cancelled = cancellations_of(events)
     if cancelled:
-        known = {f"{name}!{each}" for name, jobs in workloads.items() for each in jobs.columns.ids}
+        known = {
+            f"{name}!{job_id}" for name, jobs in workloads.items() for job_id in jobs.columns.ids
+        }
         for job_id, date in cancelled.items():
             if job_id not in known:
                 raise InputError(
@@ -212,13 +217,13 @@ def maintenance_of(events: Sequence[ExternalEvent]) -> tuple[Maintenance, ...]:
     """Return the announced maintenance windows in order of announcement."""
     return tuple(
         Maintenance(
-            hosts=str(each.hosts),
-            since=each.fields["start"],
-            to=each.fields["end"],
-            announced=each.timestamp,
+            hosts=str(event.hosts),
+            since=event.fields["start"],
+            to=event.fields["end"],
+            announced=event.timestamp,
         )
-        for each in events
-        if each.type == MAINTENANCE
+        for event in events
+        if event.type == MAINTENANCE
     )
 
 

@@ -321,7 +321,7 @@ class FileAmounts(msgspec.Struct, frozen=True):
         (storage,) = storages
         written = [(host, storage, self.writes) for host in executors]
         read = [(storage, host, self.reads) for host in executors]
-        return [], [each for each in written + read if each[2] > 0]
+        return [], [transfer for transfer in written + read if transfer[2] > 0]
 
 
 class StagingAmounts(msgspec.Struct, frozen=True):

@@ -93,7 +93,7 @@ class Computation:
         bound: float = math.inf,
         latency: float = 0.0,
     ) -> None:
-        self.uses: list[tuple[Resource, float]] = [each for each in executors if each[1] > 0]
+        self.uses: list[tuple[Resource, float]] = [use for use in executors if use[1] > 0]
         self.uses += [(resource, amount) for resource, amount in uses.items() if amount > 0]
         self.parties = parties
         self._bound = bound
@@ -186,7 +186,7 @@ class FluidModel:
     def flows(self, hosts: Collection[HostResource]) -> dict[HostResource, float]:
         """Return the total rate of the computations on each of these hosts (flop/s). O(uses)."""
         used = dict.fromkeys(hosts, 0.0)
-        users = {each: None for host in used for each in self._users.get(host, ())}
+        users = {computation: None for host in used for computation in self._users.get(host, ())}
         for computation in users:
             for resource, amount in computation.uses:
                 if isinstance(resource, HostResource) and resource in used:
@@ -203,7 +203,10 @@ class FluidModel:
             return []
         concerned = self._concerned()
         self._changed = {}
-        active = sorted((each for each in concerned if not each.latency), key=attrgetter("number"))
+        active = sorted(
+            (computation for computation in concerned if not computation.latency),
+            key=attrgetter("number"),
+        )
         for computation in active:
             computation.advance(now)
         moved = []
@@ -221,7 +224,7 @@ class FluidModel:
             for resource, _ in todo.pop().uses:
                 if resource not in seen:
                     seen.add(resource)
-                    fresh = [each for each in self._users[resource] if each not in found]
+                    fresh = [other for other in self._users[resource] if other not in found]
                     found.update(dict.fromkeys(fresh))
                     todo += fresh
         return list(found)
@@ -250,7 +253,11 @@ class _Filling:
 
     def __init__(self, computations: Sequence[Computation]) -> None:
         self.rates = [0.0] * len(computations)
-        self.growing = {n for n, each in enumerate(computations) if each.uses and each.remaining}
+        self.growing = {
+            n
+            for n, computation in enumerate(computations)
+            if computation.uses and computation.remaining
+        }
         self._computations = computations
         self._growth = [0.0] * len(computations)
         self._users: dict[Resource, list[tuple[int, float]]] = {}

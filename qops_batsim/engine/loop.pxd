@@ -7,7 +7,7 @@ from qops_batsim.engine.wait_heap cimport Heap, Turns
 cdef double INFINITY
 cdef int KILLED  # position in FINAL_STATES
 # Assigned by the imports of the same names.
-cdef int WAITING, RUNNING, OVER
+cdef int WAITING, RUNNING, OVER, MESSAGES_PER_REPORT
 cdef long long CALL, EVENT, WORLD, SUBMISSION
 cdef double SAME_DATE
 cdef tuple FINAL_STATES

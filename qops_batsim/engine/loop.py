@@ -24,6 +24,7 @@ from qops_batsim.core.job import OVER, RUNNING, WAITING, Job, WrittenFields
 from qops_batsim.core.overrides import check_attributes
 from qops_batsim.core.scheduler import Scheduler
 from qops_batsim.engine.embedded_manager import EmbeddedManager
+from qops_batsim.engine.engine_options import MESSAGES_PER_REPORT
 from qops_batsim.engine.wait_heap import CALL, EVENT, SUBMISSION, WORLD, Heap, Turns
 from qops_batsim.job_fields import QosRequest
 from qops_batsim.jobs import COMPLETED_KILLED, COMPLETED_SUCCESSFULLY, FINAL_STATES
@@ -37,9 +38,6 @@ from qops_batsim.protocol.events import (
 )
 from qops_batsim.protocol.host_news import note_hosts
 from qops_batsim.timing import SAME_DATE
-
-MESSAGES_PER_REPORT = 1024
-"""Messages from one report of progress to the next."""
 
 INFINITY = float("inf")
 KILLED = FINAL_STATES.index(COMPLETED_KILLED)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
@@ -48,7 +49,7 @@ def add_outputs(files: FileSet, simulation: Simulation, *, machine_states: bool 
     ends = simulation.ended_jobs.written_finishes
     if np.fmax.reduce(ends, initial=0.0) > MAX_END:
         last = int(np.nanargmax(ends))
-        sources = ", ".join(each.source for each in simulation.workloads.values())
+        sources = ", ".join(workload.source for workload in simulation.workloads.values())
         raise SimulationError(
             f"{sources} on {simulation.platform.source}: job "
             f"{shown(simulation.ended_jobs.ids[last])} ends at {ends[last]:.6f} s; the files of a "
@@ -93,8 +94,8 @@ def add_batsim5_outputs(files: FileSet, simulation: Simulation, wanted: Iterable
     Other than Batsim 5.0.0-rc2's, idle hosts count as idle.
     """
     totals = ",\n".join(
-        f'  "{name}": {_number(each) if isinstance(each, float) else _json(each)}'
-        for name, each in sorted(_schedule(simulation).items())
+        f'  "{name}": {_number(value) if isinstance(value, float) else json.dumps(value)}'
+        for name, value in sorted(_schedule(simulation).items())
         if name not in ("scheduling_time", "simulation_time")
     )
     contents: dict[str, Iterable[bytes]] = {
@@ -105,10 +106,6 @@ def add_batsim5_outputs(files: FileSet, simulation: Simulation, wanted: Iterable
     }
     named = [name for name in ("jobs.csv", "schedule.json", *wanted) if name in contents]
     _write_all(files, {name: contents[name] for name in named})
-
-
-def _json(value: str | int) -> str:
-    return f'"{value}"' if isinstance(value, str) else str(value)
 
 
 def format_jobs(ended: EndedJobs) -> str:
@@ -126,7 +123,9 @@ def _jobs(ended: EndedJobs, *, with_workload: bool = False) -> Iterator[bytes]:
     columns = ended.table()
     if with_workload:
         pairs = zip(ended.workloads.texts(), ended.profiles.texts(), strict=True)
-        names = [each if "!" in each else f"{workload}!{each}" for workload, each in pairs]
+        names = [
+            profile if "!" in profile else f"{workload}!{profile}" for workload, profile in pairs
+        ]
         columns["profile"] = Words.of(names)
 
     for name in FREE_TEXTS:
@@ -183,8 +182,8 @@ def _schedule(simulation: Simulation) -> dict[str, str | int | float]:
     meter = simulation.energy
     hosts = meter.switchable if meter else None
     seconds = hosts.seconds.tolist() if hosts is not None else _host_times(simulation)
-    spent = {f"time_{name}": float(each) for name, each in zip(NAMES, seconds, strict=True)}
-    switched = [len(each.hosts) for each in hosts.noted if each.state < 0] if hosts else []
+    spent = {f"time_{name}": float(time) for name, time in zip(NAMES, seconds, strict=True)}
+    switched = [len(change.hosts) for change in hosts.noted if change.state < 0] if hosts else []
 
     total = len(jobs.ids)
     finishing = len(started)
@@ -246,7 +245,8 @@ def _host_times(simulation: Simulation) -> list[float]:
 
     unavailable = 0.0
     for host, outages in _outages_by_host(simulation).items():
-        runs = _jobs_on(jobs.hosts, host)
+        is_here = (jobs.hosts.first <= host) & (host <= jobs.hosts.last)
+        runs = _jobs_by_interval(jobs.hosts)[is_here]
         spans = list(zip(jobs.starts[runs].tolist(), jobs.finishes[runs].tolist(), strict=True))
         # What runs on a host that is away goes on, but the host is not in the state computing.
         computing -= math.fsum(
@@ -289,18 +289,13 @@ def _sizes(hosts: HostIntervals) -> np.ndarray:
     return np.diff(before[hosts.offsets])
 
 
-def _jobs_on(hosts: HostIntervals, host: int) -> np.ndarray:
-    """Return the indices of the jobs that ran on a host. O(intervals)."""
-    return _jobs_by_interval(hosts)[(hosts.first <= host) & (host <= hosts.last)]
-
-
 def _last_finishes(jobs: EndedJobs, hosts: int) -> np.ndarray:
     """Return when the last job recorded on each host finished (seconds); 0 for unused hosts.
 
     Looks at the last intervals first, and at more of them only where these leave hosts out.
     """
     first, last = jobs.hosts.first, jobs.hosts.last
-    begun, ended = (np.bincount(each, minlength=hosts + 1) for each in (first, last + 1))
+    begun, ended = (np.bincount(bounds, minlength=hosts + 1) for bounds in (first, last + 1))
     used = np.cumsum(begun - ended)[:hosts] > 0
 
     job = _jobs_by_interval(jobs.hosts)

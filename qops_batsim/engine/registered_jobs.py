@@ -8,8 +8,6 @@ from typing import Any
 
 from qops_batsim.core.hostset import HostSet
 from qops_batsim.engine.execution import (
-    KILLED_COMPUTATION_RETURN_CODE,
-    STOPPED_DELAY_RETURN_CODE,
     Step,
 )
 from qops_batsim.engine.records import JobRecord
@@ -17,7 +15,6 @@ from qops_batsim.engine.registration import notified, register_job, register_pro
 from qops_batsim.engine.world import World
 from qops_batsim.jobs import (
     COMPLETED_FAILED,
-    COMPLETED_KILLED,
     COMPLETED_SUCCESSFULLY,
     COMPLETED_WALLTIME_REACHED,
     Job,
@@ -92,12 +89,8 @@ class Registry:
         """Break off a job that does more than sleep."""
         world = self._world
         world.now = now
-        record = world.records[job.id]
-        self._progress[job.id] = record.progress(now, world.options.rules.decimals)
-        sleeps = record.computation is None
-        code = STOPPED_DELAY_RETURN_CODE if sleeps else KILLED_COMPUTATION_RETURN_CODE
-        world.end(record, COMPLETED_KILLED, code)
-        self.ended()
+        self._progress[job.id] = world.kill(world.records[job.id])
+        self.ended()  # That it has ended is told as a kill.
 
     def finish(self, now: float) -> None:
         """Note that the scheduler registers no more jobs."""

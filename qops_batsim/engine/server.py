@@ -134,7 +134,11 @@ class Mailbox:
 
     def sleep(self, seconds: float) -> ActorRequest:
         """Return an actor's request to sleep; the actor continues after these seconds."""
-        return lambda actor: self._wake_after(seconds, actor)
+
+        def request(actor: Actor) -> None:
+            self._waits.after(self._waits.now, seconds, self.begin, actor)
+
+        return request
 
     def do(self, effect: Callable[[], object]) -> ActorRequest:
         """Request a call of a function after this round; the actor continues in the next."""
@@ -152,9 +156,6 @@ class Mailbox:
             self._ready += [other, actor]
 
         return request
-
-    def _wake_after(self, seconds: float, actor: Actor) -> None:
-        self._waits.after(self._waits.now, seconds, self.begin, actor)
 
     def _travel(self, letter: Letter, awaiting: tuple[Actor, Actor]) -> None:
         self._transfer(letter.source, self._arrive, (letter, awaiting))
@@ -444,11 +445,13 @@ class Server:
 
         for name, workload in workloads.items():
             places = submission_order(world.columns[name]).tolist()
-            dated = [(workload.jobs[each].submission_time, workload.jobs[each]) for each in places]
-            self._begin(self._submitter(dated, partial(self._submit, name), self._last_jobs))
-        for each in lists:
-            listed = [(event.timestamp, event) for event in each]
-            self._begin(self._submitter(listed, self._happen, self._last_events))
+            ordered = [workload.jobs[place] for place in places]
+            dated = [(job.submission_time, job) for job in ordered]
+            submit = partial(self._submit, name)
+            self._mailbox.begin(self._submitter(dated, submit, self._last_jobs))
+        for of_one_list in lists:
+            listed = [(event.timestamp, event) for event in of_one_list]
+            self._mailbox.begin(self._submitter(listed, self._happen, self._last_events))
 
     def run(self, begins: SimulationBegins, on_progress: Callable[[int], None]) -> None:
         """Run until the simulation is :attr:`over`, or nothing else will happen; report the number
@@ -456,16 +459,13 @@ class Server:
         """
         world = self._world
         next_report = ENDED_PER_PROGRESS_REPORT
-        self._begin(self._serve(begins))  # After all submitters.
+        self._mailbox.begin(self._serve(begins))  # After all submitters.
         self._mailbox.run()
         while not self.over and world.step():
             self._mailbox.run()
             if len(world.ended) >= next_report:
                 next_report = len(world.ended) + ENDED_PER_PROGRESS_REPORT
                 on_progress(len(world.ended))
-
-    def _begin(self, actor: Actor) -> None:
-        self._mailbox.begin(actor)
 
     # The actors
 
@@ -484,7 +484,7 @@ class Server:
         reached = world.now
         due: list[Any] = []
 
-        for date, each in dated:
+        for date, entry in dated:
             if date > reached:
                 if due:
                     yield box.send(partial(submit, due))
@@ -493,10 +493,10 @@ class Server:
                 yield box.sleep(date - reached)
                 reached = world.now
 
-            if world.energy is not None and isinstance(each, Job) and not self._submitted:
+            if world.energy is not None and isinstance(entry, Job) and not self._submitted:
                 yield from world.read_meters()
                 world.energy.note_submission(world.now)
-            due.append(each)
+            due.append(entry)
 
         if due:
             yield box.send(partial(submit, due))

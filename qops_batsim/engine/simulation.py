@@ -78,9 +78,9 @@ def simulation_begins(world: World, platform: Platform) -> SimulationBegins:
         ),
         compute_resources=_described(hosts, 0),
         storage_resources=_described(storage, len(hosts)),
-        workloads={name: each.source for name, each in world.workloads.items()},
+        workloads={name: workload.source for name, workload in world.workloads.items()},
         # Copies: those that are registered later are not announced.
-        profiles={name: dict(each) for name, each in world.profiles.items()},
+        profiles={name: dict(profiles) for name, profiles in world.profiles.items()},
     )
 
 
@@ -103,7 +103,7 @@ _TROUBLE = {
 def deadlock_report(world: World) -> str:
     """Return why a simulation is deadlocked: jobs that can never go on; "" if none. O(jobs)."""
     for state, trouble in _TROUBLE.items():
-        left = [each.job.id for each in world.records.values() if each.state == state]
+        left = [record.job.id for record in world.records.values() if record.state == state]
         if left:
             more = f" and {len(left) - 5} more" if len(left) > 5 else ""
             return f"{trouble.format(len(left))}: {', '.join(left[:5])}{more}"
@@ -402,11 +402,11 @@ class _FirstHosts:
 
     def exchange(self, message: Message[Event]) -> Message[Decision]:
         decisions = [
-            ExecuteJob(each.body.job_id, HostSet.first(each.body.job.processors))
-            for each in message.events
-            if isinstance(each.body, JobSubmitted)
+            ExecuteJob(item.body.job_id, HostSet.first(item.body.job.processors))
+            for item in message.events
+            if isinstance(item.body, JobSubmitted)
         ]
-        return Message(message.now, [Stamped(message.now, each) for each in decisions])
+        return Message(message.now, [Stamped(message.now, decision) for decision in decisions])
 
 
 def simulation_without_scheduler(

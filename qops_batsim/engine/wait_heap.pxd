@@ -11,7 +11,5 @@ cdef class Heap:
     cdef long long[::1] numbers, jobs
     @cython.locals(place=Py_ssize_t, above=Py_ssize_t, other=double)
     cpdef push(self, double date, long long number, long long job)
-    @cython.locals(count=Py_ssize_t, date=double, number="long long", place=Py_ssize_t, below=Py_ssize_t, other=double)
+    @cython.locals(count=Py_ssize_t, date=double, number="long long", place=Py_ssize_t, below=Py_ssize_t, beside=Py_ssize_t, other=double)
     cpdef void pop(self) noexcept
-    @cython.locals(one=double, two=double)
-    cdef bint comes_before(self, Py_ssize_t place, Py_ssize_t other) noexcept

@@ -76,9 +76,14 @@ class Heap:
         # The last one takes the place of the first, below all that end earlier.
         place, below = 0, 1
         while below < count:
-            if below + 1 < count and self.comes_before(below + 1, below):
-                below += 1
             other = self.dates[below]
+            beside = below + 1
+            if beside < count and (
+                self.dates[beside] < other
+                or (self.dates[beside] == other and self.numbers[beside] < self.numbers[below])
+            ):
+                below = beside
+                other = self.dates[below]
             if date < other or (date == other and number < self.numbers[below]):
                 break
             self.dates[place] = other
@@ -90,12 +95,8 @@ class Heap:
         self.numbers[place] = number
         self.jobs[place] = self.jobs[count]
 
-    def comes_before(self, place: int, other: int) -> bool:
-        """Return whether a wait ends before another one."""
-        one, two = self.dates[place], self.dates[other]
-        return one < two or (one == two and self.numbers[place] < self.numbers[other])
-
     def check(self) -> None:
         """Raise an AssertionError unless the heap order holds."""
+        keys = [(self.dates[place], self.numbers[place]) for place in range(self.size)]
         for place in range(1, self.size):
-            assert not self.comes_before(place, (place - 1) >> 1), f"wait {place} is out of order"
+            assert keys[(place - 1) >> 1] < keys[place], f"wait {place} is out of order"

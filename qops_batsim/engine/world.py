@@ -24,6 +24,7 @@ from qops_batsim.engine.engine_options import (
     outages_of,
 )
 from qops_batsim.engine.execution import (
+    KILLED_COMPUTATION_RETURN_CODE,
     STOPPED_DELAY_RETURN_CODE,
     Execution,
     Replay,
@@ -245,11 +246,11 @@ class World:
         if record is not None:
             return record
         if self.static_ids is None:
-            self.static_ids = {name: set(each.ids) for name, each in self.columns.items()}
+            self.static_ids = {name: set(columns.ids) for name, columns in self.columns.items()}
         name, _, local_id = job_id.partition("!")
         if local_id not in self.static_ids.get(name, ()):
             return None
-        job = next(each for each in self.workloads[name].jobs if each.id == local_id)
+        job = next(job for job in self.workloads[name].jobs if job.id == local_id)
         return self.new_record(name, job.renamed(job_id))
 
     def announce(self, job: Job) -> None:
@@ -300,6 +301,14 @@ class World:
             self.account_for(record)
         else:
             self.report_end(record)
+
+    def kill(self, record: JobRecord) -> dict[str, Any]:
+        """Break off a running job now; return its progress in the form of JOB_KILLED."""
+        progress = record.progress(self.now, self.options.rules.decimals)
+        sleeps = record.computation is None
+        code = STOPPED_DELAY_RETURN_CODE if sleeps else KILLED_COMPUTATION_RETURN_CODE
+        self.end(record, COMPLETED_KILLED, code)
+        return progress
 
     def account_for(self, record: JobRecord) -> None:
         """Read the energy that a job's hosts consumed while it ran."""

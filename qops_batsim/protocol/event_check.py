@@ -121,19 +121,19 @@ class EventCheck:
         """Record the scheduler's decisions: they determine which events are possible later."""
         jobs = self._jobs
 
-        for each in decisions:
-            kind = type(each)
+        for decision in decisions:
+            kind = type(decision)
             if kind is ExecuteJob:
-                jobs[each.job_id] = each.alloc  # type: ignore[union-attr]
+                jobs[decision.job_id] = decision.alloc  # type: ignore[union-attr]
             elif kind is RejectJob:
-                jobs[each.job_id] = _REJECTED  # type: ignore[union-attr]
-            elif isinstance(each, KillJob):
-                self._to_kill.update(each.job_ids)
-            elif isinstance(each, RegisterJob):
-                jobs[each.job_id] = _REGISTERED
-                self._to_acknowledge.add(each.job_id)
-            elif isinstance(each, ChangeJobState):
-                jobs[each.job_id] = _FORCED
+                jobs[decision.job_id] = _REJECTED  # type: ignore[union-attr]
+            elif isinstance(decision, KillJob):
+                self._to_kill.update(decision.job_ids)
+            elif isinstance(decision, RegisterJob):
+                jobs[decision.job_id] = _REGISTERED
+                self._to_acknowledge.add(decision.job_id)
+            elif isinstance(decision, ChangeJobState):
+                jobs[decision.job_id] = _FORCED
 
     def _begins(self, event: SimulationBegins) -> None:
         if self._hosts is not None:
@@ -262,7 +262,7 @@ def _check_profile(profile: Mapping[str, Any], where: str) -> None:
     elif kind == "composed":
         steps = profile.get("seq", [])
         repeat = profile.get("repeat", 1)
-        if not isinstance(steps, list) or not all(isinstance(each, str) for each in steps):
+        if not isinstance(steps, list) or not all(isinstance(step, str) for step in steps):
             raise InputError(f"{where}: seq is {shown(steps)}; names of profiles are expected")
         if not is_whole_number(repeat) or not 0 <= repeat <= MAX_STEPS:
             raise InputError(

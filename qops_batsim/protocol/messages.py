@@ -187,13 +187,13 @@ def rounded_value(value: Any, decimals: int = TOLD_DECIMALS) -> Any:
     todo: list[Any] = [whole]
     while todo:
         container = todo.pop()
-        each: Any
+        inner: Any
         pairs = container.items() if isinstance(container, dict) else enumerate(container)
-        for key, each in pairs:
-            if isinstance(each, float):
-                container[key] = round(each, decimals)
-            elif isinstance(each, (dict, list)):
-                container[key] = each.copy()
+        for key, inner in pairs:
+            if isinstance(inner, float):
+                container[key] = round(inner, decimals)
+            elif isinstance(inner, (dict, list)):
+                container[key] = inner.copy()
                 todo.append(container[key])
     return whole[0]
 

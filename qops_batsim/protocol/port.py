@@ -188,24 +188,6 @@ class MessageManager(ResourceManager):
         """Forget which hosts an ended job had; called after the scheduler was told of the end."""
         del self._hosts[job.id]
 
-    def tell_progress(
-        self, scheduler: Scheduler, progress: Mapping[str, Mapping[str, Any]]
-    ) -> None:
-        """Call the scheduler's hook ``progressed`` for each killed job, with the work that it had
-        done.
-        """
-        for job_id, told in progress.items():
-            job = self.dying.get(job_id)
-            if job is not None:
-                scheduler.progressed(job, told)
-
-    def tell_killed(self, scheduler: Scheduler, job_ids: list[str]) -> None:
-        """Call the scheduler's hook ``killed`` for each job whose kill was carried out."""
-        for job_id in job_ids:
-            job = self.dying.pop(job_id, None)
-            if job is not None:
-                scheduler.killed(job)
-
     def _add(self, job: Job) -> None:
         job.index = len(self.jobs)
         job.phase = WAITING
@@ -338,10 +320,16 @@ class SchedulerModule:
         self.manager.forget(job)
 
     def progressed(self, progress: Mapping[str, Mapping[str, Any]]) -> None:
-        self.manager.tell_progress(self.scheduler, progress)
+        for job_id, told in progress.items():
+            job = self.manager.dying.get(job_id)
+            if job is not None:
+                self.scheduler.progressed(job, told)
 
     def killed(self, job_ids: list[str]) -> None:
-        self.manager.tell_killed(self.scheduler, job_ids)
+        for job_id in job_ids:
+            job = self.manager.dying.pop(job_id, None)
+            if job is not None:
+                self.scheduler.killed(job)
 
     def call(self) -> None:
         self.scheduler.called()

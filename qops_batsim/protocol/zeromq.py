@@ -176,8 +176,8 @@ class _Connections:
                 self.is_foreign = True
             elif event == zmq.EVENT_DISCONNECTED:
                 self.left[connection] = connection in self.silent
-                for each in (self.open, self._greeting, self.silent):
-                    each.discard(connection)
+                for connections in (self.open, self._greeting, self.silent):
+                    connections.discard(connection)
             else:
                 self.open.add(connection)
                 self._greeting.add(connection)

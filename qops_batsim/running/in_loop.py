@@ -30,7 +30,7 @@ _DECISIONS = (QOS_ACCEPTED, QOS_REJECTED, "")
 _STARTED, _REFUSED, _UNDECIDED = range(3)
 
 
-def run_simulation(
+def drive(
     simulation: Simulation,
     workload: Workload,
     module: SchedulerModule,
@@ -61,10 +61,10 @@ def run_simulation(
         simulation.run()
     else:
         report = on_progress or ignore
-        run_sleeps(simulation, jobs, workload, module, report, registers=registers)
+        drive_in_loop(simulation, jobs, workload, module, report, registers=registers)
 
 
-def run_sleeps(
+def drive_in_loop(
     simulation: Simulation,
     jobs: DelayJobs,
     workload: Workload,

@@ -20,7 +20,7 @@ from qops_batsim.platform.equal_hosts import make_cluster
 from qops_batsim.platform.simgrid_read import read_platform
 from qops_batsim.protocol.driver import ModuleDriver
 from qops_batsim.protocol.port import SchedulerModule, make_scheduler
-from qops_batsim.running.in_loop import run_simulation
+from qops_batsim.running.in_loop import drive
 from qops_batsim.running.simulate import default_engine
 from qops_batsim.schedulers.easy import Easy
 from qops_batsim.shipped import find_input
@@ -122,7 +122,7 @@ class Loops:
         if in_texts:
             simulation.run()
         else:
-            run_simulation(simulation, self.workload, module, None)
+            drive(simulation, self.workload, module, None)
         files = Kept()
         add_outputs(files, simulation)
         told: dict[str, Any] = {**files, "_qos.csv": b"".join(format_qos(driver.log))}

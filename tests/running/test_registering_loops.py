@@ -23,7 +23,7 @@ from qops_batsim.errors import SimulationError
 from qops_batsim.platform.equal_hosts import make_cluster
 from qops_batsim.protocol.driver import ModuleDriver
 from qops_batsim.protocol.port import make_scheduler
-from qops_batsim.running.in_loop import run_simulation
+from qops_batsim.running.in_loop import drive
 from qops_batsim.running.simulate import default_engine
 from qops_batsim.schedulers.fcfs import Fcfs
 from qops_batsim.workload.workload_model import Workload, delay_profile
@@ -51,7 +51,7 @@ def outcome(
         if by_messages:
             simulation.run()
         else:
-            run_simulation(simulation, workload, module, None)
+            drive(simulation, workload, module, None)
     except SimulationError as found:
         error = str(found)
     files = Kept()

@@ -120,7 +120,7 @@ class LibraryComponent(DecisionComponent):
             return ctypes.string_at(data, size.value)
         text = read_greeting(frame).encode()
         flags = ctypes.c_uint32()
-        taken = (ctypes.byref(each) for each in (flags, data, size))
+        taken = (ctypes.byref(result) for result in (flags, data, size))
         self._is_open = True
         self._call(self._init, text, len(text), *taken)
         return join_answer(flags.value, ctypes.string_at(data, size.value))

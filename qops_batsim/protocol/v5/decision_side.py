@@ -288,7 +288,7 @@ class Batsim5Dialect:
     # Events
 
     def _begins(self, told: _SimulationBegins) -> e.Event:
-        hosts, storages = ([_host(each) for each in listed or []] for listed in (
+        hosts, storages = ([_host(host) for host in listed or []] for listed in (
             told.computation_hosts,
             told.storage_hosts,
         ))  # fmt: skip
@@ -299,8 +299,8 @@ class Batsim5Dialect:
 
         for workload in told.workloads or []:
             self._profiles.setdefault(workload.name, {})
-        for each in told.profiles or []:
-            self._note_profile(*of_message(each))
+        for profile in told.profiles or []:
+            self._note_profile(*of_message(profile))
 
         asked = self._features
         return e.SimulationBegins(
@@ -318,7 +318,7 @@ class Batsim5Dialect:
             ),
             compute_resources=hosts,
             storage_resources=storages,
-            workloads={each.name: each.filename for each in told.workloads or []},
+            workloads={workload.name: workload.filename for workload in told.workloads or []},
             profiles=self._profiles,
         )
 
@@ -342,8 +342,8 @@ class Batsim5Dialect:
 
     def _jobs_killed(self, told: _JobsKilled) -> e.Event:
         progress = {
-            each.job_id: self._progress(each.wrapper, each.job_id.partition("!")[0])
-            for each in told.progresses or []
+            killed.job_id: self._progress(killed.wrapper, killed.job_id.partition("!")[0])
+            for killed in told.progresses or []
         }
         return e.JobKilled(told.job_ids, progress)
 
@@ -419,7 +419,9 @@ class Batsim5Dialect:
         if decision.mapping is not None:
             kind = "CustomExecutorToHostMapping"
             mapping = decision.mapping
-            placement = {"mapping": [int(mapping[str(each)]) for each in range(len(mapping))]}
+            placement = {
+                "mapping": [int(mapping[str(executor)]) for executor in range(len(mapping))]
+            }
 
         data: dict[str, Any] = {
             "job_id": decision.job_id,
@@ -437,7 +439,9 @@ class Batsim5Dialect:
 
     def _kill(self, decision: d.KillJob) -> tuple[str, Any]:
         # Batsim 4 passes over what is being killed, Batsim 5 aborts.
-        victims = [each for each in dict.fromkeys(decision.job_ids) if each not in self._killed]
+        victims = [
+            job_id for job_id in dict.fromkeys(decision.job_ids) if job_id not in self._killed
+        ]
         self._killed.update(victims)
         return "KillJobsEvent" if victims else "", {"job_ids": victims}
 
@@ -472,7 +476,7 @@ class Batsim5Dialect:
 
 def _host(told: _Host) -> HostDescription:
     own, outer = (
-        {each.key: each.value for each in listed or []}
+        {pair.key: pair.value for pair in listed or []}
         for listed in (told.properties, told.zone_properties)
     )
     return HostDescription(told.id, told.name, told.state.lower(), own, outer)
@@ -483,7 +487,7 @@ def _first_numbers(text: str) -> list[str]:
     comma-separated group.
     """
     first = (part.partition(":")[0].strip() for part in text.split(","))
-    return [each for each in first if each.isdecimal()]
+    return [number for number in first if number.isdecimal()]
 
 
 def _happened(told: _ExternalEvent) -> e.Event:

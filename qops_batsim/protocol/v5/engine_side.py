@@ -280,9 +280,9 @@ class EngineSide:
             **self._about,
             "host_number": count + len(self._storages),
             "computation_host_number": count,
-            "computation_hosts": [_host(n, each) for n, each in enumerate(self._hosts)],
+            "computation_hosts": [_host(n, host) for n, host in enumerate(self._hosts)],
             "storage_host_number": len(self._storages),
-            "storage_hosts": [_host(n, each) for n, each in enumerate(self._storages, count)],
+            "storage_hosts": [_host(n, host) for n, host in enumerate(self._storages, count)],
             **self._told,
             "workloads": [{"name": n, "filename": path} for n, path in event.workloads.items()],
             "profiles": told,
@@ -317,12 +317,12 @@ class EngineSide:
         told: dict[str, Any] = {
             "job_ids": job_ids,
             "progresses": [
-                {"job_id": job_id, "wrapper": self._progress(workload_of[job_id], each)}
-                for job_id, each in progress.items()
+                {"job_id": job_id, "wrapper": self._progress(workload_of[job_id], share)}
+                for job_id, share in progress.items()
             ],
         }
         if self.features.forward_profiles_on_jobs_killed:
-            names = [full_id(workload_of[each], self._jobs[each].profile) for each in job_ids]
+            names = [full_id(workload_of[job_id], self._jobs[job_id].profile) for job_id in job_ids]
             parts = [_parts(name) for name in dict.fromkeys(names)]
             told["profiles"] = [_profile(w, n, self._profiles[w][n]) for w, n in parts]
         return told
@@ -425,11 +425,13 @@ class EngineSide:
         elif msgspec.json.decode(raw, type=_Placement).strategy == "FillOneHostCoresFirst":
             every = list(hosts)
             cores = [n for n, host in enumerate(every) for _ in range(self._cores(host))]
-            places = [cores[each % len(cores)] for each in range(job.processors if job else 0)]
+            places = [
+                cores[executor % len(cores)] for executor in range(job.processors if job else 0)
+            ]
         elif job is not None and job.processors != count:
-            places = [each % count for each in range(job.processors)]
-        mapping = None if places is None else {str(n): str(each) for n, each in enumerate(places)}
-        storages = {each.storage_name: each.host_id for each in told.storage_placement}
+            places = [executor % count for executor in range(job.processors)]
+        mapping = None if places is None else {str(n): str(place) for n, place in enumerate(places)}
+        storages = {storage.storage_name: storage.host_id for storage in told.storage_placement}
         return d.ExecuteJob(told.job_id, hosts, mapping, storages or None)
 
     def _cores(self, host: int) -> int:

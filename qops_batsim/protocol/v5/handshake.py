@@ -113,7 +113,7 @@ def read_answer(frame: bytes) -> Hello:
     try:
         message = msgspec.json.decode(frame[_LENGTH.size :].rstrip(b"\0"), type=_HelloMessage)
         if len(message.events) != 1 or message.events[0].event_type != HELLO:
-            found: Any = [each.event_type for each in message.events]
+            found: Any = [event.event_type for event in message.events]
             raise InputError(
                 f"the answer to the greeting: events are {shown(found)}; one {HELLO} is expected"
             )

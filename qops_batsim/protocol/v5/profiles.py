@@ -77,10 +77,10 @@ def to_message(workload: str, name: str, profile: dict[str, Any]) -> ProfileAndI
     told = {word: profile[ours] for ours, word in words[1].items() if ours in profile}
     if kind == "parallel":
         # Of a task that only computes, or only communicates, the other part is left out.
-        told = {word: each for word, each in told.items() if any(each)} or told
+        told = {word: amount for word, amount in told.items() if any(amount)} or told
 
     if "profile_ids" in told:
-        told["profile_ids"] = [full_id(workload, str(each)) for each in told["profile_ids"]]
+        told["profile_ids"] = [full_id(workload, str(name)) for name in told["profile_ids"]]
     if "computation_amount" in told or "communication_amount" in told:
         told["generation_strategy"] = SPREAD if total else EACH
     if trace:
@@ -116,7 +116,7 @@ def of_message(told: ProfileAndId) -> tuple[str, str, dict[str, Any]]:
     elif told.profile.get("trace_type") == SMPI:
         profile["type"] = "smpi"
     elif ours == "composed" and isinstance(profile.get("seq"), list):
-        profile["seq"] = [local_id(workload, str(each)) for each in profile["seq"]]
+        profile["seq"] = [local_id(workload, str(name)) for name in profile["seq"]]
 
     if told.extra_data:
         profile["extra_data"] = told.extra_data
