@@ -16,6 +16,7 @@ from pathlib import Path
 COMPILED = (
     "measures/results/message_drift",
     "measures/results/occupancy",
+    "core/capacity",
     "core/decision_lines",
     "core/fixed_reservations",
     "core/host_bits",
@@ -26,7 +27,9 @@ COMPILED = (
     "core/plan",
     "core/profile",
     "core/scheduler",
+    "engine/embedded_manager",
     "engine/loop",
+    "engine/wait_heap",
     "optimum/moves",
     "schedulers/aroma/application",
     "schedulers/aroma/mapping",

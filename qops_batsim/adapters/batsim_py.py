@@ -21,6 +21,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from qops_batsim.core.hostset import HostSet
+from qops_batsim.core.system import HostDescription
 from qops_batsim.errors import InputError, SimulationError
 from qops_batsim.jobs import COMPLETED_KILLED, COMPLETED_SUCCESSFULLY, Job
 from qops_batsim.protocol import decisions as d
@@ -121,7 +122,7 @@ class ModuleAgent:
                 allow_compute_sharing=any(host.is_shareable for host in hosts),
                 config=e.EngineConfig(profiles_forwarded_on_submission=True),
                 compute_resources=[
-                    e.HostDescription(host.id, host.name, properties=host.metadata or {})
+                    HostDescription(host.id, host.name, properties=host.metadata or {})
                     for host in hosts
                 ],
             )

@@ -22,6 +22,7 @@ from typing import Any
 import msgspec
 
 from qops_batsim.core.hostset import HostSet
+from qops_batsim.core.system import HostDescription
 from qops_batsim.errors import InputError, QopsError, SimulationError
 from qops_batsim.jobs import Job
 from qops_batsim.protocol import decisions as d
@@ -91,7 +92,7 @@ class ModuleScheduler:
                 allow_compute_sharing=bs.allow_compute_sharing,
                 allow_storage_sharing=bs.allow_storage_sharing,
                 config=msgspec.convert(bs.batconf, e.EngineConfig),
-                compute_resources=msgspec.convert(bs.machines["compute"], list[e.HostDescription]),
+                compute_resources=msgspec.convert(bs.machines["compute"], list[HostDescription]),
                 workloads=bs.workloads,
                 profiles=bs.profiles,
             )

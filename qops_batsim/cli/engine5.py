@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from qops_batsim.engine.engine_options import EngineOptions, ExternalEvent
     from qops_batsim.engine.simulation import Simulation
     from qops_batsim.platform.platform_model import Platform
-    from qops_batsim.protocol.v5.components import Component
+    from qops_batsim.protocol.v5.components import DecisionComponent
     from qops_batsim.protocol.v5.engine_side import EngineSide
     from qops_batsim.workload.workload_model import Workload
 
@@ -113,7 +113,7 @@ def arguments5(arguments: Sequence[str]) -> argparse.Namespace:
 def simulate5(
     given: argparse.Namespace,
     arguments: Sequence[str],
-    component: Callable[[EngineSide], Component] | None = None,
+    component: Callable[[EngineSide], DecisionComponent] | None = None,
 ) -> Simulation:
     """Simulate as Batsim 5 by its parsed options, write the files, and return the simulation.
 
@@ -239,7 +239,7 @@ def engine_side5(
     )
 
 
-def _component(given: argparse.Namespace, side: EngineSide) -> Component:
+def _component(given: argparse.Namespace, side: EngineSide) -> DecisionComponent:
     from qops_batsim.protocol.v5.components import LibraryComponent, SocketComponent
 
     sockets = [*given.edc_socket_str, *given.edc_socket_file]

@@ -13,11 +13,14 @@ if TYPE_CHECKING:
     from qops_batsim.core.job import WAITING as WAITING
     from qops_batsim.core.qos_log import format_qos as format_qos
     from qops_batsim.core.scheduler import ResourceManager as ResourceManager
+    from qops_batsim.core.system import HostDescription as HostDescription
+    from qops_batsim.core.system import System as System
 else:
     __getattr__, __dir__, __all__ = lazy_names(
         __name__,
         {
             "hostset": "HostSet",
+            "system": "HostDescription System",
             "job": "OVER RUNNING WAITING",
             "qos_log": "format_qos",
             "scheduler": "ResourceManager",

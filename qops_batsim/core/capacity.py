@@ -5,9 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from qops_batsim.core.hostset import HostSet
-from qops_batsim.core.job import Job
 from qops_batsim.core.refusal import Refusal, RefusalKind
-from qops_batsim.core.scheduler import ResourceManager
 
 
 class MaintenanceWindow(NamedTuple):
@@ -19,26 +17,6 @@ class MaintenanceWindow(NamedTuple):
     has_begun: bool = False
 
 
-def maintenance_begins(manager: ResourceManager) -> bool:
-    """Mark the maintenance windows that have begun by now; return whether anything has changed.
-
-    If so, the manager recounts its free hosts.
-    """
-    capacity = manager.capacity
-    if capacity is None or not capacity.windows:
-        return False
-    if capacity.check_dates(manager.now + manager.news.tolerance) is None:
-        return False
-    manager.count_free()
-    return True
-
-
-def why_never(manager: ResourceManager, job: Job) -> Refusal | None:
-    """Return why a job can never run on the machine, None if it may still run."""
-    capacity: Capacity = manager.capacity or Capacity(manager.machine_size)
-    return capacity.never_fits(job.processors)
-
-
 class Capacity:
     """Which hosts are away or in maintenance, now or later, and whether this may still change.
 
@@ -48,17 +26,23 @@ class Capacity:
         Number of hosts, whether they are there or not.
     away
         The hosts that are away without a known date of return.
+    is_known
+        Whether the engine has told anything of this.
     is_planned
         Whether the scheduler plans starts ahead, so that it can leave all hosts free for
-        maintenance. windows Announced maintenance that is not over, by start. is_final Whether no
-        host will leave or return any more.
+        maintenance.
+    windows
+        Announced maintenance that is not over, by start.
+    is_final
+        Whether no host will leave or return any more.
     """
 
-    __slots__ = ("away", "is_final", "is_planned", "machine_size", "windows")
+    __slots__ = ("away", "is_final", "is_known", "is_planned", "machine_size", "windows")
 
     def __init__(self, machine_size: int) -> None:
         self.machine_size = machine_size
         self.away = HostSet()
+        self.is_known = False
         self.is_final = False
         self.is_planned = False
         self.windows: list[MaintenanceWindow] = []
@@ -129,17 +113,21 @@ class Capacity:
         gone = self.away
         for window in self.windows:
             gone |= window.hosts if window.has_begun else HostSet()
+
         windows = [
-            each._replace(has_begun=each.since <= now and not each.hosts - gone)
-            for each in self.windows
+            window._replace(has_begun=window.since <= now and not window.hosts - gone)
+            for window in self.windows
         ]
+
         away = gone
         for window in windows:
             away -= window.hosts if window.has_begun else HostSet()
         if windows == self.windows and away == self.away:
             return None
+
         lost = away - self.away
-        self.windows, self.away = windows, away
+        self.windows = windows
+        self.away = away
         return lost
 
     def never_fits(self, processors: int) -> Refusal | None:

@@ -1,6 +1,6 @@
 cimport cython
 
-cdef unsigned long long _ONE, _ONES, _PAIRS, _FOURS, _EIGHTS, _SUMS
+cdef unsigned long long _ONES, _PAIRS, _FOURS, _EIGHTS, _SUMS
 
 cpdef Py_ssize_t bit_count(unsigned long long word) noexcept
 
@@ -26,7 +26,7 @@ cdef class HostBits:
     cpdef void add_common(self, HostBits one, HostBits other) noexcept
     @cython.locals(word=Py_ssize_t)
     cpdef bint shares(self, HostBits other) noexcept
-    @cython.locals(host=Py_ssize_t, bit="unsigned long long")
+    @cython.locals(count=Py_ssize_t, moved="unsigned long long")
     cpdef void move_interval(self, Py_ssize_t first, Py_ssize_t hosts, HostBits other) noexcept
     @cython.locals(word=Py_ssize_t, total=Py_ssize_t)
     cpdef Py_ssize_t count(self) noexcept

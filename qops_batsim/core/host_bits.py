@@ -103,11 +103,14 @@ class HostBits:
         return False
 
     def move_interval(self, first: int, hosts: int, other: HostBits) -> None:
-        """Move ``hosts`` consecutive hosts, the lowest ``first``, to another set. O(hosts)."""
-        for host in range(first, first + hosts):
-            bit = _ONE << (host & 63)
-            self.words[host >> 6] &= ~bit
-            other.words[host >> 6] |= bit
+        """Move ``hosts`` consecutive hosts, the lowest ``first``, to another set. O(hosts / 64)."""
+        while hosts > 0:
+            count = min(hosts, 64 - (first & 63))
+            moved = _ONES >> (64 - count) << (first & 63)
+            self.words[first >> 6] &= ~moved
+            other.words[first >> 6] |= moved
+            first += count
+            hosts -= count
 
     def count(self) -> int:
         """Return the number of hosts in the set. O(hosts)."""

@@ -137,7 +137,8 @@ class Hearing:
     """
 
     def __init__(self, news: News) -> None:
-        self._news, self.is_of_use = news, True
+        self._news = news
+        self.is_of_use = True
         self.newest: Job | None = None
         self.ended: list[tuple[Job, float]] = []
 

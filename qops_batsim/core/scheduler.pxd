@@ -1,16 +1,26 @@
+from qops_batsim.core.capacity cimport Capacity
 from qops_batsim.core.job cimport Job
 
-cdef int _WAITING, _RUNNING, _OVER
+cdef int WAITING, RUNNING, OVER  # assigned by the import of the same names
 
 cdef class ResourceManager:
-    cdef public Py_ssize_t machine_size
-    cdef public Py_ssize_t free
-    cdef public double now, grace
-    cdef public object capacity
-    cdef public bint drains, plans, shares_hosts, news_in_parts
-    cdef public object news, qos_log, system
-    cdef public list refusals
+    cdef public Py_ssize_t machine_size  # hosts, there or away
+    cdef public Py_ssize_t free  # hosts on which a job can start now; the implementation keeps it
+    cdef public double now  # set by the engine before it calls a hook
+    # set by the scheduler
+    cdef public bint drains, plans, shares_hosts
+    cdef public list refusals  # None where nobody collects them
+    # set by the engine
+    cdef public Capacity capacity
+    cdef public object news  # News
+    cdef public double grace
+    cdef public bint news_in_parts
+    cdef public object system  # System
+    # kept of jobs
+    cdef public object qos_log  # QosLog
     cdef public dict registered  # of each registered job, by id: the id of the job whose work it does
+    cdef public bint hides_profiles
+    cdef public dict registered_profiles  # by workload and name
     cpdef start(self, Job job, object hosts=*)
     cpdef reject(self, Job job, object reason)
     cpdef kill(self, Job job)
@@ -24,11 +34,15 @@ cdef class ResourceManager:
     cpdef record(self, Job job)
     cpdef note_metadata(self, Job job, str text)
     cpdef call_at(self, double date)
+    cpdef bint begin_maintenance(self) except -1
     cpdef hosts_of(self, Job job)
     cpdef count_free(self)
     cpdef start_job(self, Job job, object hosts)
     cpdef reject_job(self, Job job, object reason)
     cpdef kill_job(self, Job job)
+    cpdef register_job(self, Job job, object profile)
+    cpdef note_refusal(self, Job job, object reason)
+    cpdef know_registered(self, Job job, object profile)
 
 cdef class Scheduler:
     cdef public ResourceManager manager

@@ -8,20 +8,27 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
+from qops_batsim.core.capacity import Capacity
+from qops_batsim.core.host_bits import HostBits
+from qops_batsim.core.hostset import HostSet
 from qops_batsim.core.job import OVER, RUNNING, WAITING, Job
 from qops_batsim.core.needs import EngineNeeds
+from qops_batsim.core.news import News
 from qops_batsim.core.options import SchedulerOptions
 from qops_batsim.core.overrides import check_overrides
-from qops_batsim.errors import SimulationError
-
-_WAITING, _RUNNING, _OVER = WAITING, RUNNING, OVER
+from qops_batsim.core.qos_log import QosLog, QosRecord
+from qops_batsim.core.refusal import Refusal
+from qops_batsim.core.system import UNDESCRIBED
+from qops_batsim.errors import SimulationError, require_type
+from qops_batsim.jobs import QOS_REJECTED, check_resumable, rest_of_delay
 
 
 class ResourceManager:
     """What a scheduler calls to start, reject, kill or register jobs, and asks about the machine.
 
     Calls take effect in their order. An invalid call raises a SimulationError that names the job.
-    An implementation overrides the methods that end in ``_job``, whose arguments have been checked.
+    An implementation overrides the methods that end in ``_job``, whose arguments have been checked,
+    and those that tell of hosts and dates.
 
     Attributes
     ----------
@@ -32,21 +39,23 @@ class ResourceManager:
     now
         Date of the current message (seconds).
     capacity
-        Which hosts are away or will be (:class:`~qops_batsim.core.capacity.Capacity`); None
-        until the engine reports any.
+        Which hosts are away or will be.
     drains, plans, shares_hosts
         Set by the scheduler: whether hosts take no new job once their maintenance is announced,
         whether starts are planned ahead, and whether several jobs may share a host.
     news
-        How late news is (:class:`~qops_batsim.core.news.News`).
+        How late news is.
     grace
         How long ago a job may have ended whose end has not been reported yet (seconds).
     news_in_parts
         Whether the events of one date may come in several messages.
     qos_log
-        What the scheduler records about jobs (:class:`~qops_batsim.core.qos_log.QosLog`).
+        What the scheduler records about jobs.
     system
-        The machine as the engine describes it, None if it is only a number of equal hosts.
+        The machine as the engine describes it; without hosts if it is only a number of equal ones.
+    hides_profiles
+        Whether the scheduler is not told the profiles of registered jobs, unless the jobs have
+        checkpoints: their rest, once they are killed, has to be known.
     refusals
         The jobs rejected since this list was last emptied; None if they are not collected.
     registered
@@ -54,15 +63,28 @@ class ResourceManager:
     """
 
     def __init__(self, machine_size: int) -> None:
-        self.machine_size = self.free = machine_size
-        self.now, self.drains, self.plans = 0.0, True, False
-        self.grace, self.news_in_parts, self.shares_hosts = 0.0, False, False
-        self.capacity: Any = None
-        self.news: Any = None
-        self.qos_log: Any = None
-        self.system: Any = None
+        self.machine_size = machine_size
+        self.free = machine_size
+        self.now = 0.0
+
+        # What the scheduler sets.
+        self.drains = True
+        self.plans = False
+        self.shares_hosts = False
         self.refusals: list[Job] | None = None
+
+        # What is known of the engine.
+        self.capacity = Capacity(machine_size)
+        self.news = News()
+        self.grace = 0.0
+        self.news_in_parts = False
+        self.system = UNDESCRIBED
+
+        # What is kept of jobs.
+        self.qos_log = QosLog()
         self.registered: dict[str, str] = {}
+        self.hides_profiles = False
+        self.registered_profiles: dict[tuple[str, str], Any] = {}
 
     def start(self, job: Job, hosts: object = None) -> None:
         """Start a waiting job now, on the free hosts ``hosts`` (HostSet, HostBits) or, if None, on
@@ -70,25 +92,26 @@ class ResourceManager:
         """
         if (
             job is None
-            or job.phase != _WAITING
+            or job.phase != WAITING
             or (job.processors > self.free and not self.shares_hosts)
         ):
             raise self.refused(job, "start")
         self.start_job(job, hosts)
-        job.phase, job.start = _RUNNING, self.now
+        job.phase = RUNNING
+        job.start = self.now
 
     def reject(self, job: Job, reason: object) -> None:
         """Reject a waiting job for good; ``reason`` is a Refusal or a text."""
-        if job is None or job.phase != _WAITING:
+        if job is None or job.phase != WAITING:
             raise self.refused(job, "be rejected")
         self.reject_job(job, reason)
-        job.phase = _OVER
+        job.phase = OVER
         if self.refusals is not None:
             self.refusals.append(job)
 
     def kill(self, job: Job) -> None:
         """Kill a running job; its hosts stay in use until the engine reports its end."""
-        if job is None or job.phase != _RUNNING:
+        if job is None or job.phase != RUNNING:
             raise self.refused(job, "be killed")
         self.kill_job(job)
 
@@ -98,7 +121,7 @@ class ResourceManager:
         ``profile`` is the job's execution profile; it is registered under the name ``job.profile``.
         None: a profile of that name exists.
         """
-        raise NotImplementedError
+        self.register_job(job, profile)
 
     def register_again(self, job: Job, original: Job, killed: Job, saved: float) -> None:
         """Submit a new job for the remaining work of a killed job, of which ``saved`` seconds are
@@ -111,7 +134,9 @@ class ResourceManager:
         killed
             The run that was killed, and the seconds of it that are ``saved``.
         """
-        raise NotImplementedError
+        self.registered[job.id] = self.original_id(original)
+        rest = rest_of_delay(self.profile_of(killed), saved) if saved > 0 else None
+        self.register(job, rest)
 
     def finish_registering(self) -> None:
         """Tell the engine that this scheduler registers no more jobs, so that the simulation may
@@ -123,14 +148,18 @@ class ResourceManager:
         """Return a job's execution profile (a mapping as in the workload file), empty if
         unknown.
         """
-        raise NotImplementedError(
-            "no execution profiles are told; to those who need dynamic_jobs (EngineNeeds) they are"
-        )
+        workload = job.id.partition("!")[0]
+        registered = self.registered_profiles.get((workload, job.profile))
+        if registered is not None:
+            return registered
+        return self.system.profiles.get(workload, {}).get(job.profile, {})
 
     def check_saves(self, job: Job) -> None:
         """Raise an InputError if a job asks for checkpoints but its execution profile cannot be
         resumed part-way.
         """
+        if job.qos is not None and job.qos.checkpoint is not None:
+            check_resumable(job, self.profile_of(job))
 
     def original_id(self, job: Job) -> str:
         """Return the id under which a job was first submitted, before any restart."""
@@ -142,10 +171,8 @@ class ResourceManager:
         """
         self.registered[job.id] = original
 
-    def record(self, job: Job) -> Any:
-        """Return the QosRecord of a job, which becomes the job's row of ``PREFIX_qos.csv``.
-        O(1).
-        """
+    def record(self, job: Job) -> QosRecord:
+        """Return what is recorded of a job, which becomes its row of ``PREFIX_qos.csv``. O(1)."""
         if job is None:
             raise self.refused(job, "be recorded")
         return self.qos_log.record(self.original_id(job))
@@ -174,6 +201,20 @@ class ResourceManager:
         """
         raise NotImplementedError
 
+    def begin_maintenance(self) -> bool:
+        """Mark the maintenance windows that have begun by now; return whether anything has changed,
+        so that the free hosts were recounted.
+        """
+        capacity = self.capacity
+        if not capacity.windows or capacity.check_dates(self.now + self.news.tolerance) is None:
+            return False
+        self.count_free()
+        return True
+
+    def why_never(self, job: Job) -> Refusal | None:
+        """Return why a job can never run on the machine, None if it may still run."""
+        return self.capacity.never_fits(job.processors)
+
     def restore_running(self, job: Job, hosts: int) -> None:
         """Add a job that was running before this scheduler took over; ``hosts`` are its hosts
         (bits).
@@ -188,7 +229,7 @@ class ResourceManager:
             return SimulationError(f"None cannot {what} at {self.now:g} s; a job is expected")
         state = ("was not submitted yet", "waits", "runs already", "is over")[job.phase]
         free = "1 host is free" if self.free == 1 else f"{self.free} hosts are free"
-        if not why and what == "start" and job.phase == _WAITING:
+        if not why and what == "start" and job.phase == WAITING:
             why = f"only {free}"
         return SimulationError(
             f"job {job.id}, which asks for {job.processors} processors, cannot {what} at "
@@ -197,7 +238,8 @@ class ResourceManager:
 
     def refused_hosts(self, job: Job, hosts: int, named: str) -> SimulationError:
         """Return the error of a start on hosts (bits, and as text) that the job cannot have."""
-        count, taken = hosts.bit_count(), (hosts & ~self.free_mask()).bit_count()
+        count = hosts.bit_count()
+        taken = (hosts & ~self.free_mask()).bit_count()
         if count != job.processors:
             why = f"hosts expected: {job.processors}, given: {count}"
         elif hosts >> self.machine_size:
@@ -205,6 +247,30 @@ class ResourceManager:
         else:
             why = f"hosts that are not free: {taken}"
         return self.refused(job, f"start on hosts {named}" if count else "start on no host", why)
+
+    # What implementations share
+
+    def asked_hosts(self, job: Job, hosts: object) -> int:
+        """Return the hosts (bits) on which a job is to start."""
+        if isinstance(hosts, HostBits):
+            return hosts.mask()
+        require_type(f"start of {job.id}: hosts", hosts, HostSet, "a HostSet or None")
+        assert isinstance(hosts, HostSet)
+        return hosts.mask
+
+    def note_refusal(self, job: Job, reason: object) -> None:
+        """Record why a job is rejected; of a restart, also as the fate of the original job."""
+        self.qos_log.refused(job.id, reason)
+        if self.registered and job.id in self.registered:
+            self.qos_log.refused(self.registered[job.id], reason)
+            self.record(job).decision = QOS_REJECTED
+
+    def know_registered(self, job: Job, profile: Any) -> None:
+        """Remember a job that the scheduler has registered, and its profile if that may be told."""
+        self.registered.setdefault(job.id, job.id)
+        saves = job.qos is not None and job.qos.checkpoint is not None
+        if profile is not None and (saves or not self.hides_profiles):
+            self.registered_profiles[job.id.partition("!")[0], job.profile] = profile
 
     # What an implementation does
 
@@ -218,6 +284,10 @@ class ResourceManager:
 
     def kill_job(self, job: Job) -> None:
         """Carry out :meth:`kill`, whose arguments have been checked."""
+        raise NotImplementedError
+
+    def register_job(self, job: Job, profile: Any) -> None:
+        """Carry out :meth:`register`."""
         raise NotImplementedError
 
 

@@ -17,7 +17,6 @@ from typing import Any
 
 from qops_batsim.core.hostset import HostSet
 from qops_batsim.engine.energy import POWER_STATES
-from qops_batsim.engine.execution import KILLED_COMPUTATION_RETURN_CODE, KILLED_DELAY_RETURN_CODE
 from qops_batsim.engine.fluid import Computation
 from qops_batsim.engine.host_states import (
     COMPUTES,
@@ -35,7 +34,7 @@ from qops_batsim.engine.records import JobRecord
 from qops_batsim.engine.registration import notified, register_job, register_profile
 from qops_batsim.engine.world import World
 from qops_batsim.errors import shown
-from qops_batsim.jobs import COMPLETED_KILLED, REJECTED, RUNNING, SUBMITTED, Job
+from qops_batsim.jobs import REJECTED, RUNNING, SUBMITTED, Job
 from qops_batsim.protocol.decisions import (
     CallMeLater,
     CallPeriodically,
@@ -62,7 +61,8 @@ class Switch:
     """Hosts being switched to a power state; ``left`` are those that have not reached it yet."""
 
     def __init__(self, hosts: HostSet, state: int) -> None:
-        self.hosts, self.state = hosts, state
+        self.hosts = hosts
+        self.state = state
         self.left = set(hosts)
 
 
@@ -70,16 +70,20 @@ def set_resource_state(world: World, decision: SetResourceState) -> None:
     """Begin to switch hosts to a power state; SimulationError if they cannot."""
     if world.energy is None:
         raise world.error("SET_RESOURCE_STATE was received but energy is not enabled")
-    hosts, state = decision.resources, _state(world, decision)
+    hosts = decision.resources
+    state = _state(world, decision)
     occupation = world.energy.switchable
     for host in hosts:
         _check(world, occupation, host, state)
+
     world.energy.note(POWER_STATES, world.now)
     switch = Switch(hosts, state)
     sleeps = occupation.profiles[next(iter(hosts))].activity(state) == SLEEPS
     occupation.noted.append(PowerStateChange(world.now, hosts, -2 if sleeps else -1))
+
     for host in hosts:
-        profile, before = occupation.profiles[host], occupation.power_states[host]
+        profile = occupation.profiles[host]
+        before = occupation.power_states[host]
         if state in profile.ways:
             _go_through(world, switch, host, profile.ways[state][0], SWITCHING_OFF)
         elif before in profile.ways:
@@ -124,7 +128,9 @@ def _check(world: World, occupation: SwitchableHosts, host: int, state: int) -> 
         raise world.error(
             f"host {host} cannot be switched: hosts are 0 to {len(occupation.power_states) - 1}"
         )
-    profile, before = occupation.profiles[host], occupation.power_states[host]
+
+    profile = occupation.profiles[host]
+    before = occupation.power_states[host]
     trouble = ""
     if state >= len(profile.watts):
         trouble = f"it has power states 0 to {len(profile.watts) - 1} only"
@@ -144,6 +150,7 @@ def _check(world: World, occupation: SwitchableHosts, host: int, state: int) -> 
         way = profile.ways[state][0] if state in profile.ways else profile.ways[before][1]
         if not world.machine.host(host).speeds[way] > 0:
             trouble = f"in power state {way}, through which it goes, it has no speed"
+
     if trouble:
         name = world.machine.host(host).name
         raise world.error(
@@ -209,14 +216,17 @@ def _known(world: World, job_id: str, action: str) -> JobRecord:
 
 def _execute(world: World, decision: ExecuteJob) -> None:
     record = _known(world, decision.job_id, "EXECUTE_JOB")
-    job, hosts = record.job, decision.alloc
+    job = record.job
+    hosts = decision.alloc
     if record.state != SUBMITTED:
         raise world.error(f"job {job.id!r} cannot be started: it is {record.state}")
+
     if decision.additional_io_job is not None:
         raise world.error(
             f"job {job.id!r} is started with an additional_io_job, which is not supported by the "
             "embedded engine"
         )
+
     if decision.mapping is not None:
         _check_mapping(world, decision, job)
     elif hosts.mask.bit_count() != job.processors and not _divides_a_total(record):
@@ -224,9 +234,11 @@ def _execute(world: World, decision: ExecuteJob) -> None:
             f"job {job.id!r} asks for {job.processors} hosts and was given {len(hosts)} "
             f"({str(hosts) or 'none'})"
         )
+
     if not hosts.mask:
         raise world.error(f"job {job.id!r} was given no host; at least one is expected")
     check_hosts(world, job, hosts)
+
     placement = None
     if decision.mapping is not None:
         listed = tuple(hosts)
@@ -296,6 +308,7 @@ def _kill(world: World, decision: KillJob) -> None:
         if not record.kill_asked:
             record.kill_asked = True
             victims.append(record)
+
     if not victims:
         if not world.options.rules.kills_again:
             raise world.error(
@@ -303,14 +316,11 @@ def _kill(world: World, decision: KillJob) -> None:
                 "expected"
             )
         return
+
     progress: dict[str, dict[str, Any]] = {}
     for record in victims:
-        if record.state != RUNNING:
-            continue  # It has just ended by itself.
-        progress[record.job.id] = record.progress(world.now, world.options.rules.decimals)
-        sleeping = record.computation is None
-        code = KILLED_DELAY_RETURN_CODE if sleeping else KILLED_COMPUTATION_RETURN_CODE
-        world.end(record, COMPLETED_KILLED, code)
+        if record.state == RUNNING:  # Else it has just ended by itself.
+            progress[record.job.id] = world.kill(record)
     world.report_kills(victims, progress)
 
 
@@ -324,18 +334,6 @@ def _call_later(world: World, decision: CallMeLater) -> None:
             f"CALL_ME_LATER asks for {date:.6f} s; a finite date later than now is expected"
         )
     world.call_at(max(date, world.now + SHORTEST_CALL_DELAY))
-
-
-def _call_periodically(world: World, decision: CallPeriodically) -> None:
-    world.call_each(decision.period, decision.count, decision.call_id)
-
-
-def _stop_calls(world: World, decision: StopCalls) -> None:
-    world.stop_calls(decision.call_id)
-
-
-def _stop(world: World, decision: StopSimulation) -> None:
-    world.stopped = True
 
 
 def _query(world: World, decision: Query) -> None:
@@ -357,6 +355,10 @@ def _register(world: World, decision: RegisterJob) -> None:
         world.announce(record.job)
 
 
+def _stop(world: World, decision: StopSimulation) -> None:
+    world.stopped = True
+
+
 def _set_metadata(world: World, decision: SetJobMetadata) -> None:
     _known(world, decision.job_id, "SET_JOB_METADATA").metadata = decision.metadata
 
@@ -372,8 +374,8 @@ _EFFECTS: dict[type, Callable[[World, Any], None]] = {
     RegisterJob: _register,
     Notify: notified,
     ChangePowerState: change_power_state,
-    CallPeriodically: _call_periodically,
-    StopCalls: _stop_calls,
+    CallPeriodically: lambda world, it: world.call_each(it.period, it.count, it.call_id),
+    StopCalls: lambda world, it: world.stop_calls(it.call_id),
     StopSimulation: _stop,
     Query: _query,
 }

@@ -160,17 +160,17 @@ def ended_jobs_of(ended: Sequence[JobRecord]) -> EndedJobs:
         ids=[local_id for _, _, local_id in names],
         workloads=Words.of([workload for workload, _, _ in names]),
         profiles=Words.of([record.job.profile for record in ended]),
-        submission_times=numbers(np.float64, lambda each: each.job.submission_time),
-        processors=numbers(np.int64, lambda each: each.job.processors),
+        submission_times=numbers(np.float64, lambda record: record.job.submission_time),
+        processors=numbers(np.int64, lambda record: record.job.processors),
         walltimes=numbers(
-            np.float64, lambda each: -1.0 if each.job.walltime is None else each.job.walltime
+            np.float64, lambda record: -1.0 if record.job.walltime is None else record.job.walltime
         ),
-        states=numbers(np.int8, lambda each: STATE_CODES[each.state]),
-        starts=numbers(np.float64, lambda each: each.start),
-        finishes=numbers(np.float64, lambda each: each.finish),
+        states=numbers(np.int8, lambda record: STATE_CODES[record.state]),
+        starts=numbers(np.float64, lambda record: record.start),
+        finishes=numbers(np.float64, lambda record: record.finish),
         hosts=HostIntervals.of([record.hosts for record in ended]),
         energy=numbers(
-            np.float64, lambda each: -1.0 if each.energy is None else float(each.energy)
+            np.float64, lambda record: -1.0 if record.energy is None else float(record.energy)
         ),
         metadata=metadata if any(metadata) else None,
     )

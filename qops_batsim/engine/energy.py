@@ -25,7 +25,7 @@ JOB_STARTS, JOB_ENDS, POWER_STATES = "s", "e", "p"
 HEADER = "time,energy,event_type,wattmin,epower\n"
 
 
-class Entry(NamedTuple):
+class EnergyEntry(NamedTuple):
     """Row of ``_consumed_energy.csv``: date (s), energy (J), kind of event, least power (W)."""
 
     date: float
@@ -50,14 +50,20 @@ class EnergyMeter:
     def __init__(self, hosts: Sequence[Host], switchable: SwitchableHosts) -> None:
         count = len(hosts)
         self.switchable = switchable
-        self._hosts, self._profiles = hosts, switchable.profiles
+        self._hosts = hosts
+        self._profiles = switchable.profiles
         self._states = [0] * count
         self._begun_in = {n: h.power_state for n, h in enumerate(hosts) if h.power_state}
         self._flows: dict[int, float] = {}
-        self._power, self._least = np.zeros(count), np.zeros(count)
-        self._joules, self._since = np.zeros(count), np.zeros(count)
-        self.entries: list[Entry] = []
-        self.first_submission = self.last_end = np.longdouble(-1)
+        self._power = np.zeros(count)
+        self._least = np.zeros(count)
+        self._joules = np.zeros(count)
+        self._since = np.zeros(count)
+
+        self.entries: list[EnergyEntry] = []
+        self.first_submission = np.longdouble(-1)
+        self.last_end = self.first_submission
+
         for host in range(count):
             self._set_power(host)
             self._set_least(host, hosts[host].power_state)
@@ -92,7 +98,7 @@ class EnergyMeter:
         joules = self.read_all(now)
         if kind == JOB_ENDS:
             self.last_end = joules
-        self.entries.append(Entry(now, joules, kind, sum_in_order(self._least)))
+        self.entries.append(EnergyEntry(now, joules, kind, sum_in_order(self._least)))
 
     def note_submission(self, now: float) -> None:
         """Called before each submission: record the energy of all hosts at the first one."""
@@ -109,7 +115,8 @@ class EnergyMeter:
         """Put a host into a power state, after adding the energy that it consumed until ``now``."""
         self.read((host,), now)
         self._begun_in.pop(host, None)
-        self.switchable.power_states[host] = self._states[host] = state
+        self.switchable.power_states[host] = state
+        self._states[host] = state
         self._set_power(host)
         self._set_least(host, state)
 
@@ -129,7 +136,8 @@ class EnergyMeter:
         self._least[host] = self._profiles[host].watts[state][1]
 
     def _set_power(self, host: int) -> None:
-        state, described = self._states[host], self._hosts[host]
+        state = self._states[host]
+        described = self._hosts[host]
         idle, least, most = self._profiles[host].watts[state]
         speed = described.speeds[state]
         # Without any speed, SimGrid takes a host for fully loaded.
@@ -145,7 +153,7 @@ def sum_in_order(values: np.ndarray) -> np.longdouble:
     return added
 
 
-def format_consumed_energy(entries: Sequence[Entry]) -> str:
+def format_consumed_energy(entries: Sequence[EnergyEntry]) -> str:
     """Return ``_consumed_energy.csv``, with a row for each start and end of a job and power switch.
 
     The power is the mean since the row before, if that is of an earlier date.

@@ -30,6 +30,9 @@ GENERIC = "generic"
 
 _KNOWN = (UNAVAILABLE, AVAILABLE, JOB_CANCELLED, MAINTENANCE)
 
+MESSAGES_PER_REPORT = 1024
+"""Messages from one report of a run's progress to the next."""
+
 MAX_WINDOWS = 100_000
 """Most maintenance windows that one event may stand for."""
 
@@ -118,19 +121,24 @@ def outages_of(events: Sequence[ExternalEvent], hosts: int) -> tuple[Outage, ...
             raise InputError(
                 f"{said} names hosts {unknown}, which do not exist; hosts are 0 to {hosts - 1}"
             )
+
         leaves = event.type == UNAVAILABLE
         wrong = HostSet.of(host for host in event.hosts if (host in since) == leaves)
         if wrong:
             state = "already" if leaves else "not"
             raise InputError(f"{said}: hosts {wrong} are {state} unavailable")
+
         for host in event.hosts:
             if leaves:
                 since[host] = event.timestamp
             else:
                 span = since.pop(host), event.timestamp
                 masks[span] = masks.get(span, 0) | 1 << host
+
+    # These never return.
     for host, date in since.items():
         masks[date, math.inf] = masks.get((date, math.inf), 0) | 1 << host
+
     return tuple(
         Outage(
             hosts=str(HostSet(masks[span])),
@@ -154,7 +162,9 @@ def check_cancellations(events: Sequence[ExternalEvent], workloads: Mapping[str,
     """Raise an InputError if a cancelled job is in none of the workloads."""
     cancelled = cancellations_of(events)
     if cancelled:
-        known = {f"{name}!{each}" for name, jobs in workloads.items() for each in jobs.columns.ids}
+        known = {
+            f"{name}!{job_id}" for name, jobs in workloads.items() for job_id in jobs.columns.ids
+        }
         for job_id, date in cancelled.items():
             if job_id not in known:
                 raise InputError(
@@ -207,13 +217,13 @@ def maintenance_of(events: Sequence[ExternalEvent]) -> tuple[Maintenance, ...]:
     """Return the announced maintenance windows in order of announcement."""
     return tuple(
         Maintenance(
-            hosts=str(each.hosts),
-            since=each.fields["start"],
-            to=each.fields["end"],
-            announced=each.timestamp,
+            hosts=str(event.hosts),
+            since=event.fields["start"],
+            to=event.fields["end"],
+            announced=event.timestamp,
         )
-        for each in events
-        if each.type == MAINTENANCE
+        for event in events
+        if event.type == MAINTENANCE
     )
 
 
@@ -231,13 +241,16 @@ def _read_events(
     kind = fields.get("type")
     if not isinstance(kind, str):
         raise InputError(f"{where}: type is {kind!r}; a text is expected")
+
     known = (*_KNOWN, GENERIC) if any_release else _KNOWN
     if kind == GENERIC and any_release:
         text = fields.get("data")
         if not isinstance(text, str):
             raise InputError(f"{where}: data is {shown(text)}; a text is expected")
         if (told := told_in_text(text)).get("type") in _KNOWN:
-            fields, kind = {**told, "timestamp": fields["timestamp"]}, told["type"]
+            fields = {**told, "timestamp": fields["timestamp"]}
+            kind = told["type"]
+
     if kind == JOB_CANCELLED:
         if not isinstance(fields.get("job_id"), str):
             raise InputError(
@@ -247,11 +260,13 @@ def _read_events(
     elif kind not in known and not forward_unknown:
         others = "" if any_release else "; other types need --forward-unknown-events"
         raise InputError(f"{where}: unknown type {kind!r}{did_you_mean(kind, known)}{others}")
+
     if kind not in (UNAVAILABLE, AVAILABLE, MAINTENANCE):
         return [ExternalEvent(date, kind, HostSet(), fields)]
     resources = fields.get("resources")
     if not isinstance(resources, str):
         raise InputError(f"{where}: resources is {resources!r}; hosts such as '0-3 5' are expected")
+
     try:
         hosts = HostSet.parse(resources)
     except InputError as error:
@@ -270,8 +285,10 @@ def _read_maintenance(
             f"{where}: maintenance of {str(hosts) or 'no host'} from {start:g} s to {end:g} s, "
             f"announced at {notice:g} s; hosts, a start from then on, and a later end are expected"
         )
+
     if "every" not in fields and "until" not in fields:
         return maintenance_events(notice, hosts, start, end)
+
     every, until = (_date(fields, name, where) for name in ("every", "until"))
     if every < end - start or (until - start) / every > MAX_WINDOWS:
         raise InputError(

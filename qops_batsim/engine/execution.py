@@ -58,13 +58,17 @@ def read_traces(name: object, directory: Path | None, label: str) -> Traces:
             "and this workload was not read from a file; write it to a file there and read "
             "it"
         )
+
     path = _beside(directory, directory, name, label)
     ranks = [line.rstrip() for line in _trace_text(path, "a list of traces").splitlines()]
     if not ranks:
         raise InputError(f"{path}: names no trace; a line with the file of each rank is expected")
+
+    # Several ranks may have one file.
     known: dict[Path, dict[str, _TraceLines]] = {}
     traces: list[tuple[tuple[float, float], ...]] = []
     pieces = 0
+
     for rank, file in enumerate(ranks):
         trace_path = _beside(directory, path.parent, file, label)
         if trace_path not in known:
@@ -169,8 +173,11 @@ class Replay:
     ) -> None:
         self._left = [iter(trace) for trace in traces]
         self._hosts = hosts
-        self._share, self._letter = share, letter
-        self._run, self._stop, self._done = run, stop, done
+        self._share = share
+        self._letter = letter
+        self._run = run
+        self._stop = stop
+        self._done = done
         self._running: dict[Computation, None] = {}
         self._ended: deque[int] = deque()
         self._unread = len(traces)
@@ -234,10 +241,11 @@ RUNNABLE_TYPES = (
 )
 """Profile types that the engine can execute."""
 
-KILLED_DELAY_RETURN_CODE = -1
+STOPPED_DELAY_RETURN_CODE = -1
+"""Return code that Batsim gives to jobs that are killed while they sleep, or at their walltime."""
+
 KILLED_COMPUTATION_RETURN_CODE = -2
-WALLTIME_RETURN_CODE = -1
-"""Return codes that Batsim gives to jobs that are stopped."""
+"""Return code of jobs that are killed while they compute."""
 
 Profiles = Mapping[str, Mapping[str, Any]]
 
@@ -313,7 +321,7 @@ class FileAmounts(msgspec.Struct, frozen=True):
         (storage,) = storages
         written = [(host, storage, self.writes) for host in executors]
         read = [(storage, host, self.reads) for host in executors]
-        return [], [each for each in written + read if each[2] > 0]
+        return [], [transfer for transfer in written + read if transfer[2] > 0]
 
 
 class StagingAmounts(msgspec.Struct, frozen=True):
@@ -418,12 +426,14 @@ def _measure(
         raise InputError(f"{label} does not exist")
     if name in around:
         raise InputError(f"{label} contains itself; a sequence of other profiles is expected")
+
     kind = profile.get("type")
     if kind not in RUNNABLE_TYPES:
         raise InputError(
             f"{label}: the embedded engine cannot run profiles of type {shown(kind)}; "
             f"it runs {', '.join(RUNNABLE_TYPES)}"
         )
+
     if kind != "composed":
         return 1, 0
     count, depth = known.get(name, (0, 0))
@@ -431,13 +441,16 @@ def _measure(
         raise InputError(f"{label}: more than {MAX_NESTING} composed profiles inside each other")
     if count:
         return count, depth
+
     sequence = profile.get("seq")
     if not isinstance(sequence, list) or not sequence:
         raise InputError(f"{label}: seq is {shown(sequence)}; a list of profile names is expected")
     repeat = _whole(profile, "repeat", label, default=1, least=1)
     for step in sequence:
         steps, inside = _measure(str(step), profiles, where, (*around, name), known)
-        count, depth = count + steps, max(depth, inside)
+        count += steps
+        depth = max(depth, inside)
+
     count *= repeat
     if count > MAX_STEPS:
         raise InputError(f"{label}: more than {MAX_STEPS} steps, repetitions included")
@@ -458,17 +471,20 @@ def _append_steps(
     if kind == "delay":
         steps.append(Step(name, _number(profile, "delay", label, above=True), None, code, place))
         return
+
     if kind == "usage_trace":
         if name not in given.traces:
             given.traces[name] = read_traces(profile.get("trace"), given.directory, label)
         steps.append(Step(name, None, None, code, place, given.traces[name]))
         return
+
     if kind != "composed":
         amounts = _amounts(profile, kind, given.processors, label)
         if given.over_pairs and isinstance(amounts, Amounts) and amounts.total:
             amounts = amounts.over_pairs(given.processors)
         steps.append(Step(name, None, amounts, code, place))
         return
+
     sequence = profile["seq"]
     inside: list[Step] = []
     for index in range(profile.get("repeat", 1) * len(sequence)):
@@ -484,6 +500,7 @@ def _amounts(profile: Mapping[str, Any], kind: str, processors: int, label: str)
     if kind == "parallel":
         flops = _numbers(profile, "cpu", processors, label)
         return Amounts(flops, _numbers(profile, "com", processors * processors, label))
+
     if kind == "parallel_homogeneous_pfs":
         fields = ("bytes_to_read", "bytes_to_write")
         if not profile.keys() & set(fields):
@@ -491,9 +508,11 @@ def _amounts(profile: Mapping[str, Any], kind: str, processors: int, label: str)
         reads, writes = (_number(profile, field, label, default=0) for field in fields)
         storage = _text(profile, "storage" if "storage" in profile else "host", label, "pfs")
         return FileAmounts(reads, writes, (storage,))
+
     if kind == "data_staging":
         storages = _text(profile, "from", label), _text(profile, "to", label)
         return StagingAmounts(_number(profile, "nb_bytes", label), storages)
+
     total = kind == "parallel_homogeneous_total"
     return Amounts(_number(profile, "cpu", label), _number(profile, "com", label), total=total)
 

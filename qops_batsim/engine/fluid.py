@@ -51,11 +51,14 @@ class HostResource(Resource):
 
     def __init__(self, host: int, speed: float, cores: int = 1) -> None:
         super().__init__(speed * cores)
-        self.host, self.speed, self.cores = host, speed, cores
+        self.host = host
+        self.speed = speed
+        self.cores = cores
 
     def change(self, speed: float) -> None:
         """Set the speed of the cores (flop/s)."""
-        self.speed, self.capacity = speed, speed * self.cores
+        self.speed = speed
+        self.capacity = speed * self.cores
 
 
 class Computation:
@@ -90,7 +93,7 @@ class Computation:
         bound: float = math.inf,
         latency: float = 0.0,
     ) -> None:
-        self.uses: list[tuple[Resource, float]] = [each for each in executors if each[1] > 0]
+        self.uses: list[tuple[Resource, float]] = [use for use in executors if use[1] > 0]
         self.uses += [(resource, amount) for resource, amount in uses.items() if amount > 0]
         self.parties = parties
         self._bound = bound
@@ -183,7 +186,7 @@ class FluidModel:
     def flows(self, hosts: Collection[HostResource]) -> dict[HostResource, float]:
         """Return the total rate of the computations on each of these hosts (flop/s). O(uses)."""
         used = dict.fromkeys(hosts, 0.0)
-        users = {each: None for host in used for each in self._users.get(host, ())}
+        users = {computation: None for host in used for computation in self._users.get(host, ())}
         for computation in users:
             for resource, amount in computation.uses:
                 if isinstance(resource, HostResource) and resource in used:
@@ -200,7 +203,10 @@ class FluidModel:
             return []
         concerned = self._concerned()
         self._changed = {}
-        active = sorted((each for each in concerned if not each.latency), key=attrgetter("number"))
+        active = sorted(
+            (computation for computation in concerned if not computation.latency),
+            key=attrgetter("number"),
+        )
         for computation in active:
             computation.advance(now)
         moved = []
@@ -218,7 +224,7 @@ class FluidModel:
             for resource, _ in todo.pop().uses:
                 if resource not in seen:
                     seen.add(resource)
-                    fresh = [each for each in self._users[resource] if each not in found]
+                    fresh = [other for other in self._users[resource] if other not in found]
                     found.update(dict.fromkeys(fresh))
                     todo += fresh
         return list(found)
@@ -247,7 +253,11 @@ class _Filling:
 
     def __init__(self, computations: Sequence[Computation]) -> None:
         self.rates = [0.0] * len(computations)
-        self.growing = {n for n, each in enumerate(computations) if each.uses and each.remaining}
+        self.growing = {
+            n
+            for n, computation in enumerate(computations)
+            if computation.uses and computation.remaining
+        }
         self._computations = computations
         self._growth = [0.0] * len(computations)
         self._users: dict[Resource, list[tuple[int, float]]] = {}
@@ -259,19 +269,25 @@ class _Filling:
 
     def grow(self) -> bool:
         """Raise rates by one round; return whether the next one raises as many computations."""
-        growing, rates, users, before = self.growing, self.rates, self._users, len(self.growing)
+        growing = self.growing
+        rates = self.rates
+        users = self._users
+        before = len(self.growing)
         offers: dict[Resource, float] = {}
         for resource, rest in self._left.items():
             count = sum(index in growing for index, _ in users[resource])
             if count:
                 offers[resource] = rest / (count if resource.shared else 1)
+
         for index in list(growing):
             computation = self._computations[index]
             offered = min([offers[resource] / amount for resource, amount in computation.uses])
-            growth = self._growth[index] = min(offered, computation.bound - rates[index])
+            growth = min(offered, computation.bound - rates[index])
+            self._growth[index] = growth
             rates[index] += growth
             if rates[index] == computation.bound:
                 growing.discard(index)
+
         # Resources on which nothing grows any more are out; so are those that are used up.
         left = {resource: self._left[resource] for resource in offers}
         for resource, offer in offers.items():
@@ -282,7 +298,8 @@ class _Filling:
             if not left[resource]:
                 del left[resource]
                 growing.difference_update(index for index, _ in users[resource])
-        self._left, self._offers = left, offers
+        self._left = left
+        self._offers = offers
         return len(growing) == before
 
     def skip(self) -> None:
@@ -295,6 +312,7 @@ class _Filling:
             for link in self._left
             if not link.shared
         }
+
         limits: dict[int, tuple[Resource, float]] = {}
         for index in self.growing:
             limit, amount = min(
@@ -303,6 +321,8 @@ class _Filling:
             if limit.shared or self.growing.issuperset(n for n, _ in self._users[limit]):
                 return
             limits[index] = limit, amount
+
+        # The greatest number of rounds that are alike, bit by bit.
         rounds = 0
         step = 1 << MAX_ROUNDS.bit_length() * 2
         while step:
@@ -320,20 +340,25 @@ class _Filling:
             index: (self._left[limit] - rounds * lost[limit]) / amount
             for index, (limit, amount) in limits.items()
         }
+
         for index, growth in now.items():
             grown = rounds * (growth + then[index]) / 2
             if self.rates[index] + grown + growth > self._computations[index].bound:
                 return False
+
         for resource, rest in self._left.items():
             users = self._users[resource]
             if resource.shared:
                 after = rest - self._taken(resource, rounds, now, then)
-                count, most = len([n for n, _ in users if n in now]), now
+                count = len([n for n, _ in users if n in now])
+                most = now
             else:
                 after = rest - rounds * lost[resource]
-                count, most = 1, then  # What limits becomes less as steadily.
+                count = 1
+                most = then  # What limits becomes less as steadily.
                 if any(amount * then.get(n, math.inf) < lost[resource] for n, amount in users):
                     return False
+
             wanted = [
                 count * amount * most[n]
                 for n, amount in users
@@ -359,6 +384,7 @@ class _Filling:
         for index, (limit, amount) in limits.items():
             now[index] = self._left[limit] / amount
             then[index] = (self._left[limit] - (rounds - 1) * lost[limit]) / amount
+
         if not rounds:
             return
         for resource in self._left:
@@ -366,6 +392,7 @@ class _Filling:
                 self._left[resource] -= self._taken(resource, rounds, now, then)
             else:
                 self._left[resource] -= rounds * lost[resource]
+
         for index in limits:
             self.rates[index] += rounds * (now[index] + then[index]) / 2
             self._growth[index] = then[index]

@@ -161,11 +161,12 @@ def _watts(host: Host) -> tuple[tuple[float, float, float], ...]:
     for part in text.split(","):
         try:
             # Python alone would read 1_000 as 1000.
-            watts = [] if "_" in part else [float(each) for each in part.split(":")]
+            watts = [] if "_" in part else [float(number) for number in part.split(":")]
         except ValueError:
             watts = []
-        if len(watts) in (2, 3) and all(math.isfinite(each) and each >= 0 for each in watts):
+        if len(watts) in (2, 3) and all(math.isfinite(number) and number >= 0 for number in watts):
             listed.append((watts[0], watts[-2], watts[-1]))
+
     if not len(listed) == len(text.split(",")) == len(host.speeds):
         raise InputError(
             f"host {host.name!r}: property {WATTS} is {shown(text) if text else 'missing'}; "
@@ -179,17 +180,19 @@ def _ways(host: Host) -> dict[int, tuple[int, int]]:
     text = host.properties.get(SLEEP)
     if text is None:
         return {}
+
     ways: dict[int, tuple[int, int]] = {}
     for part in text.split(","):
-        numbers = [each.strip() for each in part.split(":")]
-        known = [each.isascii() and each.isdigit() and len(each) < 10 for each in numbers]
-        states = [int(each) for each in numbers] if all(known) else []
+        numbers = [number.strip() for number in part.split(":")]
+        known = [number.isascii() and number.isdigit() and len(number) < 10 for number in numbers]
+        states = [int(number) for number in numbers] if all(known) else []
         if len(states) != 3 or max(states) >= len(host.speeds):
             raise InputError(
                 f"host {host.name!r}: property {SLEEP} is {shown(text)}; SLEEP:OFF:ON, three of "
                 f"its power states 0 to {len(host.speeds) - 1}, separated by commas, is expected"
             )
         ways[states[0]] = (states[1], states[2])
+
     passed = {state for way in ways.values() for state in way}
     if len(ways) < len(text.split(",")) or passed & ways.keys():
         raise InputError(
@@ -241,14 +244,11 @@ class SwitchableHosts(HostOccupation):
         self._doing = np.full(count, IDLE)
         self._since = np.zeros(count)
         self.seconds = np.zeros(len(NAMES), np.longdouble)
-        at_first = sorted({*self.power_states})
+        numbered = list(enumerate(self.power_states))
         self.noted = [
-            PowerStateChange(0.0, HostSet.of(h for h, s in self._stated() if s == state), state)
-            for state in at_first
+            PowerStateChange(0.0, HostSet.of(host for host, at in numbered if at == state), state)
+            for state in sorted({*self.power_states})
         ]
-
-    def _stated(self) -> Sequence[tuple[int, int]]:
-        return list(enumerate(self.power_states))
 
     @property
     def counts(self) -> tuple[int, int]:

@@ -36,8 +36,8 @@ class KeptProfiles:
         self._holders: Counter[_Name] = Counter()
         self._unused: set[_Name] = set()
         self._ended = 0
-        for workload, each in workloads.items():
-            for job in each.jobs:
+        for workload, submitted in workloads.items():
+            for job in submitted.jobs:
                 self._hold((workload, job.profile))
 
     def register(self, workload: str, profile: str) -> None:

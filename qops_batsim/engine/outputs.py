@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
@@ -48,12 +49,13 @@ def add_outputs(files: FileSet, simulation: Simulation, *, machine_states: bool 
     ends = simulation.ended_jobs.written_finishes
     if np.fmax.reduce(ends, initial=0.0) > MAX_END:
         last = int(np.nanargmax(ends))
-        sources = ", ".join(each.source for each in simulation.workloads.values())
+        sources = ", ".join(workload.source for workload in simulation.workloads.values())
         raise SimulationError(
             f"{sources} on {simulation.platform.source}: job "
             f"{shown(simulation.ended_jobs.ids[last])} ends at {ends[last]:.6f} s; the files of a "
             f"run tell of dates up to {MAX_END:g} s"
         )
+
     contents: dict[str, Iterable[bytes]] = {
         "_jobs.csv": _jobs(_counted(simulation)),
         "_schedule.csv": [format_schedule(simulation).encode()],
@@ -92,8 +94,8 @@ def add_batsim5_outputs(files: FileSet, simulation: Simulation, wanted: Iterable
     Other than Batsim 5.0.0-rc2's, idle hosts count as idle.
     """
     totals = ",\n".join(
-        f'  "{name}": {_number(each) if isinstance(each, float) else _json(each)}'
-        for name, each in sorted(_schedule(simulation).items())
+        f'  "{name}": {_number(value) if isinstance(value, float) else json.dumps(value)}'
+        for name, value in sorted(_schedule(simulation).items())
         if name not in ("scheduling_time", "simulation_time")
     )
     contents: dict[str, Iterable[bytes]] = {
@@ -104,10 +106,6 @@ def add_batsim5_outputs(files: FileSet, simulation: Simulation, wanted: Iterable
     }
     named = [name for name in ("jobs.csv", "schedule.json", *wanted) if name in contents]
     _write_all(files, {name: contents[name] for name in named})
-
-
-def _json(value: str | int) -> str:
-    return f'"{value}"' if isinstance(value, str) else str(value)
 
 
 def format_jobs(ended: EndedJobs) -> str:
@@ -125,11 +123,15 @@ def _jobs(ended: EndedJobs, *, with_workload: bool = False) -> Iterator[bytes]:
     columns = ended.table()
     if with_workload:
         pairs = zip(ended.workloads.texts(), ended.profiles.texts(), strict=True)
-        names = [each if "!" in each else f"{workload}!{each}" for workload, each in pairs]
+        names = [
+            profile if "!" in profile else f"{workload}!{profile}" for workload, profile in pairs
+        ]
         columns["profile"] = Words.of(names)
+
     for name in FREE_TEXTS:
         columns[name] = shielded_column(columns[name])
     yield ",".join(columns).encode() + b"\n"
+
     rows = len(ended.ids)
     if with_workload:
         columns["metadata"] = Words.one("", rows)
@@ -138,6 +140,7 @@ def _jobs(ended: EndedJobs, *, with_workload: bool = False) -> Iterator[bytes]:
     else:
         quoted = (shielded(text).replace('"', '""') for text in ended.metadata)
         columns["metadata"] = [f'"{text}"' for text in quoted]
+
     yield from format_rows(list(columns.values()), rows)
 
 
@@ -166,18 +169,24 @@ def _schedule(simulation: Simulation) -> dict[str, str | int | float]:
     jobs = _counted(simulation)
     ran = jobs.ran
     # In extended precision, as Batsim: of six decimals, the last one may depend on it.
-    run_times, turnarounds = jobs.run_times[ran], jobs.turnaround_times[ran]
+    run_times = jobs.run_times[ran]
+    turnarounds = jobs.turnaround_times[ran]
     started = jobs.starts[ran].astype(np.longdouble)
-    finished, waits = started + run_times, started - jobs.submission_times[ran]
+    finished = started + run_times
+    waits = started - jobs.submission_times[ran]
     with np.errstate(divide="ignore"):
         slowdowns = turnarounds / run_times
+
     successes = int((jobs.states == STATE_CODES[COMPLETED_SUCCESSFULLY]).sum())
+
     meter = simulation.energy
     hosts = meter.switchable if meter else None
     seconds = hosts.seconds.tolist() if hosts is not None else _host_times(simulation)
-    spent = {f"time_{name}": float(each) for name, each in zip(NAMES, seconds, strict=True)}
-    switched = [len(each.hosts) for each in hosts.noted if each.state < 0] if hosts else []
-    total, finishing = len(jobs.ids), len(started)
+    spent = {f"time_{name}": float(time) for name, time in zip(NAMES, seconds, strict=True)}
+    switched = [len(change.hosts) for change in hosts.noted if change.state < 0] if hosts else []
+
+    total = len(jobs.ids)
+    finishing = len(started)
     return {
         "batsim_version": f"qops-batsim-{__version__}",
         "consumed_joules": float(meter.last_end - meter.first_submission) if meter else 0.0,
@@ -233,9 +242,11 @@ def _host_times(simulation: Simulation) -> list[float]:
     else:
         spans = (jobs.finishes - jobs.starts) * _sizes(jobs.hosts)
         computing = math.fsum(spans[jobs.ran].tolist())
+
     unavailable = 0.0
     for host, outages in _outages_by_host(simulation).items():
-        runs = _jobs_on(jobs.hosts, host)
+        is_here = (jobs.hosts.first <= host) & (host <= jobs.hosts.last)
+        runs = _jobs_by_interval(jobs.hosts)[is_here]
         spans = list(zip(jobs.starts[runs].tolist(), jobs.finishes[runs].tolist(), strict=True))
         # What runs on a host that is away goes on, but the host is not in the state computing.
         computing -= math.fsum(
@@ -248,10 +259,12 @@ def _host_times(simulation: Simulation) -> list[float]:
             )
             for since, to in outages
         )
+
         unavailable += math.fsum(to - since for since, to in outages if to < math.inf)
         changes = [finish for _, finish in spans if not any(a <= finish < b for a, b in outages)]
         changes += [to if to < math.inf else since for since, to in outages]
         until[host] = max(changes)
+
     idle = math.fsum(until.tolist()) - computing - unavailable
     return [0.0, 0.0, 0.0, idle, computing, unavailable]
 
@@ -276,27 +289,26 @@ def _sizes(hosts: HostIntervals) -> np.ndarray:
     return np.diff(before[hosts.offsets])
 
 
-def _jobs_on(hosts: HostIntervals, host: int) -> np.ndarray:
-    """Return the indices of the jobs that ran on a host. O(intervals)."""
-    return _jobs_by_interval(hosts)[(hosts.first <= host) & (host <= hosts.last)]
-
-
 def _last_finishes(jobs: EndedJobs, hosts: int) -> np.ndarray:
     """Return when the last job recorded on each host finished (seconds); 0 for unused hosts.
 
     Looks at the last intervals first, and at more of them only where these leave hosts out.
     """
     first, last = jobs.hosts.first, jobs.hosts.last
-    begun, ended = (np.bincount(each, minlength=hosts + 1) for each in (first, last + 1))
+    begun, ended = (np.bincount(bounds, minlength=hosts + 1) for bounds in (first, last + 1))
     used = np.cumsum(begun - ended)[:hosts] > 0
+
     job = _jobs_by_interval(jobs.hosts)
     latest = np.full(hosts, -1)
-    end, looked_at = len(first), 8 * hosts
+    end = len(first)
+    looked_at = 8 * hosts
     while (used & (latest < 0)).any():
         part = slice(max(0, end - looked_at), end)
         found = _last_cover(first[part], last[part], job[part], hosts)
         latest = np.where(latest < 0, found, latest)
-        end, looked_at = part.start, 2 * looked_at
+        end = part.start
+        looked_at = 2 * looked_at
+
     # A host without any has -1, which is the element appended.
     finishes: np.ndarray = np.append(jobs.finishes, 0.0)[latest]
     return finishes
@@ -312,7 +324,8 @@ def _last_cover(first: np.ndarray, last: np.ndarray, job: np.ndarray, hosts: int
     powers = np.frexp(last - first + 1)[1] - 1
     latest = np.full(hosts, -1)
     for power in range(hosts.bit_length() - 1, -1, -1):
-        length, chosen = 1 << power, powers == power
+        length = 1 << power
+        chosen = powers == power
         np.maximum.at(latest, first[chosen], job[chosen])
         np.maximum.at(latest, last[chosen] - length + 1, job[chosen])
         if power:
@@ -325,7 +338,8 @@ def _computing_by_host(jobs: EndedJobs, hosts: int) -> np.ndarray:
     """Return how long each host computed (seconds), however many jobs it ran."""
     total, covered = np.zeros(hosts), np.full(hosts, -math.inf)
     offsets, first, last = (column.tolist() for column in jobs.hosts)
-    starts, finishes = jobs.starts, jobs.finishes
+    starts = jobs.starts
+    finishes = jobs.finishes
     for job in np.lexsort((finishes, starts)).tolist():
         for place in range(offsets[job], offsets[job + 1]):
             part = slice(first[place], last[place] + 1)

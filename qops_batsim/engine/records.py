@@ -104,17 +104,18 @@ class JobRecord(msgspec.Struct, eq=False):
 
         InputError if it says so for another number of ranks.
         """
-        executors, size = self.executors, self.job.processors
+        executors = self.executors
+        size = self.job.processors
         mapping = self.job.fields.get(RANK_MAPPING)
         if not mapping:
             return [executors[rank % size] for rank in range(count)]
         fits = isinstance(mapping, list) and len(mapping) == count
-        if not fits or not all(is_whole_number(each) and 0 <= each < size for each in mapping):
+        if not fits or not all(is_whole_number(index) and 0 <= index < size for index in mapping):
             raise InputError(
                 f"{RANK_MAPPING} is {shown(mapping)}; {count} whole numbers from 0 to {size - 1} "
                 "are expected, one a rank"
             )
-        return [executors[each] for each in mapping]
+        return [executors[index] for index in mapping]
 
     def progress(self, now: float, decimals: int = TOLD_DECIMALS) -> dict[str, Any]:
         """Return the job's progress in the form of JOB_KILLED."""

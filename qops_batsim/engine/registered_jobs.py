@@ -8,8 +8,6 @@ from typing import Any
 
 from qops_batsim.core.hostset import HostSet
 from qops_batsim.engine.execution import (
-    KILLED_COMPUTATION_RETURN_CODE,
-    KILLED_DELAY_RETURN_CODE,
     Step,
 )
 from qops_batsim.engine.records import JobRecord
@@ -17,7 +15,6 @@ from qops_batsim.engine.registration import notified, register_job, register_pro
 from qops_batsim.engine.world import World
 from qops_batsim.jobs import (
     COMPLETED_FAILED,
-    COMPLETED_KILLED,
     COMPLETED_SUCCESSFULLY,
     COMPLETED_WALLTIME_REACHED,
     Job,
@@ -36,28 +33,19 @@ class Registry:
     ----------
     world
         Where profiles, and records of registered jobs, are kept.
-    hides_profiles
-        Whether :meth:`profile_of` knows no profiles of registered jobs, unless the jobs have
-        checkpoints.
 
     Attributes
     ----------
     records
         The registered jobs in order.
-    arrived
-        How many jobs of the workload had been submitted before each of them.
     """
 
-    def __init__(self, world: World, *, hides_profiles: bool) -> None:
+    def __init__(self, world: World) -> None:
         self._world = world
-        self._hides_profiles = hides_profiles
-        self._profiles: dict[tuple[str, str], Mapping[str, Any]] = {}
-        self._hidden: set[tuple[str, str]] = set()
         self._progress: dict[str, dict[str, Any]] = {}
         self._is_finished = False
         world.loop_ends = []
         self.records: list[JobRecord] = []
-        self.arrived: list[int] = []
 
     @property
     def is_open(self) -> bool:
@@ -65,7 +53,7 @@ class Registry:
         return self._world.registering
 
     def register(
-        self, job: Job, profile: Mapping[str, Any] | None, now: float, arrived: int
+        self, job: Job, profile: Mapping[str, Any] | None, now: float
     ) -> tuple[float, str]:
         """Register a job, with a profile unless that exists; SimulationError if it is invalid.
 
@@ -77,15 +65,8 @@ class Registry:
         if profile is not None:
             workload = job.id.partition("!")[0]
             register_profile(world, RegisterProfile(workload, job.profile, dict(profile)))
-            saves = job.qos is not None and job.qos.checkpoint is not None
-            if saves or not self._hides_profiles:  # The rest of a killed job may be registered.
-                self._profiles[workload, job.profile] = profile
-            else:
-                self._hidden.add((workload, job.profile))
-
         record = register_job(world, RegisterJob(job.id, job))
         self.records.append(record)
-        self.arrived.append(arrived)
 
         step = record.execution.steps[0]
         if len(record.execution.steps) > 1 or step.delay is None:
@@ -108,12 +89,8 @@ class Registry:
         """Break off a job that does more than sleep."""
         world = self._world
         world.now = now
-        record = world.records[job.id]
-        self._progress[job.id] = record.progress(now, world.options.rules.decimals)
-        sleeps = record.computation is None
-        code = KILLED_DELAY_RETURN_CODE if sleeps else KILLED_COMPUTATION_RETURN_CODE
-        world.end(record, COMPLETED_KILLED, code)
-        self.ended()
+        self._progress[job.id] = world.kill(world.records[job.id])
+        self.ended()  # That it has ended is told as a kill.
 
     def finish(self, now: float) -> None:
         """Note that the scheduler registers no more jobs."""
@@ -121,15 +98,6 @@ class Registry:
             self._is_finished = True
             self._world.now = now
             notified(self._world, Notify.of("registration_finished"))
-
-    def profile_of(self, job: Job) -> Mapping[str, Any]:
-        """Return a job's execution profile, empty if unknown."""
-        workload = job.id.partition("!")[0]
-        name = workload, job.profile
-        if name in self._hidden:
-            return {}
-        told = self._profiles.get(name)
-        return told or self._world.profiles.get(workload, {}).get(job.profile, {})
 
     def progress(self, job: Job, start: float, now: float) -> dict[str, Any]:
         """Return how far a killed job is that began at ``start`` (seconds), as JOB_KILLED tells."""

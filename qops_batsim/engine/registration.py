@@ -43,6 +43,7 @@ def register_profile(world: World, decision: RegisterProfile) -> None:
     name = f"profile {decision.workload_name}!{decision.profile_name}"
     if decision.profile_name in profiles:
         raise world.error(f"REGISTER_PROFILE: {name} already exists")
+
     if decision.profile.get("type") == "usage_trace":
         raise world.error(
             f"{name} is of type 'usage_trace'; only the file of a workload can have such profiles"
@@ -52,6 +53,7 @@ def register_profile(world: World, decision: RegisterProfile) -> None:
             f"{name}: the embedded engine cannot run profiles of type "
             f"{decision.profile.get('type')!r}; it runs {', '.join(RUNNABLE_TYPES)}"
         )
+
     kept = _kept_profiles(world)
     profiles[decision.profile_name] = (
         rounded_value(decision.profile)
@@ -65,21 +67,25 @@ def register_profile(world: World, decision: RegisterProfile) -> None:
 def register_job(world: World, decision: RegisterJob) -> JobRecord:
     """Add a job to the simulation and return its record; SimulationError if it is invalid."""
     _need_dynamic_jobs(world, "REGISTER_JOB")
-    job, job_id = decision.job, decision.job_id
+    job = decision.job
+    job_id = decision.job_id
     workload_name, separator, local_id = job_id.partition("!")
     if not (separator and workload_name and local_id):
         raise world.error(f"REGISTER_JOB: job id {job_id!r}; WORKLOAD!NAME is expected")
     _check_names(world, "REGISTER_JOB", job_id)
+
     if not (world.registering or world.options.rules.registers_always):
         raise world.error(f"REGISTER_JOB {job_id!r} came after the registration was finished")
     if world.known_record(job_id) is not None:
         raise world.error(f"REGISTER_JOB: job {job_id!r} already exists")
+
     _borrow(world, workload_name, job.profile)
     if job.profile not in world.profiles.get(workload_name, {}):
         raise world.error(
             f"REGISTER_JOB: job {job_id!r} names profile {job.profile!r}, "
             f"which workload {workload_name!r} does not have"
         )
+
     kept = _kept_profiles(world)
     if kept is not None and not kept.hold(workload_name, job.profile):
         raise world.error(
@@ -109,7 +115,8 @@ def _kept_profiles(world: World) -> KeptProfiles | None:
         return None
     kept = world.kept_profiles
     if kept is None:
-        kept = world.kept_profiles = KeptProfiles(world.workloads, world.profiles)
+        kept = KeptProfiles(world.workloads, world.profiles)
+        world.kept_profiles = kept
     if not world.options.profile_reuse:
         kept.forget(world.ended, world.ended_before)
     return kept
@@ -138,7 +145,8 @@ def _rounded(job_id: str, job: Job) -> Job | None:
     """Return a job that was read from its source with its values rounded; None if one of them is
     then not valid any more.
     """
-    walltime, qos = job.walltime, job.qos
+    walltime = job.walltime
+    qos = job.qos
     positive = [walltime]
     if qos is not None:
         positive += qos.estimated_runtime, qos.checkpoint
@@ -150,8 +158,10 @@ def _rounded(job_id: str, job: Job) -> Job | None:
         }
         if changed:
             qos = msgspec.structs.replace(qos, **changed)
+
     if any(number is not None and number < 10.0**-TOLD_DECIMALS for number in positive):
         return None
+
     if walltime is not None:
         walltime = round(walltime, TOLD_DECIMALS)
     submitted = round(job.submission_time, TOLD_DECIMALS)
@@ -173,14 +183,17 @@ def as_registered(job_id: str, job: Job, *, rounded: bool = True) -> Job:
 
 def registered_record(world: World, job_id: str, job: Job) -> JobRecord:
     """Create the record of a registered job; SimulationError if it is invalid."""
-    workload_name, rules = job_id.partition("!")[0], world.options.rules
+    workload_name = job_id.partition("!")[0]
+    rules = world.options.rules
     try:
         job = as_registered(job_id, job, rounded=rules.rounds_registered)
         where = f"REGISTER_JOB {job_id!r}"
         execution = world.execution(workload_name, job.profile, job.processors, where=where)
     except InputError as error:
         raise world.error(str(error)) from None
-    record = world.records[job_id] = JobRecord(job, execution)
+
+    record = JobRecord(job, execution)
+    world.records[job_id] = record
     record.state = SUBMITTED
     if not rules.keeps_submissions:
         record.job.submission_time = world.now

@@ -75,6 +75,7 @@ class Machine:
         flops, transfers = amounts.placed(executors, mapped)
         if len(executors) + len(mapped) == 1:
             transfers = []  # SimGrid has one host compute only, whatever it sends itself.
+
         uses: dict[Resource, float] = {}
         latency, slowest = 0.0, 0.0
         for source, destination, size in transfers:
@@ -83,6 +84,7 @@ class Machine:
             slowest = max(slowest, delay * size)
             for link in links:
                 _use(uses, link, size)
+
         parts = zip(map(self.host_resource, executors), flops, strict=bool(flops))
         return Computation(
             uses,
@@ -101,11 +103,13 @@ class Machine:
         found = storages.get(label)
         if found is None and not storages and len(self._storages) == 1:
             found = self._storages[0]
+
         if found is None:
             raise InputError(
                 f"storage {shown(label)} was mapped to no host; a storage host is expected in "
                 f"storage_mapping (the platform has {len(self._storages)})"
             )
+
         if found not in self._storages:
             raise InputError(
                 f"storage {shown(label)} was mapped to host {found}, which is no storage host; "
@@ -131,14 +135,17 @@ class Machine:
                         f"{error}; messages between host and master take this route, unless "
                         "messages take no time (--no-message-delays)"
                     ) from None
-                links, latency = [], 0.0
+                links = []
+                latency = 0.0
+
             uses: dict[Resource, float] = {}
             for link in links:
                 _use(uses, link, 1.0)
             # What crosses no link has arrived when the latency is over.
             bound = _latency_bound(latency) if uses else math.inf
             rates = [link.capacity / amount for link, amount in uses.items()]
-            known = self._messages[source] = MessagePath(uses, latency, bound, min([bound, *rates]))
+            known = MessagePath(uses, latency, bound, min([bound, *rates]))
+            self._messages[source] = known
         return known
 
     def _route(self, source: int, destination: int) -> tuple[list[Resource], float]:
@@ -146,7 +153,8 @@ class Machine:
         known = self._routes.get(key)
         if known is None:
             names = self._hosts[source].name, self._hosts[destination].name
-            known = self._routes[key] = self._path(*names)
+            known = self._path(*names)
+            self._routes[key] = known
         return known
 
     def _path(
@@ -161,7 +169,8 @@ class Machine:
         resource = self._link_resources.get(link.name)
         if resource is None:
             shared = link.sharing_policy != "FATPIPE"
-            resource = self._link_resources[link.name] = Resource(link.bandwidth, shared=shared)
+            resource = Resource(link.bandwidth, shared=shared)
+            self._link_resources[link.name] = resource
         return resource
 
 

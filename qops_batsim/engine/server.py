@@ -21,14 +21,14 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
-from qops_batsim.engine.conversation import Exchange
 from qops_batsim.engine.decision_effects import apply_decision
 from qops_batsim.engine.engine_options import EngineOptions, ExternalEvent, Rules
 from qops_batsim.engine.execution import Amounts
 from qops_batsim.engine.fluid import Computation
+from qops_batsim.engine.message_loop import Exchange
 from qops_batsim.engine.records import JobRecord
 from qops_batsim.engine.sleeping_jobs import submission_order
-from qops_batsim.engine.waits import SteppedWaits, Wait, Waits
+from qops_batsim.engine.waits import SteppedWaits, Wait, WorldWaits
 from qops_batsim.engine.world import World
 from qops_batsim.errors import InputError
 from qops_batsim.jobs import Job
@@ -97,7 +97,8 @@ class Mailbox:
         """Run rounds until every actor waits for a date or a message."""
         asked = self._asked
         while self._ready:
-            ready, self._ready = self._ready, []
+            ready = self._ready
+            self._ready = []
             self.crowded = len(ready) > 1
             requests = [
                 (asked.pop(actor) if actor in asked else next(actor, None), actor)
@@ -117,7 +118,8 @@ class Mailbox:
             if self._receiver is None:
                 self._queue.append((letter, actor))
             else:
-                receiver, self._receiver = self._receiver, None
+                receiver = self._receiver
+                self._receiver = None
                 self._travel(letter, (receiver, actor))
 
         return request
@@ -132,7 +134,11 @@ class Mailbox:
 
     def sleep(self, seconds: float) -> ActorRequest:
         """Return an actor's request to sleep; the actor continues after these seconds."""
-        return lambda actor: self._wake_after(seconds, actor)
+
+        def request(actor: Actor) -> None:
+            self._waits.after(self._waits.now, seconds, self.begin, actor)
+
+        return request
 
     def do(self, effect: Callable[[], object]) -> ActorRequest:
         """Request a call of a function after this round; the actor continues in the next."""
@@ -151,9 +157,6 @@ class Mailbox:
 
         return request
 
-    def _wake_after(self, seconds: float, actor: Actor) -> None:
-        self._waits.after(self._waits.now, seconds, self.begin, actor)
-
     def _travel(self, letter: Letter, awaiting: tuple[Actor, Actor]) -> None:
         self._transfer(letter.source, self._arrive, (letter, awaiting))
 
@@ -162,6 +165,9 @@ class Mailbox:
         self.letter, awaiting = what
         self._ready += awaiting
 
+
+ENDED_PER_PROGRESS_REPORT = 256
+"""Ended jobs from one report of progress to the next."""
 
 _LETTER = Amounts((), (0.0, 4.0, 0.0, 0.0))
 """Size of the message between two hosts when a rank of a trace has ended (bytes)."""
@@ -183,7 +189,7 @@ class NetworkedWorld(World):
         self._outliving: dict[str, Computation] = {}
         self._waited_for: dict[Wait, Computation] = {}
 
-    def _new_waits(self) -> Waits:
+    def _new_waits(self) -> WorldWaits:
         self.steps = SteppedWaits()
         return self.steps
 
@@ -266,7 +272,8 @@ class NetworkedWorld(World):
         computation = record.computation
         if computation is not None:
             end = self._ends[computation]
-            end.action, end.argument = self._give_up, record.job.id
+            end.action = self._give_up
+            end.argument = record.job.id
             record.waits = tuple(wait for wait in record.waits if wait is not end)
             record.computation = None
             del self.computing[computation]
@@ -334,7 +341,8 @@ class NetworkedWorld(World):
     def call_each(self, period: float, count: int | None, call_id: str) -> None:
         """Start an actor that sends calls each period (seconds)."""
         self.errands += 1
-        self._periodic[call_id] = waiter = object()
+        waiter = object()
+        self._periodic[call_id] = waiter
         self._sleep_until(self.now + period, period, count, call_id, waiter)
 
     def _sleep_until(self, date: float, *calls: Any) -> None:
@@ -423,28 +431,41 @@ class Server:
         self._mailbox = world.mailbox
         self._exchange = exchange
         self._submitted = 0
+
         workloads = world.workloads
         lists = [] if events is None else _lists_of(events, world.options.rules)
         self._lists_to_come = len(lists)
         self._submitters = len(workloads) + len(lists)
+
         self._scheduler_ready = False
         self._ending = False
         self.over = False
+
         self._jobs_to_come = len(workloads)
+
         for name, workload in workloads.items():
             places = submission_order(world.columns[name]).tolist()
-            dated = [(workload.jobs[each].submission_time, workload.jobs[each]) for each in places]
-            self._begin(self._submitter(dated, partial(self._submit, name), self._last_jobs))
-        for each in lists:
-            listed = [(event.timestamp, event) for event in each]
-            self._begin(self._submitter(listed, self._happen, self._last_events))
+            ordered = [workload.jobs[place] for place in places]
+            dated = [(job.submission_time, job) for job in ordered]
+            submit = partial(self._submit, name)
+            self._mailbox.begin(self._submitter(dated, submit, self._last_jobs))
+        for of_one_list in lists:
+            listed = [(event.timestamp, event) for event in of_one_list]
+            self._mailbox.begin(self._submitter(listed, self._happen, self._last_events))
 
-    def begin(self, begins: SimulationBegins) -> None:
-        """Start the server, after all submitters."""
-        self._begin(self._serve(begins))
-
-    def _begin(self, actor: Actor) -> None:
-        self._mailbox.begin(actor)
+    def run(self, begins: SimulationBegins, on_progress: Callable[[int], None]) -> None:
+        """Run until the simulation is :attr:`over`, or nothing else will happen; report the number
+        of ended jobs now and then.
+        """
+        world = self._world
+        next_report = ENDED_PER_PROGRESS_REPORT
+        self._mailbox.begin(self._serve(begins))  # After all submitters.
+        self._mailbox.run()
+        while not self.over and world.step():
+            self._mailbox.run()
+            if len(world.ended) >= next_report:
+                next_report = len(world.ended) + ENDED_PER_PROGRESS_REPORT
+                on_progress(len(world.ended))
 
     # The actors
 
@@ -457,11 +478,13 @@ class Server:
         """Return the actor that submits a workload: greets the server, submits each job, says
         goodbye.
         """
-        box, world = self._mailbox, self._world
+        box = self._mailbox
+        world = self._world
         yield box.send(_nothing)
         reached = world.now
         due: list[Any] = []
-        for date, each in dated:
+
+        for date, entry in dated:
             if date > reached:
                 if due:
                     yield box.send(partial(submit, due))
@@ -469,29 +492,35 @@ class Server:
                 # Counted from the last date, not from now: sending takes no time off the sleep.
                 yield box.sleep(date - reached)
                 reached = world.now
-            if world.energy is not None and isinstance(each, Job) and not self._submitted:
+
+            if world.energy is not None and isinstance(entry, Job) and not self._submitted:
                 yield from world.read_meters()
                 world.energy.note_submission(world.now)
-            due.append(each)
+            due.append(entry)
+
         if due:
             yield box.send(partial(submit, due))
         yield box.send(farewell)
 
     def _serve(self, begins: SimulationBegins) -> Actor:
-        box, world = self._mailbox, self._world
+        box = self._mailbox
+        world = self._world
         world.tell(begins)
         if world.options.rules.begins_first:
             yield box.begin_other(self._ask())
         else:
             self._scheduler_ready = True
+
         while not self.over:
             yield box.receive
             assert box.letter is not None
             box.letter.effect()
             if not self._scheduler_ready or not box.empty:
                 continue
+
             if world.stopped and not self._ending:
                 world.empty_outbox()
+
             if not world.outbox and not self._ending and (world.stopped or self._is_finished()):
                 self._ending = True
                 if world.options.rules.begins_first:
@@ -499,6 +528,7 @@ class Server:
                 else:
                     end = partial(world.tell, SimulationEnds())
                     yield box.begin_other(_once(box.send(end)))
+
             if world.outbox:
                 self._scheduler_ready = False
                 yield box.begin_other(self._ask())
@@ -548,7 +578,8 @@ class Server:
         self._scheduler_ready = True
         self.over = self._ending
         world = self._world
-        todo, world.when_ready = world.when_ready, []
+        todo = world.when_ready
+        world.when_ready = []
         for begin in todo:
             begin()
 

@@ -28,7 +28,7 @@ import msgspec
 import numpy as np
 
 from qops_batsim.core.hostset import HostSet
-from qops_batsim.engine.conversation import Conversation
+from qops_batsim.core.system import HostDescription
 from qops_batsim.engine.engine_options import EngineOptions
 from qops_batsim.engine.server import NetworkedWorld, Server
 from qops_batsim.engine.world import World
@@ -37,13 +37,7 @@ from qops_batsim.garbage import without_garbage_collection
 from qops_batsim.jobs import RUNNING, SUBMITTED, Job
 from qops_batsim.platform.platform_model import Host, Platform
 from qops_batsim.protocol.decisions import Decision, ExecuteJob
-from qops_batsim.protocol.events import (
-    EngineConfig,
-    Event,
-    HostDescription,
-    JobSubmitted,
-    SimulationBegins,
-)
+from qops_batsim.protocol.events import EngineConfig, Event, JobSubmitted, SimulationBegins
 from qops_batsim.protocol.messages import Message, Stamped
 from qops_batsim.workload.workload_model import Workload
 
@@ -52,7 +46,7 @@ if TYPE_CHECKING:
 
     from qops_batsim.engine.ended_jobs import EndedJobs, HostChanges
     from qops_batsim.engine.records import JobRecord
-    from qops_batsim.engine.sleeping_jobs import DelayColumns, DelayJobs, Outcome
+    from qops_batsim.engine.sleeping_jobs import DelayJobs, Outcome
 
 
 class DecisionSide(Protocol):
@@ -64,7 +58,10 @@ class DecisionSide(Protocol):
 
 def simulation_begins(world: World, platform: Platform) -> SimulationBegins:
     """Return the SIMULATION_BEGINS event, with hosts, options and workloads."""
-    options, hosts, storage = world.options, world.hosts, platform.storage_hosts
+    options = world.options
+    hosts = world.hosts
+    storage = platform.storage_hosts
+
     return SimulationBegins(
         nb_resources=len(hosts) + len(storage),
         nb_compute_resources=len(hosts),
@@ -81,9 +78,9 @@ def simulation_begins(world: World, platform: Platform) -> SimulationBegins:
         ),
         compute_resources=_described(hosts, 0),
         storage_resources=_described(storage, len(hosts)),
-        workloads={name: each.source for name, each in world.workloads.items()},
+        workloads={name: workload.source for name, workload in world.workloads.items()},
         # Copies: those that are registered later are not announced.
-        profiles={name: dict(each) for name, each in world.profiles.items()},
+        profiles={name: dict(profiles) for name, profiles in world.profiles.items()},
     )
 
 
@@ -106,16 +103,13 @@ _TROUBLE = {
 def deadlock_report(world: World) -> str:
     """Return why a simulation is deadlocked: jobs that can never go on; "" if none. O(jobs)."""
     for state, trouble in _TROUBLE.items():
-        left = [each.job.id for each in world.records.values() if each.state == state]
+        left = [record.job.id for record in world.records.values() if record.state == state]
         if left:
             more = f" and {len(left) - 5} more" if len(left) > 5 else ""
             return f"{trouble.format(len(left))}: {', '.join(left[:5])}{more}"
     if world.registering:
         return "dynamic jobs are enabled and the module never sent NOTIFY registration_finished"
     return ""
-
-
-ENDED_PER_PROGRESS_REPORT = 256
 
 
 def ignore(ended: int) -> None:
@@ -197,16 +191,24 @@ class Simulation:
         # With energy, actors also read meters, one a round: that decides who comes first.
         always = options.energy or not options.rules.begins_first
         has_actors = self.has_message_delays or (sends and always)
-        self._world = world = (NetworkedWorld if has_actors else World)(platform, options)
-        self.options, self.hosts, self.energy = world.options, world.hosts, world.energy
-        self.outages, self.happened = world.outages, world.happened
-        self.storage_hosts, self.workloads = platform.storage_hosts, world.workloads
-        self.platform, self._decision_side = platform, decision_side
+        world = (NetworkedWorld if has_actors else World)(platform, options)
+        self._world = world
+        self.options = options
+        self.platform = platform
+        self.hosts = world.hosts
+        self.storage_hosts = platform.storage_hosts
+        self.workloads = world.workloads
+        self.energy = world.energy
+        self.outages = world.outages
+        self.happened = world.happened
+
+        self._decision_side = decision_side
         self._on_progress = on_progress or ignore
         self._delays: dict[str, Any] = {}
-        self._over = False
+        self._is_over = False
         self._ended_jobs: EndedJobs | None = None
-        self._columns: DelayColumns | None = None
+        self._outcome: Callable[[], Outcome] | None = None
+        self._is_remembered = False
         for index, workload in enumerate(workloads):
             self._load(f"w{index}", workload)
 
@@ -228,9 +230,12 @@ class Simulation:
         return self._complete_world().computing_changes
 
     def _complete_world(self) -> World:
-        """Return the simulation's world, with the jobs of the fast loop if that ran them."""
-        if self._columns is not None:
-            self._columns.remember()
+        """Return the simulation's world, with records of the jobs if the loop itself ran them."""
+        if self._outcome is not None and not self._is_remembered:
+            from qops_batsim.engine.sleeping_jobs import remember
+
+            self._is_remembered = True
+            remember(self._outcome(), self._world)
         return self._world
 
     @property
@@ -238,8 +243,8 @@ class Simulation:
         """The :attr:`computing_changes` in columns."""
         from qops_batsim.engine.ended_jobs import HostChanges
 
-        if self._columns is not None:
-            return self._columns.outcome.host_changes(len(self.hosts))
+        if self._outcome is not None:
+            return self._outcome().host_changes(len(self.hosts))
         return HostChanges.of(self.computing_changes, self._world.switching_changes)
 
     def delay_jobs(self, *, registering: bool = False) -> DelayJobs | None:
@@ -256,15 +261,19 @@ class Simulation:
 
     def know_registered(self, workload: Workload) -> DelayJobs:
         """Add to the simulation the jobs that users registered in the loop, in that order."""
-        from qops_batsim.engine.sleeping_jobs import at_places
+        from qops_batsim.engine.sleeping_jobs import delay_jobs_of
 
-        world, (name,) = self._world, self._delays
+        world = self._world
+        (name,) = self._delays
+        columns = workload.columns
         world.registering = False
-        world.workloads[name], world.profiles[name] = workload, workload.profiles
-        columns = world.columns[name] = workload.columns
-        delays = np.array([each["delay"] for each in workload.profiles.values()], np.float64)
-        places, codes = np.arange(len(columns.ids)), np.zeros(len(delays), np.int64)
-        return at_places(name, columns, delays, codes, places)
+        world.workloads[name] = workload
+        world.profiles[name] = workload.profiles
+        world.columns[name] = columns
+
+        delays = np.array([profile["delay"] for profile in workload.profiles.values()], np.float64)
+        codes = np.zeros(len(delays), np.int64)
+        return delay_jobs_of(name, columns, delays, codes, np.arange(len(columns.ids)))
 
     @property
     def world(self) -> World:
@@ -275,28 +284,29 @@ class Simulation:
         """End the simulation at a date (seconds), with the loop's outcome of :attr:`delay_jobs`.
 
         The run ``is_complete`` if all jobs have ended or were rejected, and no more are awaited;
-        the outcome is asked for when it is needed.
+        the outcome is asked for when it is needed, and should be made once.
         """
-        from qops_batsim.engine.sleeping_jobs import DelayColumns
-
         self._world.now = now
-        self._columns = DelayColumns(self._world, outcome)
+        self._outcome = outcome
+        self._is_over = True
         if not is_complete:
             self._check_nothing_left()
 
     @property
     def ended_jobs(self) -> EndedJobs:
         """The ended jobs in columns, as of now."""
-        if self._columns is not None:
-            return self._columns.ended_jobs
         if self._ended_jobs is not None:
             return self._ended_jobs
         from qops_batsim.engine.ended_jobs import ended_jobs_of
+        from qops_batsim.engine.sleeping_jobs import ended_jobs_of_outcome
 
-        found = ended_jobs_of(self.ended)
-        if self._over:
-            self._ended_jobs = found
-        return found
+        if self._outcome is not None:
+            ended = ended_jobs_of_outcome(self._outcome())
+        else:
+            ended = ended_jobs_of(self.ended)
+        if self._is_over:
+            self._ended_jobs = ended
+        return ended
 
     def to_frame(self) -> pd.DataFrame:
         """Return the ended jobs with the columns of ``_jobs.csv``, not rounded.
@@ -329,33 +339,34 @@ class Simulation:
             self._run_networked(world, begins)
         else:
             self._run_in_loop(world, begins)
-        self._over = True
+        self._is_over = True
         self._on_progress(len(world.ended))
 
     def _run_in_loop(self, world: World, begins: SimulationBegins) -> None:
-        from qops_batsim.engine.loop_columns import loop_of_world
+        from qops_batsim.engine.loop_columns import submissions_of
+        from qops_batsim.engine.message_loop import MessageLoop
+        from qops_batsim.engine.sleeping_jobs import in_order, submission_order
 
-        conversation = Conversation(world, self._decision_side.exchange, begins)
-        loop_of_world(conversation).run(conversation, self._on_progress)
+        submissions = [
+            submissions_of(name, in_order(columns, submission_order(columns)), workload.jobs)
+            for (name, workload), columns in zip(
+                world.workloads.items(), world.columns.values(), strict=True
+            )
+        ]
+        loop = MessageLoop(world, submissions, self._decision_side.exchange, begins)
+        loop.run(self._on_progress)
         self._check_nothing_left()
-        conversation.end()
+        loop.finish()
 
     def _run_networked(self, world: NetworkedWorld, begins: SimulationBegins) -> None:
         """Run the simulation with the delays of Batsim's own messages."""
-        next_report = ENDED_PER_PROGRESS_REPORT
         server = Server(world, self._decision_side.exchange, self.options.external_events)
-        server.begin(begins)
-        world.mailbox.run()
-        while not server.over:
-            if not world.step():
-                self._check_nothing_left()
-                raise world.error(
-                    "deadlock: the simulation is not over, and no further event will happen"
-                )
-            world.mailbox.run()
-            if len(world.ended) >= next_report:
-                next_report = len(world.ended) + ENDED_PER_PROGRESS_REPORT
-                self._on_progress(len(world.ended))
+        server.run(begins, self._on_progress)
+        if not server.over:
+            self._check_nothing_left()
+            raise world.error(
+                "deadlock: the simulation is not over, and no further event will happen"
+            )
         # It knows the world: that circle would keep all jobs until the next collection.
         del world.mailbox
 
@@ -391,11 +402,11 @@ class _FirstHosts:
 
     def exchange(self, message: Message[Event]) -> Message[Decision]:
         decisions = [
-            ExecuteJob(each.body.job_id, HostSet.first(each.body.job.processors))
-            for each in message.events
-            if isinstance(each.body, JobSubmitted)
+            ExecuteJob(item.body.job_id, HostSet.first(item.body.job.processors))
+            for item in message.events
+            if isinstance(item.body, JobSubmitted)
         ]
-        return Message(message.now, [Stamped(message.now, each) for each in decisions])
+        return Message(message.now, [Stamped(message.now, decision) for decision in decisions])
 
 
 def simulation_without_scheduler(

@@ -7,15 +7,14 @@ the machinery of :mod:`~qops_batsim.engine.world`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from functools import cached_property
+from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import NamedTuple
 
 import numpy as np
 
 from qops_batsim.engine.ended_jobs import STATE_CODES, EndedJobs, HostChanges
-from qops_batsim.engine.execution import KILLED_DELAY_RETURN_CODE, WALLTIME_RETURN_CODE, plain_delay
+from qops_batsim.engine.execution import STOPPED_DELAY_RETURN_CODE, plain_delay
 from qops_batsim.engine.records import JobRecord
 from qops_batsim.engine.world import World
 from qops_batsim.jobs import (
@@ -34,22 +33,17 @@ from qops_batsim.workload.workload_model import JobColumns
 
 
 class DelayJobs(NamedTuple):
-    """The jobs of a workload in order of submission, in columns; then those registered in the run.
+    """The jobs of a workload, and how each would end; then those registered in the run.
 
     Attributes
     ----------
     workloads, columns
-        Names of the workloads, and their jobs.
+        Each job's workload, and the jobs themselves in the order of submission.
     places
-        Where the jobs stand in the columns.
-    submission_times, processors, estimates, walltimes
-        As in the workload; dates and durations in seconds, infinite without walltime.
-    delays, codes
-        How long each would run (seconds), and what it would return.
-    run_times
-        How long each runs (seconds), until its end or its walltime.
-    states, return_codes
-        How it ends then: positions in :data:`~qops_batsim.jobs.FINAL_STATES`, and what it returns.
+        Where those that were not registered stand in their workload.
+    run_times, states
+        How long each of these runs (seconds), until its end or its walltime, and how it ends then:
+        positions in :data:`~qops_batsim.jobs.FINAL_STATES`.
     registered
         Records of the last of the jobs, which the scheduler has registered.
     arrivals
@@ -59,15 +53,8 @@ class DelayJobs(NamedTuple):
     workloads: Words
     columns: JobColumns
     places: np.ndarray
-    submission_times: np.ndarray
-    processors: np.ndarray
-    estimates: np.ndarray
-    walltimes: np.ndarray
-    delays: np.ndarray
-    codes: np.ndarray
     run_times: np.ndarray
     states: np.ndarray
-    return_codes: np.ndarray
     registered: Sequence[JobRecord] = ()
     arrivals: np.ndarray | None = None
 
@@ -76,28 +63,15 @@ class DelayJobs(NamedTuple):
         """The name of the workload."""
         return self.workloads.words[0]
 
-    @property
-    def submitted(self) -> int:
-        """Number of jobs that were submitted or registered."""
-        return len(self.places)
-
-    def local_ids(self) -> list[str]:
-        """Return the jobs' identifiers without the workload's name (after ``!``)."""
-        return [self.columns.ids[place] for place in self.places.tolist()]
-
     def full_id(self, index: int) -> str:
         """Return a job's identifier with the workload's name: ``WORKLOAD!NAME``."""
         workload = self.workloads.words[self.workloads.which[index]]
-        return f"{workload}!{self.columns.ids[self.places[index]]}"
-
-    def profiles(self) -> Words:
-        """Return the name of each job's profile."""
-        return Words(self.columns.profile_names, self.columns.profiles[self.places])
+        return f"{workload}!{self.columns.ids[index]}"
 
     def full_ids(self) -> list[str]:
         """Return the jobs' identifiers with their workloads' names."""
-        pairs = zip(self.workloads.texts(), self.local_ids(), strict=True)
-        return [f"{workload}!{each}" for workload, each in pairs]
+        pairs = zip(self.workloads.texts(), self.columns.ids, strict=True)
+        return [f"{workload}!{local_id}" for workload, local_id in pairs]
 
 
 class Outcome(NamedTuple):
@@ -111,6 +85,8 @@ class Outcome(NamedTuple):
         The jobs that ended or were rejected, in the order in which that was noted.
     starts, finishes
         Dates by job (seconds), NaN where there is none.
+    states
+        How each job that started has ended: positions in FINAL_STATES.
     hosts
         The hosts of the jobs of ``ended``, in that order.
     change_dates, computing
@@ -119,41 +95,18 @@ class Outcome(NamedTuple):
         How many hosts idle from then on, None if all others do.
     metadata
         Those of jobs that have any.
-    killed
-        The jobs that were killed.
     """
 
     jobs: DelayJobs
     ended: np.ndarray
     starts: np.ndarray
     finishes: np.ndarray
+    states: np.ndarray
     hosts: HostIntervals
     change_dates: np.ndarray
     computing: np.ndarray
     metadata: Mapping[int, str] = MappingProxyType({})
     idle: np.ndarray | None = None
-    killed: Collection[int] = ()
-
-    @property
-    def states(self) -> np.ndarray:
-        """How each job that started has ended: positions in FINAL_STATES (int8)."""
-        if not self.killed:
-            return self.jobs.states
-        states = self.jobs.states.copy()
-        states[list(self.killed)] = STATE_CODES[COMPLETED_KILLED]
-        return states
-
-    @property
-    def return_codes(self) -> np.ndarray:
-        """What each job has returned, if it started."""
-        if not self.killed:
-            return self.jobs.return_codes
-        codes = self.jobs.return_codes.copy()
-        killed = np.array(list(self.killed))
-        # Those of jobs that did more than sleep are known.
-        sleeping = killed[~np.isnan(self.jobs.delays[killed])]
-        codes[sleeping] = KILLED_DELAY_RETURN_CODE
-        return codes
 
     def host_changes(self, hosts: int) -> HostChanges:
         """Return the numbers of computing and idle hosts over time, given the total."""
@@ -167,7 +120,8 @@ def check_profiles(world: World, name: str) -> np.ndarray:
     They are by position among their names (seconds), NaN where a profile is no plain delay, or
     not used. InputError if one cannot be run.
     """
-    workload, columns = world.workloads[name], world.columns[name]
+    workload = world.workloads[name]
+    columns = world.columns[name]
     delays = np.full(len(columns.profile_names), np.nan)
     used = np.flatnonzero(np.bincount(columns.profiles)).tolist()
     profiles = map(workload.profiles.get, map(columns.profile_names.__getitem__, used))
@@ -191,44 +145,47 @@ def delay_jobs_in(
     options = world.options
     if options.compute_sharing or options.energy or options.forward_profiles:
         return None
-    workload, columns = world.workloads[name], world.columns[name]
-    delays, codes = delays.copy(), np.zeros(len(delays), np.int64)
+
+    workload = world.workloads[name]
+    columns = world.columns[name]
+    codes = np.zeros(len(delays), np.int64)
+    delays = delays.copy()
     others = np.flatnonzero(np.isnan(delays)[columns.profiles])
+
     for place in others.tolist():
-        index, processors = int(columns.profiles[place]), int(columns.processors[place])
+        index = int(columns.profiles[place])
+        processors = int(columns.processors[place])
         profile = columns.profile_names[index]
         steps = world.execution(name, profile, processors, where=workload.source).steps
         if len(steps) > 1 or steps[0].delay is None:
             return None
-        delays[index], codes[index] = steps[0].delay, steps[0].return_code
+        delays[index] = steps[0].delay
+        codes[index] = steps[0].return_code
+
     if not (columns.ids or registering):
         return None
-    return at_places(name, columns, delays, codes, submission_order(columns))
+    return delay_jobs_of(name, columns, delays, codes, submission_order(columns))
 
 
-def at_places(
+def delay_jobs_of(
     name: str, columns: JobColumns, delays: np.ndarray, codes: np.ndarray, places: np.ndarray
 ) -> DelayJobs:
-    """Return the jobs at these indices of their workload.
+    """Return the jobs of a workload in the order of ``places``.
 
     ``delays`` (seconds) and return ``codes`` are by profile.
     """
-    profiles, walltimes = columns.profiles[places], columns.walltimes[places]
-    delays, codes = delays[profiles], codes[profiles]
-    run_times, states, return_codes = _ends(delays, codes, walltimes)
+    columns = in_order(columns, places)
+    delays = delays[columns.profiles]
+    walltimes = columns.walltimes
+    success = STATE_CODES[COMPLETED_SUCCESSFULLY]
+    failure = STATE_CODES[COMPLETED_FAILED]
+    by_itself = np.where(codes[columns.profiles] == 0, success, failure)
     return DelayJobs(
         workloads=Words.one(name, len(places)),
         columns=columns,
         places=places,
-        submission_times=columns.submission_times[places],
-        processors=columns.processors[places],
-        estimates=columns.estimates[places],
-        walltimes=walltimes,
-        delays=delays,
-        codes=codes,
-        run_times=run_times,
-        states=states,
-        return_codes=return_codes,
+        run_times=np.minimum(delays, walltimes),
+        states=np.where(delays < walltimes, by_itself, STATE_CODES[COMPLETED_WALLTIME_REACHED]),
     )
 
 
@@ -239,58 +196,35 @@ def with_registered(
 
     Before each of these, so many of the jobs had ``arrived``.
     """
-    columns, count = jobs.columns, jobs.submitted
+    columns = jobs.columns
+    count = len(jobs.places)
     workloads = {name: code for code, name in enumerate(jobs.workloads.words)}
     owners = (record.job.id.partition("!")[0] for record in records)
     owned = [workloads.setdefault(name, len(workloads)) for name in owners]
     listed = [record.job.renamed(record.local_id) for record in records]
     added = JobColumns.of(listed, columns.profile_names)
-    delays = np.full(len(records), np.nan)
-    codes = np.zeros(len(records), np.int64)
-    for place, record in enumerate(records):
-        steps = record.execution.steps
-        if len(steps) == 1 and steps[0].delay is not None:
-            delays[place] = steps[0].delay
-            codes[place] = steps[0].return_code
-    run_times, states, return_codes = _ends(delays, codes, added.walltimes)
-    for place in np.flatnonzero(np.isnan(delays)).tolist():
-        record = records[place]
-        run_times[place] = record.finish - record.start
-        states[place] = STATE_CODES.get(record.state, 0)
-        return_codes[place] = record.return_code
+
     requests = None
     if columns.requests is not None or added.requests is not None:
         requests = [
-            *(columns.requests or [None] * len(columns.ids)),
+            *(columns.requests or [None] * count),
             *(added.requests or [None] * len(records)),
         ]
-    both = JobColumns(
-        ids=[*columns.ids, *added.ids],
-        submission_times=np.append(columns.submission_times, added.submission_times),
-        processors=np.append(columns.processors, added.processors),
-        walltimes=np.append(columns.walltimes, added.walltimes),
-        estimates=np.append(columns.estimates, added.estimates),
-        profiles=np.append(columns.profiles, added.profiles),
-        profile_names=added.profile_names,
-        requests=requests,
-    )
     # Stable: a job comes behind those that had arrived.
     turns = np.append(np.arange(count), np.array(arrived, np.float64) - 0.5)
-    return DelayJobs(
-        workloads=Words(
-            list(workloads), np.append(jobs.workloads.which, np.array(owned, np.int64))
+    owners_of_all = np.append(jobs.workloads.which, np.array(owned, np.int64))
+    return jobs._replace(
+        workloads=Words(list(workloads), owners_of_all),
+        columns=JobColumns(
+            ids=[*columns.ids, *added.ids],
+            submission_times=np.append(columns.submission_times, added.submission_times),
+            processors=np.append(columns.processors, added.processors),
+            walltimes=np.append(columns.walltimes, added.walltimes),
+            estimates=np.append(columns.estimates, added.estimates),
+            profiles=np.append(columns.profiles, added.profiles),
+            profile_names=added.profile_names,
+            requests=requests,
         ),
-        columns=both,
-        places=np.append(jobs.places, np.arange(len(columns.ids), len(both.ids))),
-        submission_times=np.append(jobs.submission_times, added.submission_times),
-        processors=np.append(jobs.processors, added.processors),
-        estimates=np.append(jobs.estimates, added.estimates),
-        walltimes=np.append(jobs.walltimes, added.walltimes),
-        delays=np.append(jobs.delays, delays),
-        codes=np.append(jobs.codes, codes),
-        run_times=np.append(jobs.run_times, run_times),
-        states=np.append(jobs.states, states),
-        return_codes=np.append(jobs.return_codes, return_codes),
         registered=records,
         arrivals=np.argsort(turns, kind="stable"),
     )
@@ -307,37 +241,43 @@ def submission_order(columns: JobColumns) -> np.ndarray:
     return places
 
 
-def _ends(
-    delays: np.ndarray, codes: np.ndarray, walltimes: np.ndarray
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return the run times (seconds), final states and return codes of jobs that only sleep."""
-    ends_itself = delays < walltimes
-    by_itself = np.where(
-        codes == 0, STATE_CODES[COMPLETED_SUCCESSFULLY], STATE_CODES[COMPLETED_FAILED]
-    )
-    states = np.where(ends_itself, by_itself, STATE_CODES[COMPLETED_WALLTIME_REACHED])
-    return (
-        np.where(ends_itself, delays, walltimes),
-        states.astype(np.int8),
-        np.where(ends_itself, codes, WALLTIME_RETURN_CODE),
+def in_order(columns: JobColumns, places: np.ndarray) -> JobColumns:
+    """Return the columns of the jobs at these indices, in this order."""
+    if np.array_equal(places, np.arange(len(columns.ids))):
+        return columns
+
+    listed = places.tolist()
+    requests = columns.requests
+    return JobColumns(
+        ids=[columns.ids[place] for place in listed],
+        submission_times=columns.submission_times[places],
+        processors=columns.processors[places],
+        walltimes=columns.walltimes[places],
+        estimates=columns.estimates[places],
+        profiles=columns.profiles[places],
+        profile_names=columns.profile_names,
+        requests=requests and [requests[place] for place in listed],
     )
 
 
 def ended_jobs_of_outcome(outcome: Outcome) -> EndedJobs:
     """Return the jobs that have ended, in the columns of output files, from a run's outcome."""
-    jobs, ended = outcome.jobs, outcome.ended
+    jobs = outcome.jobs
+    columns = outcome.jobs.columns
+    ended = outcome.ended
     listed = ended.tolist()
-    starts, walltimes = outcome.starts[ended], jobs.walltimes[ended]
+    starts = outcome.starts[ended]
+    walltimes = columns.walltimes[ended]
+    states = np.where(np.isnan(starts), STATE_CODES[REJECTED], outcome.states[ended])
+
     return EndedJobs(
-        ids=list(map(jobs.local_ids().__getitem__, listed)),
+        ids=[columns.ids[index] for index in listed],
         workloads=jobs.workloads.at(ended),
-        profiles=jobs.profiles().at(ended),
-        submission_times=jobs.submission_times[ended],
-        processors=jobs.processors[ended],
+        profiles=Words(columns.profile_names, columns.profiles[ended]),
+        submission_times=columns.submission_times[ended],
+        processors=columns.processors[ended],
         walltimes=np.where(walltimes == np.inf, -1.0, walltimes),
-        states=np.where(np.isnan(starts), STATE_CODES[REJECTED], outcome.states[ended]).astype(
-            np.int8
-        ),
+        states=states.astype(np.int8),
         starts=starts,
         finishes=outcome.finishes[ended],
         hosts=outcome.hosts,
@@ -346,34 +286,11 @@ def ended_jobs_of_outcome(outcome: Outcome) -> EndedJobs:
     )
 
 
-class DelayColumns:
-    """Outcomes of a simulation by the fast loop; job records are made when first asked for."""
-
-    def __init__(self, world: World, outcome: Callable[[], Outcome]) -> None:
-        self._world = world
-        self._outcome = outcome
-        self._is_remembered = False
-
-    @cached_property
-    def outcome(self) -> Outcome:
-        return self._outcome()
-
-    @cached_property
-    def ended_jobs(self) -> EndedJobs:
-        """The ended jobs, in columns as in ``_jobs.csv``."""
-        return ended_jobs_of_outcome(self.outcome)
-
-    def remember(self) -> None:
-        """Make the job records of the simulation from the loop's outcomes."""
-        if not self._is_remembered:
-            self._is_remembered = True
-            remember(self.outcome, self._world)
-
-
 def told_jobs(jobs: DelayJobs, listed: Sequence[Job]) -> Iterator[Job]:
     """Yield the jobs as they came, with full identifiers (``w0!1``), as messages name them."""
-    count = jobs.submitted - len(jobs.registered)
-    ids, places = jobs.full_ids(), jobs.places.tolist()
+    ids = jobs.full_ids()
+    places = jobs.places.tolist()
+    count = len(places)
     order = range(len(ids)) if jobs.arrivals is None else jobs.arrivals.tolist()
     for index in order:
         if index < count:
@@ -395,18 +312,26 @@ def remember(outcome: Outcome, world: World) -> None:
         record.state = SUBMITTED
     records = [world.records[job_id] for job_id in jobs.full_ids()]
     ended = outcome.ended
-    columns = outcome.starts, outcome.finishes, outcome.states, outcome.return_codes
-    rows = zip(*(each[ended].tolist() for each in columns), outcome.hosts.sets(), strict=True)
-    for place, (start, finish, state, code, hosts) in zip(ended.tolist(), rows, strict=True):
+    columns = outcome.starts, outcome.finishes, outcome.states
+    rows = zip(*(column[ended].tolist() for column in columns), outcome.hosts.sets(), strict=True)
+    for place, (start, finish, state, hosts) in zip(ended.tolist(), rows, strict=True):
         record = records[place]
         world.ended.append(record)
         record.metadata = outcome.metadata.get(place, "")
         if start != start:
             record.state = REJECTED
             continue
-        record.state, record.return_code = FINAL_STATES[state], code
-        record.start, record.finish, record.hosts = start, finish, hosts
+
+        record.state = FINAL_STATES[state]
         record.kill_asked = record.state == COMPLETED_KILLED
+        if record.finish != record.finish:  # Else the world has executed it.
+            is_stopped = record.state in (COMPLETED_WALLTIME_REACHED, COMPLETED_KILLED)
+            code = record.execution.steps[0].return_code
+            record.return_code = STOPPED_DELAY_RETURN_CODE if is_stopped else code
+        record.start = start
+        record.finish = finish
+        record.hosts = hosts
+
     dates, computing, idle, _ = outcome.host_changes(len(world.hosts))
     changes = zip(dates.tolist(), computing.tolist(), idle.tolist(), strict=True)
     world.computing_changes.extend(changes)

@@ -23,7 +23,7 @@ from typing import Any
 
 import msgspec
 
-from qops_batsim.engine.loop import WORLD, Heap, Turns
+from qops_batsim.engine.wait_heap import WORLD, Heap, Turns
 from qops_batsim.timing import SAME_DATE
 
 _NEVER = math.nan
@@ -42,7 +42,7 @@ class Wait(msgspec.Struct, eq=False):
         self.date = _NEVER
 
 
-class Waits:
+class WorldWaits:
     """The waits of a simulated world (computations, transfers, timers), kept in the loop's heap.
 
     Attributes
@@ -54,7 +54,8 @@ class Waits:
     __slots__ = ("_expected", "heap", "turns")
 
     def __init__(self) -> None:
-        self.heap, self.turns = Heap(), Turns()
+        self.heap = Heap()
+        self.turns = Turns()
         self._expected: dict[int, Wait] = {}
 
     def at(self, date: float, action: Callable[[Any], None], argument: Any = None) -> Wait:
@@ -127,7 +128,7 @@ class SteppedWait(Wait):
     followed: bool = False
 
 
-class SteppedWaits(Waits):
+class SteppedWaits(WorldWaits):
     """The waits of a simulation whose clock, ``now`` (s), advances in steps, as SimGrid's.
 
     Waits that end in one step do so in the order in which they began.
@@ -157,7 +158,8 @@ class SteppedWaits(Waits):
     def some_time(self, action: Callable[[Any], None], argument: Any) -> SteppedWait:
         """Begin a wait for the end of a computation; :meth:`go_on` sets the computation's rate."""
         wait = self._begin(action, argument, WORK_PRECISION)
-        wait.remains, wait.rate = 1.0, 0.0
+        wait.remains = 1.0
+        wait.rate = 0.0
         return wait
 
     def timer(self, date: float, action: Callable[[Any], None], argument: Any) -> Wait:
@@ -170,9 +172,11 @@ class SteppedWaits(Waits):
         """Set a computation's rate: the share of all its work per second; infinite ends it now."""
         assert isinstance(wait, SteppedWait)
         self._catch_up(wait)
-        wait.rate, wait.followed = rate, False
+        wait.rate = rate
+        wait.followed = False
         if rate == math.inf:
-            wait.remains, wait.rate = 0.0, 1.0
+            wait.remains = 0.0
+            wait.rate = 1.0
         self._plan(wait)
 
     def reschedule(self, wait: Wait, now: float, seconds: float, rate: float = 0.0) -> None:
@@ -184,14 +188,17 @@ class SteppedWaits(Waits):
         O(steps since it began + log waits).
         """
         self._follow()
+
         timers = self._timers
         while timers and timers[0][2].date != timers[0][0]:
             heapq.heappop(timers)  # It was cancelled.
         if not (self._near or timers):
             return False
+
         seconds = self._next() if self._near else math.inf
         if timers:
             seconds = min(seconds, timers[0][0] - self.now)
+
         self.now += seconds
         self._steps.append(seconds)
         for wait in self._near:
@@ -232,7 +239,8 @@ class SteppedWaits(Waits):
 
     def _catch_up(self, wait: SteppedWait) -> None:
         if wait.rate and wait.steps < len(self._steps):
-            remains, rate = wait.remains, wait.rate
+            remains = wait.remains
+            rate = wait.rate
             for seconds in self._steps[wait.steps :]:
                 remains -= rate * seconds
             wait.remains = remains if remains >= wait.precision else 0.0

@@ -2,7 +2,7 @@
 
 Everything else changes a :class:`World` only from here: decisions in
 :mod:`~qops_batsim.engine.decision_effects`, submissions and the passing of time in
-:mod:`~qops_batsim.engine.conversation`, with message delays in :mod:`~qops_batsim.engine.server`.
+:mod:`~qops_batsim.engine.message_loop`, with message delays in :mod:`~qops_batsim.engine.server`.
 """
 
 from __future__ import annotations
@@ -24,7 +24,8 @@ from qops_batsim.engine.engine_options import (
     outages_of,
 )
 from qops_batsim.engine.execution import (
-    WALLTIME_RETURN_CODE,
+    KILLED_COMPUTATION_RETURN_CODE,
+    STOPPED_DELAY_RETURN_CODE,
     Execution,
     Replay,
     Step,
@@ -43,7 +44,7 @@ from qops_batsim.engine.host_states import (
 from qops_batsim.engine.kept_profiles import KeptProfiles
 from qops_batsim.engine.records import JobRecord
 from qops_batsim.engine.resources import Machine
-from qops_batsim.engine.waits import Wait, Waits
+from qops_batsim.engine.waits import Wait, WorldWaits
 from qops_batsim.errors import InputError, SimulationError
 from qops_batsim.jobs import (
     COMPLETED_FAILED,
@@ -81,16 +82,20 @@ class World:
         self.hosts = limited_hosts(platform, options.hosts)
         self.now = 0.0
         self.waits = self._new_waits()
+
         self.outbox: list[Event] = []
         self.told_at: list[float] = []
         self.ended_before = 0
+
         self.records: dict[str, JobRecord] = {}
         self.ended: list[JobRecord] = []
         self.computing_changes: list[tuple[float, int, int]] = []
         self.switching_changes: list[list[int]] = []
+
         self._storage_hosts = platform.storage_hosts
         self.energy: EnergyMeter | None = None
         self.occupation = self._occupation()
+
         self.profiles: dict[str, dict[str, dict[str, Any]]] = {}
         self.workloads: dict[str, Workload] = {}
         self.columns: dict[str, JobColumns] = {}
@@ -99,8 +104,10 @@ class World:
         self.kept_profiles: KeptProfiles | None = None
         self.stopped = False
         self.loop_ends: list[JobRecord] | None = None
+
         self.outages = outages_of(options.external_events or (), len(self.hosts))
         self.happened: list[ExternalEvent] = []
+
         self.machine = Machine(platform, self.hosts)
         self._fluid = FluidModel()
         self.computing: dict[Computation, JobRecord] = {}
@@ -108,12 +115,13 @@ class World:
         self._reloaded: dict[HostResource, None] = {}
         self._executions: dict[tuple[str, str, int], Execution] = {}
 
-    def _new_waits(self) -> Waits:
-        return Waits()
+    def _new_waits(self) -> WorldWaits:
+        return WorldWaits()
 
     def _occupation(self) -> HostOccupation:
         """Make the record of which hosts are used, and the energy meter if energy is on."""
-        sharing, count = self.options.compute_sharing, len(self.hosts)
+        sharing = self.options.compute_sharing
+        count = len(self.hosts)
         if not self.options.energy:
             return HostOccupation(count, sharing=sharing)
         metered = (*self.hosts, *self._storage_hosts)
@@ -130,7 +138,8 @@ class World:
     def empty_outbox(self) -> tuple[list[Event], list[float]]:
         """Return the events to report to the scheduler and their dates (s), and remove them."""
         told = self.outbox, self.told_at
-        self.outbox, self.told_at = [], []
+        self.outbox = []
+        self.told_at = []
         if len(self.hosts) > MANY_HOSTS:
             for record in self.ended[self.ended_before :]:
                 record.hosts = WrittenHosts(record.hosts)
@@ -185,6 +194,7 @@ class World:
         # Only a parallel profile depends on the job's size, and only to check its arrays.
         key = (workload_name, profile, processors)
         known = self._executions.get(key)
+
         if known is None:
             profiles = self.profiles[workload_name]
             delay = plain_delay(profiles.get(profile))
@@ -223,7 +233,8 @@ class World:
         """Create a job's record under its full identifier."""
         where = self.workloads[workload_name].source
         execution = self.execution(workload_name, job.profile, job.processors, where=where)
-        record = self.records[job.id] = JobRecord(job, execution)
+        record = JobRecord(job, execution)
+        self.records[job.id] = record
         return record
 
     def known_record(self, job_id: str) -> JobRecord | None:
@@ -235,11 +246,11 @@ class World:
         if record is not None:
             return record
         if self.static_ids is None:
-            self.static_ids = {name: set(each.ids) for name, each in self.columns.items()}
+            self.static_ids = {name: set(columns.ids) for name, columns in self.columns.items()}
         name, _, local_id = job_id.partition("!")
         if local_id not in self.static_ids.get(name, ()):
             return None
-        job = next(each for each in self.workloads[name].jobs if each.id == local_id)
+        job = next(job for job in self.workloads[name].jobs if job.id == local_id)
         return self.new_record(name, job.renamed(job_id))
 
     def announce(self, job: Job) -> None:
@@ -278,7 +289,8 @@ class World:
     def end(self, record: JobRecord, state: str, return_code: int) -> None:
         """End a running job now; report its end, unless a kill does."""
         self._leave_step(record)
-        record.state, record.return_code = state, return_code
+        record.state = state
+        record.return_code = return_code
         record.finish = self.now
         if self.loop_ends is not None:
             self.loop_ends.append(record)
@@ -289,6 +301,14 @@ class World:
             self.account_for(record)
         else:
             self.report_end(record)
+
+    def kill(self, record: JobRecord) -> dict[str, Any]:
+        """Break off a running job now; return its progress in the form of JOB_KILLED."""
+        progress = record.progress(self.now, self.options.rules.decimals)
+        sleeps = record.computation is None
+        code = STOPPED_DELAY_RETURN_CODE if sleeps else KILLED_COMPUTATION_RETURN_CODE
+        self.end(record, COMPLETED_KILLED, code)
+        return progress
 
     def account_for(self, record: JobRecord) -> None:
         """Read the energy that a job's hosts consumed while it ran."""
@@ -336,7 +356,8 @@ class World:
 
     def _begin_step(self, record: JobRecord) -> None:
         step = record.execution.steps[record.step]
-        now = record.step_began = self.now
+        now = self.now
+        record.step_began = now
         left = record.walltime_left
         if step.replay is not None:
             self._replay(record, step.replay)
@@ -377,7 +398,8 @@ class World:
         record.waits = self._walltime(record)
         letter = partial(self.letter, destination=next(iter(record.hosts)))
         done = partial(self._end_step, record)
-        share, stop = self.machine.share, self._stop_part
+        share = self.machine.share
+        stop = self._stop_part
         record.replay = Replay(traces, hosts, share, letter, run, stop, done)
         record.replay.begin()
 
@@ -431,7 +453,7 @@ class World:
         if computation is not None and computation.is_done(self.now):
             self._end_step(record)
         else:
-            self.end(record, COMPLETED_WALLTIME_REACHED, WALLTIME_RETURN_CODE)
+            self.end(record, COMPLETED_WALLTIME_REACHED, STOPPED_DELAY_RETURN_CODE)
 
     def _leave_step(self, record: JobRecord) -> None:
         for wait in record.waits:

@@ -24,6 +24,7 @@ from msgspec.structs import replace
 
 from qops_batsim.core.hostset import HostSet
 from qops_batsim.core.refusal import sentence
+from qops_batsim.core.system import HostDescription
 from qops_batsim.errors import InputError
 from qops_batsim.live.book import LiveBook, away_after
 from qops_batsim.live.clock import CentreClock
@@ -39,7 +40,7 @@ from qops_batsim.live.manager import (
 )
 from qops_batsim.live.shadow import ShadowManager
 from qops_batsim.protocol.driver import ModuleDriver
-from qops_batsim.protocol.events import EngineConfig, Event, HostDescription, SimulationBegins
+from qops_batsim.protocol.events import EngineConfig, Event, SimulationBegins
 from qops_batsim.protocol.port import SchedulerModule, make_scheduler
 from qops_batsim.queue.nodes_away import without_away
 from qops_batsim.queue.queue_quote import QueueAsker

@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from qops_batsim.protocol.events import Answer as Answer
     from qops_batsim.protocol.events import EngineConfig as EngineConfig
     from qops_batsim.protocol.events import Event as Event
-    from qops_batsim.protocol.events import HostDescription as HostDescription
     from qops_batsim.protocol.events import JobCompleted as JobCompleted
     from qops_batsim.protocol.events import JobKilled as JobKilled
     from qops_batsim.protocol.events import JobSubmitted as JobSubmitted
@@ -29,7 +28,6 @@ if TYPE_CHECKING:
     from qops_batsim.protocol.messages import decode_decisions as decode_decisions
     from qops_batsim.protocol.messages import encode_message as encode_message
     from qops_batsim.protocol.port import SchedulerModule as SchedulerModule
-    from qops_batsim.protocol.port import System as System
     from qops_batsim.protocol.port import make_scheduler as make_scheduler
     from qops_batsim.protocol.session import DecisionSession as DecisionSession
 else:
@@ -39,11 +37,11 @@ else:
             "decisions": "CallMeLater Decision ExecuteJob KillJob RegisterJob RejectJob",
             "driver": "ModuleDriver",
             "events": (
-                "Answer EngineConfig Event HostDescription JobCompleted JobKilled JobSubmitted "
+                "Answer EngineConfig Event JobCompleted JobKilled JobSubmitted "
                 "Notify RequestedCall SimulationBegins"
             ),
             "messages": "Message Stamped decode_decisions encode_message",
-            "port": "SchedulerModule System make_scheduler",
+            "port": "SchedulerModule make_scheduler",
             "session": "DecisionSession",
         },
     )

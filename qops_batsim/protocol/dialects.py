@@ -8,7 +8,7 @@ from typing import Protocol
 from qops_batsim.protocol.decisions import Decision
 from qops_batsim.protocol.events import Event
 from qops_batsim.protocol.messages import Message, decode_events, encode_message
-from qops_batsim.protocol.v5.decision_side import DecisionSide
+from qops_batsim.protocol.v5.decision_side import Batsim5Dialect
 from qops_batsim.protocol.v5.handshake import Features, is_greeting
 
 
@@ -36,7 +36,7 @@ class Dialect(Protocol):
         """Return the message with the scheduler's decisions (None: no decisions) for the engine."""
 
 
-class _Batsim4:
+class Batsim4Dialect:
     """Messages of Batsim 3.1 to 4.2, which has no greeting before the first message."""
 
     configuration = None
@@ -60,4 +60,4 @@ def dialect_of(first_frame: bytes) -> Dialect:
     >>> dialect_of(bytes(4)).configuration
     ''
     """
-    return DecisionSide(first_frame) if is_greeting(first_frame) else _Batsim4()
+    return Batsim5Dialect(first_frame) if is_greeting(first_frame) else Batsim4Dialect()

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from qops_batsim.core.qos_log import QosLog
+from qops_batsim.core.system import System
 from qops_batsim.errors import InputError
 from qops_batsim.jobs import Job
 from qops_batsim.protocol.decisions import Decision, ExecuteJob, RegisterJob, RejectJob
@@ -21,7 +22,7 @@ from qops_batsim.protocol.events import (
     SimulationEnds,
 )
 from qops_batsim.protocol.messages import Message, Stamped
-from qops_batsim.protocol.port import SchedulerModule, System
+from qops_batsim.protocol.port import SchedulerModule
 from qops_batsim.schedulers.registry import registered_name
 
 LAST_DECIMAL = 1e-6
@@ -79,6 +80,7 @@ class ModuleDriver:
         module = self.module
         kind: type = type(None)
         module.told_at(now)
+
         for event in events:
             # This runs for every job: the most frequent classes come first.
             kind = type(event)
@@ -89,9 +91,11 @@ class ModuleDriver:
                 module.submitted(event.job)
             elif kind in self._handlers:
                 self._handlers[kind](event)
+
         if kind is SimulationEnds:
             return []
         decisions = module.decide(now)
+
         for decision in decisions:
             if type(decision) is ExecuteJob:
                 self._started.append(decision.job_id)
@@ -102,9 +106,11 @@ class ModuleDriver:
         return decisions
 
     def _begin_log(self) -> None:
-        self.log = self.module.qos_log = QosLog()
+        self.log = QosLog()
+        self.module.qos_log = self.log
         # Noted for every job: the log itself would look each time whether they are filled.
-        self._jobs, self._started = self.log.jobs, self.log.started
+        self._jobs = self.log.jobs
+        self._started = self.log.started
 
     def _begins(self, event: SimulationBegins) -> None:
         check_needs(self.module, event, any_engine=self._any_engine)
@@ -129,10 +135,12 @@ def check_needs(module: SchedulerModule, event: SimulationBegins, *, any_engine:
             "the engine was started with --enable-redis, so its messages have no descriptions of "
             "jobs, and qops-batsim's schedulers do not read Redis; start the engine without it"
         )
+
     needs = module.needs
     missing = missing_options(needs, event)
     if not missing or (any_engine and needs.dispensable):
         return
+
     kind = type(module.scheduler)
     why = f"{needs.why}, but " if needs.why else ""
     raise InputError(

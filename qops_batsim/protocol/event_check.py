@@ -88,13 +88,16 @@ class EventCheck:
                 f"message at {now:g} s is too late; a date up to {MAX_SECONDS:g} s is expected"
             )
         self._now = now
+
         ended = False
+
         for index, item in enumerate(message.events):
             body = item.body
             try:
                 if not abs(item.timestamp) <= MAX_SECONDS:
                     date = f"timestamp is {item.timestamp:g}"
                     raise InputError(f"{date}; a date up to {MAX_SECONDS:g} s is expected")
+
                 if ended:
                     raise InputError(
                         "an event follows SIMULATION_ENDS; none is expected after that"
@@ -103,6 +106,7 @@ class EventCheck:
                     raise InputError(
                         "the first event is another one; SIMULATION_BEGINS is expected first"
                     )
+
                 check = self._checks.get(type(body))
                 if check is not None:
                     check(body)
@@ -116,19 +120,20 @@ class EventCheck:
     def note(self, decisions: Sequence[Decision]) -> None:
         """Record the scheduler's decisions: they determine which events are possible later."""
         jobs = self._jobs
-        for each in decisions:
-            kind = type(each)
+
+        for decision in decisions:
+            kind = type(decision)
             if kind is ExecuteJob:
-                jobs[each.job_id] = each.alloc  # type: ignore[union-attr]
+                jobs[decision.job_id] = decision.alloc  # type: ignore[union-attr]
             elif kind is RejectJob:
-                jobs[each.job_id] = _REJECTED  # type: ignore[union-attr]
-            elif isinstance(each, KillJob):
-                self._to_kill.update(each.job_ids)
-            elif isinstance(each, RegisterJob):
-                jobs[each.job_id] = _REGISTERED
-                self._to_acknowledge.add(each.job_id)
-            elif isinstance(each, ChangeJobState):
-                jobs[each.job_id] = _FORCED
+                jobs[decision.job_id] = _REJECTED  # type: ignore[union-attr]
+            elif isinstance(decision, KillJob):
+                self._to_kill.update(decision.job_ids)
+            elif isinstance(decision, RegisterJob):
+                jobs[decision.job_id] = _REGISTERED
+                self._to_acknowledge.add(decision.job_id)
+            elif isinstance(decision, ChangeJobState):
+                jobs[decision.job_id] = _FORCED
 
     def _begins(self, event: SimulationBegins) -> None:
         if self._hosts is not None:
@@ -143,49 +148,59 @@ class EventCheck:
                 f"nb_compute_resources is {shown(event.nb_compute_resources)}; "
                 f"{len(hosts)}, the number of hosts in compute_resources, is expected"
             )
+
         for index, host in enumerate(hosts):
             if host.id != index:
                 raise InputError(
                     f"compute_resources[{index}]: id is {shown(host.id)}; {index}, the host's "
                     "position in the list, is expected"
                 )
+
         self._hosts = HostSet.first(len(hosts))
         for workload, profiles in event.profiles.items():
             for name, profile in profiles.items():
                 _check_profile(profile, f"profile {shown(name)} of workload {shown(workload)}")
 
     def _submitted(self, event: JobSubmitted) -> None:
-        job_id, before = event.job_id, self._jobs.get(event.job_id)
+        job_id = event.job_id
+        before = self._jobs.get(event.job_id)
         if event.job.id != job_id:
             raise InputError(
                 f"job.id is {shown(event.job.id)}; {shown(job_id)}, the same as job_id, is expected"
             )
+
         # A registered job may have been started, and may even have ended, before its news comes.
         acknowledged = job_id in self._to_acknowledge
         if before is not None and not acknowledged:
             told = before if isinstance(before, str) else "runs"
             raise InputError(f"job_id is {shown(job_id)}, a job that {told}; a new job is expected")
+
         if event.profile is not None:
             _check_profile(event.profile, "profile")
+
         self._to_acknowledge.discard(job_id)
         if before in (None, _REGISTERED):
             self._jobs[job_id] = _WAITING
 
     def _completed(self, event: JobCompleted) -> None:
-        job_id, hosts = event.job_id, self._jobs.get(event.job_id)
+        job_id = event.job_id
+        hosts = self._jobs.get(event.job_id)
         if event.job_state not in _ENDS:
             raise InputError(
                 f"job_state is {shown(event.job_state)}; one of {', '.join(sorted(_ENDS))} "
                 "is expected"
             )
+
         self._known_hosts(event.alloc, "alloc")
         if hosts == _FORCED:
             return
+
         if not isinstance(hosts, HostSet):
             told = "is not known" if hosts is None else hosts
             raise InputError(
                 f"job_id is {shown(job_id)}, a job that {told}; a running job is expected"
             )
+
         if event.alloc.mask != hosts.mask:
             raise InputError(
                 f"alloc is {shown(str(event.alloc))}; {shown(str(hosts))}, the hosts on which job "
@@ -205,6 +220,7 @@ class EventCheck:
                     f"job_ids has {shown(job_id)}, whose JOB_COMPLETED has not come; it is "
                     "expected before JOB_KILLED"
                 )
+
         for job_id, progress in event.job_progress.items():
             share = progress.get("progress")
             if share is not None and not (is_amount(share) and share <= 1):
@@ -237,14 +253,16 @@ def _check_profile(profile: Mapping[str, Any], where: str) -> None:
         amount = profile.get(field, 0)
         if not is_amount(amount):
             raise InputError(f"{where}: {field} is {shown(amount)}; a number is expected")
+
     if kind == "parallel":
         for field in ("cpu", "com"):
             amounts = profile.get(field) or []
             if not isinstance(amounts, list) or not all(map(is_amount, amounts)):
                 raise InputError(f"{where}: {field} is {shown(amounts)}; numbers are expected")
     elif kind == "composed":
-        steps, repeat = profile.get("seq", []), profile.get("repeat", 1)
-        if not isinstance(steps, list) or not all(isinstance(each, str) for each in steps):
+        steps = profile.get("seq", [])
+        repeat = profile.get("repeat", 1)
+        if not isinstance(steps, list) or not all(isinstance(step, str) for step in steps):
             raise InputError(f"{where}: seq is {shown(steps)}; names of profiles are expected")
         if not is_whole_number(repeat) or not 0 <= repeat <= MAX_STEPS:
             raise InputError(

@@ -12,6 +12,7 @@ from typing import Any, ClassVar, get_args
 import msgspec
 
 from qops_batsim.core.hostset import HostSet
+from qops_batsim.core.system import HostDescription
 from qops_batsim.jobs import Job
 
 NO_MORE_STATIC_JOBS = "no_more_static_job_to_submit"
@@ -28,16 +29,6 @@ JOB_RUNS = "job_runs"
 
 ``job_id``, ``resources`` (its hosts), ``start``, and ``walltime`` (seconds), if it has one.
 """
-
-
-class HostDescription(msgspec.Struct, frozen=True):
-    """A host, as the engine describes it at the beginning of the simulation."""
-
-    id: int
-    name: str
-    state: str = "idle"
-    properties: dict[str, str] = {}
-    zone_properties: dict[str, str] = {}
 
 
 class EngineConfig(msgspec.Struct, frozen=True, kw_only=True, rename="kebab"):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from qops_batsim.core.capacity import Capacity, MaintenanceWindow
+from qops_batsim.core.capacity import MaintenanceWindow
 from qops_batsim.core.hostset import HostSet
 from qops_batsim.core.scheduler import ResourceManager
 from qops_batsim.protocol.events import (
@@ -21,20 +21,24 @@ def note_hosts(manager: ResourceManager, notice: Notify) -> int | None:
     kind = notice.type
     if kind not in (MAINTENANCE, MACHINES_AWAY, MACHINES_BACK, NO_MORE_EXTERNAL_EVENTS):
         return None
-    capacity = manager.capacity or Capacity(manager.machine_size)
+
+    capacity = manager.capacity
+    capacity.is_known = True
     capacity.is_planned = manager.plans
+
     announced = 0
     if kind == NO_MORE_EXTERNAL_EVENTS:
         capacity.is_final = True
     else:
         hosts = HostSet.parse(str(notice.fields.get("resources", "")))
         if kind == MAINTENANCE:
-            since, until = float(notice.fields["start"]), float(notice.fields["end"])
+            since = float(notice.fields["start"])
+            until = float(notice.fields["end"])
             announced = capacity.announce(MaintenanceWindow(hosts, since, until))
         elif kind == MACHINES_AWAY:
             capacity.leave(hosts)
         else:
             capacity.come_back(hosts)
-    manager.capacity = capacity
+
     manager.count_free()
     return announced

@@ -105,6 +105,7 @@ class MessageDecoder:
             what = "a message of Batsim's protocol (JSON)"
             told = json_problem(error, _as_bytes(text), self._shallow.type, what)
             raise InputError(f"message: {told}") from None
+
         items: list[Stamped[Any]] = []
         for index, item in enumerate(raw.events):
             where = f"message at {raw.now:g} s, event {index}"
@@ -114,6 +115,7 @@ class MessageDecoder:
                     continue
                 hint = did_you_mean(item.type, self._kinds)
                 raise InputError(f"{where}: unknown type {shown(item.type)}{hint}")
+
             try:
                 body = self._bodies[item.type].decode(item.data)
             except InputError as error:
@@ -139,10 +141,12 @@ def _decode_custom(kind: type, value: Any) -> Any:
         if not isinstance(value, str):
             raise InputError(f"hosts are {shown(value)}; a text such as '0-3 5' is expected")
         return HostSet.parse(value)
+
     if kind is Job:
         if not isinstance(value, dict):
             raise InputError(f"job is {shown(value)}; a JSON object is expected")
         return Job.from_fields(value, where="data")
+
     if issubclass(kind, OpenObject):
         if not isinstance(value, dict):
             raise InputError(f"data is {shown(value)}; a JSON object is expected")
@@ -183,13 +187,13 @@ def rounded_value(value: Any, decimals: int = TOLD_DECIMALS) -> Any:
     todo: list[Any] = [whole]
     while todo:
         container = todo.pop()
-        each: Any
+        inner: Any
         pairs = container.items() if isinstance(container, dict) else enumerate(container)
-        for key, each in pairs:
-            if isinstance(each, float):
-                container[key] = round(each, decimals)
-            elif isinstance(each, (dict, list)):
-                container[key] = each.copy()
+        for key, inner in pairs:
+            if isinstance(inner, float):
+                container[key] = round(inner, decimals)
+            elif isinstance(inner, (dict, list)):
+                container[key] = inner.copy()
                 todo.append(container[key])
     return whole[0]
 

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 
-from qops_batsim.core.host_bits import HostBits
 from qops_batsim.core.hostset import HostSet, lowest_bits
 from qops_batsim.core.job import COMING, OVER, RUNNING, WAITING, Job
 from qops_batsim.core.needs import EngineNeeds
@@ -15,8 +14,8 @@ from qops_batsim.core.news import Hearing, News
 from qops_batsim.core.overrides import check_attributes, is_overridden
 from qops_batsim.core.qos_log import QosLog
 from qops_batsim.core.scheduler import ResourceManager, Scheduler
-from qops_batsim.errors import require_type
-from qops_batsim.jobs import QOS_REJECTED, QosRequest, check_resumable, rest_of_delay
+from qops_batsim.core.system import System
+from qops_batsim.jobs import QosRequest
 from qops_batsim.platform.network import longest_round_trip
 from qops_batsim.protocol.decisions import (
     CallMeLater,
@@ -32,7 +31,6 @@ from qops_batsim.protocol.events import (
     JOB_CANCELLED,
     JOB_RUNS,
     NO_MORE_STATIC_JOBS,
-    HostDescription,
     JobCompleted,
     Notify,
 )
@@ -46,20 +44,6 @@ if TYPE_CHECKING:
 Options = TypeVar("Options", bound=msgspec.Struct)
 
 
-class System(msgspec.Struct, frozen=True, kw_only=True):
-    """The machine, as the engine describes it before the first job is submitted.
-
-    A host's position is its id. With ``compute_sharing``, several jobs may run on one host;
-    with ``dynamic_jobs``, the scheduler may register jobs. ``profiles`` are execution profiles
-    by workload and name, as far as announced.
-    """
-
-    hosts: tuple[HostDescription, ...]
-    compute_sharing: bool = False
-    dynamic_jobs: bool = False
-    profiles: Mapping[str, Mapping[str, Mapping[str, Any]]] = {}
-
-
 class MessageManager(ResourceManager):
     """The resource manager for engines that are reached by messages: it collects the scheduler's
     decisions.
@@ -68,9 +52,10 @@ class MessageManager(ResourceManager):
     ----------
     jobs
         The jobs that wait or run, by id.
-    hides_profiles
-        Whether :meth:`profile_of` knows no profiles of registered jobs, unless the jobs have
-        checkpoints.
+    dying
+        Those of them that were killed and have not ended yet.
+    decisions
+        What was decided since the last message.
     """
 
     def __init__(self, system: System) -> None:
@@ -78,12 +63,11 @@ class MessageManager(ResourceManager):
         self.system = system
         self.decisions: list[Decision] = []
         self.jobs: dict[str, Job] = {}
-        self.hides_profiles = False
         self.dying: dict[str, Job] = {}
-        self._profiles: dict[tuple[str, str], Mapping[str, Any]] = {}
         self._hosts: dict[str, int] = {}
         self._free = HostSet.first(self.machine_size).mask
-        self._closed, self._is_finished = 0, False
+        self._closed = 0
+        self._is_finished = False
 
     # What a scheduler calls
 
@@ -91,23 +75,16 @@ class MessageManager(ResourceManager):
         if hosts is None:
             mask = lowest_bits(self._free, job.processors)
         else:
-            if isinstance(hosts, HostBits):
-                hosts = HostSet(hosts.mask())
-            require_type(f"start of {job.id}: hosts", hosts, HostSet, "a HostSet or None")
-            assert isinstance(hosts, HostSet)
-            mask = hosts.mask
+            mask = self.asked_hosts(job, hosts)
             is_free = self.shares_hosts or not mask & ~self._free
-            if not is_free or len(hosts) != job.processors:
-                raise self.refused_hosts(job, mask, str(hosts))
+            if not is_free or mask.bit_count() != job.processors:
+                raise self.refused_hosts(job, mask, str(HostSet(mask)))
         self._hosts[job.id] = mask
         self._set_free(self._free & ~mask)
         self.decisions.append(ExecuteJob(job.id, HostSet(mask)))
 
     def reject_job(self, job: Job, reason: object) -> None:
-        self.qos_log.refused(job.id, reason)
-        if job.id in self.registered:
-            self.qos_log.refused(self.registered[job.id], reason)
-            self.record(job).decision = QOS_REJECTED
+        self.note_refusal(job, reason)
         self.jobs.pop(job.id, None)
         self.decisions.append(RejectJob(job.id))
 
@@ -119,40 +96,18 @@ class MessageManager(ResourceManager):
         else:
             self.decisions.append(KillJob([job.id]))
 
-    def register(self, job: Job, profile: Any = None) -> None:
+    def register_job(self, job: Job, profile: Any) -> None:
+        self.know_registered(job, profile)
         if profile is not None:
             workload = job.id.partition("!")[0]
-            saves = job.qos is not None and job.qos.checkpoint is not None
-            if saves or not self.hides_profiles:  # The rest of a killed job may be registered.
-                self._profiles[workload, job.profile] = profile
             self.decisions.append(RegisterProfile(workload, job.profile, profile))
-        self.registered.setdefault(job.id, job.id)
-        job.index, job.phase = len(self.jobs), WAITING
-        self.jobs[job.id] = job
+        self._add(job)
         self.decisions.append(RegisterJob(job.id, job))
 
-    def register_again(self, job: Job, original: Job, killed: Job, saved: float) -> None:
-        self.registered[job.id] = self.original_id(original)
-        rest = rest_of_delay(self.profile_of(killed), saved) if saved > 0 else None
-        self.register(job, rest)
-
     def finish_registering(self) -> None:
-        if self._is_finished:
-            return
-        self._is_finished = True
-        self.decisions.append(Notify.of("registration_finished"))
-
-    def profile_of(self, job: Job) -> Mapping[str, Any]:
-        """Return a job's execution profile (a mapping as in the workload file), empty if
-        unknown.
-        """
-        workload = job.id.partition("!")[0]
-        rest = self._profiles.get((workload, job.profile))
-        return rest or self.system.profiles.get(workload, {}).get(job.profile, {})
-
-    def check_saves(self, job: Job) -> None:
-        if job.qos is not None and job.qos.checkpoint is not None:
-            check_resumable(job, self.profile_of(job))
+        if not self._is_finished:
+            self._is_finished = True
+            self.decisions.append(Notify.of("registration_finished"))
 
     def runs_of(self, job_id: str) -> list[Job]:
         """Return the waiting and running jobs that are the job ``job_id`` or a restart of it.
@@ -180,9 +135,8 @@ class MessageManager(ResourceManager):
         return self._free
 
     def count_free(self) -> None:
-        self._closed, free = 0, HostSet.first(self.machine_size).mask
-        if self.capacity is not None:
-            self._closed = self.capacity.closed(drains=self.drains).mask
+        free = HostSet.first(self.machine_size).mask
+        self._closed = self.capacity.closed(drains=self.drains).mask
         for job in self.jobs.values():
             if job.phase == RUNNING:
                 free &= ~self._hosts[job.id]
@@ -200,18 +154,20 @@ class MessageManager(ResourceManager):
         """
         if job.phase != COMING:
             job = job.renamed(job.id)
-        job.index, job.phase = len(self.jobs), WAITING
-        self.jobs[job.id] = job
+        self._add(job)
         return job
 
     def join(self, fields: Mapping[str, Any]) -> Job:
         """Add a running job that was started by somebody else, from a notification's fields; return
         the job.
         """
-        hosts, start = HostSet.parse(str(fields["resources"])), float(fields["start"])
-        kept, limit = QosRequest(rerunnable=False), fields.get("walltime")
+        hosts = HostSet.parse(str(fields["resources"]))
+        start = float(fields["start"])
+        kept = QosRequest(rerunnable=False)
+        limit = fields.get("walltime")
         job = Job(str(fields["job_id"]), start, len(hosts), "", walltime=limit, qos=kept)
-        job.phase, job.start = RUNNING, start
+        job.phase = RUNNING
+        job.start = start
         self.restore_running(job, hosts.mask)
         self._set_free(self._free & ~hosts.mask)
         return job
@@ -222,7 +178,8 @@ class MessageManager(ResourceManager):
         if job is None or job.phase != RUNNING:
             return None
         del self.jobs[job_id]
-        job.phase, job.state = OVER, state
+        job.phase = OVER
+        job.state = state
         self._set_free(self._free | (self._hosts[job_id] & ~self._closed))
         return job
 
@@ -230,26 +187,14 @@ class MessageManager(ResourceManager):
         """Forget which hosts an ended job had; called after the scheduler was told of the end."""
         del self._hosts[job.id]
 
-    def tell_progress(
-        self, scheduler: Scheduler, progress: Mapping[str, Mapping[str, Any]]
-    ) -> None:
-        """Call the scheduler's hook ``progressed`` for each killed job, with the work that it had
-        done.
-        """
-        for job_id, told in progress.items():
-            job = self.dying.get(job_id)
-            if job is not None:
-                scheduler.progressed(job, told)
-
-    def tell_killed(self, scheduler: Scheduler, job_ids: list[str]) -> None:
-        """Call the scheduler's hook ``killed`` for each job whose kill was carried out."""
-        for job_id in job_ids:
-            job = self.dying.pop(job_id, None)
-            if job is not None:
-                scheduler.killed(job)
+    def _add(self, job: Job) -> None:
+        job.index = len(self.jobs)
+        job.phase = WAITING
+        self.jobs[job.id] = job
 
     def _set_free(self, mask: int) -> None:
-        self._free, self.free = mask, mask.bit_count()
+        self._free = mask
+        self.free = mask.bit_count()
 
 
 class SchedulerModule:
@@ -280,7 +225,8 @@ class SchedulerModule:
         self.options: Any = scheduler.options
         self.qos_log = QosLog()
         self._given_options = scheduler.options
-        self._now, self._has_begun = 0.0, False
+        self._now = 0.0
+        self._has_begun = False
 
     @property
     def needs(self) -> EngineNeeds:
@@ -319,12 +265,16 @@ class SchedulerModule:
     # What an engine tells
 
     def begin(self, system: System) -> None:
-        self.manager = manager = MessageManager(system)
-        manager.qos_log, manager.news_in_parts = self.qos_log, self.news_in_parts
+        manager = MessageManager(system)
+        self.manager = manager
+        manager.qos_log = self.qos_log
+        manager.news_in_parts = self.news_in_parts
         manager.hides_profiles = getattr(self.scheduler, "hides_profiles", False)
         manager.news = News.of(self.options, system.profiles)
-        manager.now, self._has_begun = self._now, True
+        manager.now = self._now
+        self._has_begun = True
         self._cancelled: list[str] = []
+
         self.scheduler.begin(manager)
         check_attributes(self.scheduler)
         self._has_grace = manager.plans or hasattr(self.options, "grace")
@@ -354,10 +304,16 @@ class SchedulerModule:
         self.manager.forget(job)
 
     def progressed(self, progress: Mapping[str, Mapping[str, Any]]) -> None:
-        self.manager.tell_progress(self.scheduler, progress)
+        for job_id, told in progress.items():
+            job = self.manager.dying.get(job_id)
+            if job is not None:
+                self.scheduler.progressed(job, told)
 
     def killed(self, job_ids: list[str]) -> None:
-        self.manager.tell_killed(self.scheduler, job_ids)
+        for job_id in job_ids:
+            job = self.manager.dying.pop(job_id, None)
+            if job is not None:
+                self.scheduler.killed(job)
 
     def call(self) -> None:
         self.scheduler.called()
@@ -392,7 +348,8 @@ class SchedulerModule:
                 self.scheduler.cancelled(job)
         self._cancelled.clear()
         self.scheduler.decide()
-        decisions, manager.decisions = manager.decisions, []
+        decisions = manager.decisions
+        manager.decisions = []
         return decisions
 
     # What others ask

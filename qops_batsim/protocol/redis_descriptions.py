@@ -111,12 +111,14 @@ class RedisDescriptions:
         job_id = msgspec.json.decode(data["job_id"]) if "job_id" in data else None
         if not isinstance(job_id, str):
             return msgspec.Raw(msgspec.json.encode(data))
+
         if "job" in data:
             raise InputError(
                 f"REGISTER_JOB {shown(job_id)} has the job's description in the message; with "
                 "--enable-redis it is expected in the Redis server, under the key "
                 f"{shown(self._key(f'job_{job_id}'))}"
             )
+
         key = self._key(f"job_{job_id}")
         found = self._ask("GET", key)
         try:
@@ -127,6 +129,7 @@ class RedisDescriptions:
                 f"REGISTER_JOB {shown(job_id)}: the Redis server has {has} under the key "
                 f"{shown(key)}; the job's description, a JSON object, is expected there"
             ) from None
+
         self._registered.add(job_id)
         return msgspec.Raw(msgspec.json.encode({**data, "job": msgspec.Raw(found)}))
 

@@ -63,7 +63,8 @@ class EngineTalk:
         if self._dialect is None:
             self._dialect = dialect_of(frame)
             if self._dialect.configuration is not None:
-                self._greeted = self._begun = False
+                self._greeted = False
+                self._begun = False
                 return None
         message = self._dialect.decode(frame, self._on_unknown)
         if message is not None:
@@ -77,19 +78,24 @@ class EngineTalk:
         """Return the answer to the engine's last message: the scheduler's decisions on these
         events.
         """
-        dialect, driver = self._dialect, self.driver
+        dialect = self._dialect
+        driver = self.driver
         assert dialect is not None
+
         if driver is None:
             configuration = dialect.configuration
             if configuration is None:
                 assert message is not None
                 configuration = _simulation_begins(message).config.sched_config
             assert self._begin is not None
-            driver = self.driver = self._begin(configuration)
+            driver = self._begin(configuration)
+            self.driver = driver
+
         if not self._greeted:
             self._greeted = True
             features = msgspec.structs.replace(features_of(driver.module.needs), **self._asked)
             return dialect.hello(NAME, __version__, features)
+
         if message is None:
             return dialect.encode(None)
         answer = driver.exchange(message)

@@ -165,6 +165,7 @@ class _Connections:
                 told = self._monitor.recv_multipart(zmq.NOBLOCK)[0]
             except zmq.Again:
                 return
+
             event, connection = _MONITORED.unpack(told)
             if event == zmq.EVENT_HANDSHAKE_SUCCEEDED:
                 # It does not say whose; where that may be several's, none is taken to be known.
@@ -175,8 +176,8 @@ class _Connections:
                 self.is_foreign = True
             elif event == zmq.EVENT_DISCONNECTED:
                 self.left[connection] = connection in self.silent
-                for each in (self.open, self._greeting, self.silent):
-                    each.discard(connection)
+                for connections in (self.open, self._greeting, self.silent):
+                    connections.discard(connection)
             else:
                 self.open.add(connection)
                 self._greeting.add(connection)
@@ -251,6 +252,7 @@ class MessageSocket:
                     return text
             except zmq.Again:
                 pass
+
             if self._while_waiting is not None:
                 self._while_waiting()
             if self._lost():
@@ -390,6 +392,7 @@ class ListeningSocket(MessageSocket):
             self._asked = self._speaker == self._engine
         if self._asked:
             self.send(last_word)
+
         # An interrupt may also come between an answer and a note of that: there may be more to say.
         until = time.monotonic() + patience
         while time.monotonic() < until and not self._is_alone():
@@ -407,6 +410,7 @@ class ListeningSocket(MessageSocket):
         if not self._is_held:
             self._speaker = _receive(self.socket, flags)
         self._is_held = False
+
         if self._speaker == self._engine:
             delimiter = _receive(self.socket, 0)
         elif not self._engine:
@@ -434,7 +438,9 @@ class ListeningSocket(MessageSocket):
                 self._connections.note_word(frame.get(zmq.SRCFD))
                 self._refuse(f"refused: {error}".encode(errors="backslashreplace"), str(error))
                 return None
-        self._engine, self._connection = self._speaker, frame.get(zmq.SRCFD)
+
+        self._engine = self._speaker
+        self._connection = frame.get(zmq.SRCFD)
         self._connections.forget()
         self._asked = True
         return text if self._check_first is not None else self._request(frame.bytes)
@@ -556,9 +562,11 @@ class RemoteDecisionSide:
         descriptions = self._descriptions
         if not self._all_digits:
             message = rounded_message(message)
+
         text = encode_message(message if descriptions is None else descriptions.take_out(message))
         if self._on_message is not None:
             self._on_message(message.now, "Sending", text)
+
         try:
             self._socket.send(text)
             answer = self._socket.receive()
@@ -571,6 +579,7 @@ class RemoteDecisionSide:
             ) from None
         except InputError as error:
             raise self._misunderstood(message.now, str(error)) from None
+
         if self._on_message is not None:
             self._on_message(message.now, "Received", answer)
         try:

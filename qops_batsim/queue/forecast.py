@@ -15,8 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from qops_batsim.core.news import News
-from qops_batsim.core.qos_log import QosLog
-from qops_batsim.engine.loop import Loop, Submissions
+from qops_batsim.engine.loop import SchedulerLoop, Submissions
 from qops_batsim.engine.loop_columns import floats, wholes
 from qops_batsim.engine.simulation import ignore
 from qops_batsim.protocol.events import JOB_CANCELLED, Notify
@@ -192,10 +191,9 @@ class Simulator:
         ]
         submissions = Submissions(
             "q",
-            self._ids,
+            [self._ids[place] for place in places.tolist()],
             None,
             [""],
-            wholes(places),
             array("q", bytes(8 * len(rows))),
             floats(dates),
             wholes(past.widths[rows]),
@@ -203,12 +201,13 @@ class Simulator:
             self,
         )
         lasting = floats(np.concatenate([run_times, coming.run_times]))
-        loop = Loop(past.processors, [submissions], lasting, events or None)
         module = make_scheduler(self._scheduler, self._settings)
-        loop.manager.qos_log = QosLog()
+        loop = SchedulerLoop(
+            module.scheduler, past.processors, submissions, lasting, events or None
+        )
         loop.manager.news = News.of(module.options)
         loop.begin_at(moment.now, past.starts[moment.running].tolist())
-        loop.run(module.scheduler, ignore)
+        loop.run(ignore)
         module.scheduler.finished()
 
         starts = np.asarray(loop.starts)[len(moment.running) : first]

@@ -20,8 +20,12 @@ from qops_batsim.arguments import SWITCH, TEXT, Kind, takes
 from qops_batsim.core.hostset import HostSet
 from qops_batsim.core.qos_log import format_qos
 from qops_batsim.core.scheduler import Scheduler
-from qops_batsim.engine.engine_options import AVAILABLE, UNAVAILABLE, ExternalEvent
-from qops_batsim.engine.loop import MESSAGES_PER_REPORT
+from qops_batsim.engine.engine_options import (
+    AVAILABLE,
+    MESSAGES_PER_REPORT,
+    UNAVAILABLE,
+    ExternalEvent,
+)
 from qops_batsim.engine.outputs import add_outputs, format_jobs
 from qops_batsim.engine.simulation import Simulation
 from qops_batsim.errors import InterfaceError, QopsError

@@ -49,7 +49,8 @@ def disguise(workload: Workload) -> Disguise:
     for seconds, place in enumerate(longest_first, 1):
         job = jobs[place]
         name, profile = delay_profile(seconds)
-        true[name], told[name] = workload.profiles[job.profile], profile
+        true[name] = workload.profiles[job.profile]
+        told[name] = profile
         jobs[place] = Job(job.id, job.submission_time, job.processors, name, job.walltime, job.qos)
     return Disguise(msgspec.structs.replace(workload, jobs=jobs, profiles=true), told)
 

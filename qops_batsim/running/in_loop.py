@@ -10,9 +10,10 @@ import msgspec
 import numpy as np
 
 from qops_batsim.core.news import News
+from qops_batsim.core.overrides import check_attributes
 from qops_batsim.core.qos_log import QosLog, ToldJobs
+from qops_batsim.core.system import System
 from qops_batsim.engine.engine_options import AVAILABLE, UNAVAILABLE, Rules
-from qops_batsim.engine.loop import EmbeddedManager
 from qops_batsim.engine.simulation import Simulation, ignore, simulation_begins
 from qops_batsim.errors import InputError
 from qops_batsim.jobs import QOS_ACCEPTED, QOS_REJECTED
@@ -29,7 +30,7 @@ _DECISIONS = (QOS_ACCEPTED, QOS_REJECTED, "")
 _STARTED, _REFUSED, _UNDECIDED = range(3)
 
 
-def run_simulation(
+def drive(
     simulation: Simulation,
     workload: Workload,
     module: SchedulerModule,
@@ -60,10 +61,10 @@ def run_simulation(
         simulation.run()
     else:
         report = on_progress or ignore
-        run_sleeps(simulation, jobs, workload, module, report, registers=registers)
+        drive_in_loop(simulation, jobs, workload, module, report, registers=registers)
 
 
-def run_sleeps(
+def drive_in_loop(
     simulation: Simulation,
     jobs: DelayJobs,
     workload: Workload,
@@ -85,9 +86,9 @@ def run_sleeps(
     world = simulation.world
     events = options.external_events
     hosts = len(simulation.hosts)
-    loop = loop_of(jobs, workload.jobs, hosts, events, world if registers else None)
+    physics = world if registers else None
+    loop = loop_of(scheduler, jobs, workload.jobs, hosts, events, physics)
     manager = loop.manager
-    assert isinstance(manager, EmbeddedManager)
     manager.qos_log = module.qos_log
 
     registry = None
@@ -95,17 +96,19 @@ def run_sleeps(
         beginning = simulation_begins(world, simulation.platform)
         check_needs(module, beginning, any_engine=True)
         manager.system = system_of(beginning)
-        hides = getattr(scheduler, "hides_profiles", False)
-        registry = Registry(world, hides_profiles=hides)
+        manager.hides_profiles = getattr(scheduler, "hides_profiles", False)
+        manager.news = News.of(module.options, manager.system.profiles)
+        registry = Registry(world)
         acknowledges = options.dynamic_jobs and options.acknowledge_dynamic_jobs
         manager.use_registry(registry, acknowledges=acknowledges)
-        manager.news = News.of(module.options, manager.system.profiles)
     else:
+        # Descriptions of all hosts would take longer than many a run.
         manager.registers = isinstance(scheduler, Reacting)
-        manager.profiles = world.profiles
+        manager.system = System(hosts=(), profiles=world.profiles)
         manager.news = News.of(module.options)
 
-    loop.run(scheduler, report)
+    loop.run(report)
+    check_attributes(scheduler)  # Some are set only in the run.
 
     if registry is None and isinstance(scheduler, Reacting):
         workload = scheduler.workload()
@@ -116,7 +119,7 @@ def run_sleeps(
     def outcome() -> Outcome:
         if registry is None:
             return finished
-        whole = with_registered(jobs, registry.records, registry.arrived)
+        whole = with_registered(jobs, registry.records, loop.arrived)
         return finished._replace(jobs=whole)
 
     for event, date in zip(events or (), loop.happened_dates, strict=False):
@@ -156,12 +159,11 @@ def log_jobs(
     def tell() -> ToldJobs:
         done = outcome()
         jobs = done.jobs
-        requests = jobs.columns.requests
         decisions = np.where(np.isnan(done.starts), _UNDECIDED, _STARTED)
         decisions[done.ended[np.isnan(done.starts[done.ended])]] = _REFUSED
         return ToldJobs(
             ids=jobs.full_ids(),
-            requests=requests and [requests[place] for place in jobs.places.tolist()],
+            requests=jobs.columns.requests,
             decisions=Words(_DECISIONS, decisions),
         )
 

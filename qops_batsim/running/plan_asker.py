@@ -24,10 +24,10 @@ from qops_batsim.core.job import RUNNING as RUNS
 from qops_batsim.core.job import WAITING, Job
 from qops_batsim.core.qos_log import QosLog
 from qops_batsim.core.refusal import Refusal, as_refusal, no_time, sentence
+from qops_batsim.core.system import HostDescription, System
 from qops_batsim.errors import InputError, shown
 from qops_batsim.jobs import QosRequest
-from qops_batsim.protocol.events import HostDescription
-from qops_batsim.protocol.port import SchedulerModule, System, make_scheduler
+from qops_batsim.protocol.port import SchedulerModule, make_scheduler
 from qops_batsim.running.bisection import earliest_deadline
 from qops_batsim.running.history import RUNNING, DecisionHistory, JobStory, PlanState, or_infinite
 from qops_batsim.schedulers.deadline import DeadlineScheduler
@@ -278,6 +278,7 @@ def _capacity_at(history: DecisionHistory, state: PlanState) -> Capacity:
     """
     date = state.sized + PLAN_TOLERANCE
     capacity = Capacity(history.header.processors)
+    capacity.is_known = True
     capacity.is_final = state.is_final
     capacity.is_planned = True
     if state.present is None:

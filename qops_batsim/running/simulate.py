@@ -31,7 +31,7 @@ from qops_batsim.platform.network import longest_round_trip
 from qops_batsim.platform.platform_model import Platform
 from qops_batsim.protocol.driver import ModuleDriver
 from qops_batsim.protocol.port import AnyScheduler, SchedulerModule, make_scheduler
-from qops_batsim.running.in_loop import run_simulation
+from qops_batsim.running.in_loop import drive
 from qops_batsim.running.inputs import (
     EVENTS,
     PLATFORM,
@@ -114,8 +114,19 @@ def simulate(
     engine = engine or default_engine(module)
     if events is not None:
         engine = msgspec.structs.replace(engine, **_about_events(events))
+    check_cancellations(engine.external_events or (), {"w0": workload})
+    tell_platform(module, machine, engine)
+    if module.needs.profile_reuse:
+        # This engine never forgets a profile, whatever was asked for.
+        engine = msgspec.structs.replace(engine, profile_reuse=True)
+
     with without_garbage_collection():
-        return _simulate(workload, machine, module, engine, allow_smaller_machine, on_progress)
+        driver = ModuleDriver(module, any_engine=True)
+        simulation = Simulation(machine, [workload], driver, engine, on_progress)
+        if not allow_smaller_machine:
+            refuse_smaller_machine(workload, machine, len(simulation.hosts))
+        drive(simulation, workload, module, on_progress)
+    return simulation
 
 
 def default_engine(
@@ -157,7 +168,7 @@ def _about_events(events: AnyEvents | None) -> dict[str, Any]:
     """Return the engine options that external events need, by name."""
     loaded = load_events(events)[0]
     # The real Batsim knows hosts only, and forwards all else if it is told to.
-    forwards = any(each.type not in (AVAILABLE, UNAVAILABLE) for each in loaded or ())
+    forwards = any(event.type not in (AVAILABLE, UNAVAILABLE) for event in loaded or ())
     return {"external_events": loaded, "forward_unknown_events": forwards}
 
 
@@ -166,27 +177,6 @@ def tell_platform(module: SchedulerModule, platform: Platform, engine: EngineOpt
     delays = engine.message_delays and platform.master is not None and platform.delays_messages
     module.news_in_parts = delays and not platform.has_latencies
     module.use_platform(platform)
-
-
-def _simulate(
-    workload: Workload,
-    platform: Platform,
-    module: SchedulerModule,
-    engine: EngineOptions,
-    allow_smaller_machine: bool,
-    on_progress: Callable[[int], None] | None,
-) -> Simulation:
-    check_cancellations(engine.external_events or (), {"w0": workload})
-    tell_platform(module, platform, engine)
-    if module.needs.profile_reuse:
-        # This engine never forgets a profile, whatever was asked for.
-        engine = msgspec.structs.replace(engine, profile_reuse=True)
-    driver = ModuleDriver(module, any_engine=True)
-    simulation = Simulation(platform, [workload], driver, engine, on_progress)
-    if not allow_smaller_machine:
-        refuse_smaller_machine(workload, platform, len(simulation.hosts))
-    run_simulation(simulation, workload, module, on_progress)
-    return simulation
 
 
 def refuse_smaller_machine(workload: Workload, platform: Platform, hosts: int) -> None:
@@ -220,7 +210,8 @@ def write_run(
     ``PREFIX_decisions.jsonl``; if not, such a file of an earlier run is removed. ``files`` is
     the set to write them into, made before the simulation if it is long.
     """
-    options, machine = simulation.options, simulation.platform
+    options = simulation.options
+    machine = simulation.platform
     hosts = len(simulation.hosts)
     description = describe_run(scheduler, module, workload, platform, hosts, options, machine)
     description |= {"engine": "embedded", **(further or {})}
@@ -269,8 +260,10 @@ def describe_run(
         "message_delays": options.message_delays,
         "package_version": __version__,
     }
+
     if options.message_delays and machine is not None and machine.has_latencies:
         description["round_trip"] = longest_round_trip(machine)
+
     if options.external_events is not None:
         description["outages"] = msgspec.to_builtins(outages_of(options.external_events, hosts))
         if cancelled := cancellations_of(options.external_events):

@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from typing import ClassVar
 
 from qops_batsim.core.answers import AdmissionAnswer, Offer
-from qops_batsim.core.capacity import maintenance_begins, why_never
 from qops_batsim.core.hostset import HostSet
 from qops_batsim.core.job import RUNNING, WAITING, Job
 from qops_batsim.core.log_rows import BY_ADMISSION
@@ -92,7 +91,7 @@ class PlanScheduler(Scheduler):
         if self.is_whole:
             if self.by_host:
                 self.plan.hosts.free_hosts.add(job.bits)
-        elif self.manager.capacity is not None and self.manager.capacity.windows:
+        elif self.manager.capacity.windows:
             # A window may have waited for this job to leave its hosts.
             hosts = HostSet(self.manager.hosts_of(job))
             for window in self.manager.capacity.windows:
@@ -102,9 +101,7 @@ class PlanScheduler(Scheduler):
     def joined(self, job: Job) -> None:
         """Called when others started a job: its hosts count as lost until its expected end."""
         hosts = self.manager.hosts_of(job)
-        there = hosts
-        if self.manager.capacity is not None:
-            there &= ~self.manager.capacity.away.mask
+        there = hosts & ~self.manager.capacity.away.mask
         self.plan.joined(job, up_to_grid(job.start), there, there.bit_count())
         self.is_whole = False
 
@@ -133,7 +130,7 @@ class PlanScheduler(Scheduler):
         """Update which hosts are present, and which hosts running jobs have."""
         self.refits = False
         manager = self.manager
-        if manager.capacity is not None:
+        if manager.capacity.is_known:
             running = [job for job in self.plan.running if job.phase == RUNNING]
             hosts = {job: manager.hosts_of(job) for job in running}
             self.plan.refit(manager.capacity, hosts)
@@ -146,7 +143,7 @@ class PlanScheduler(Scheduler):
         manager = self.manager
 
         # What is known of hosts and jobs goes into the plan first.
-        if not self.is_whole and maintenance_begins(manager):
+        if not self.is_whole and manager.begin_maintenance():
             self.hosts_changed(0)
         if self.may_be_too_wide:
             self.reject_wider()
@@ -215,7 +212,7 @@ class PlanScheduler(Scheduler):
         for job in plan.new:
             if job.phase != WAITING or 1 <= job.processors <= plan.hosts.present:
                 continue
-            refusal = why_never(self.manager, job)
+            refusal = self.manager.why_never(job)
             if refusal is not None:
                 self.unfit.append(job)
                 self.manager.reject(job, refusal)
@@ -270,7 +267,7 @@ class PlanScheduler(Scheduler):
     def reject_wider(self) -> None:
         """Reject the waiting jobs that are wider than the machine will ever be again."""
         for job in self.plan.drop_wider():
-            self.drop(job, why_never(self.manager, job))
+            self.drop(job, self.manager.why_never(job))
 
     def reject_cancelled(self) -> None:
         """Reject cancelled jobs that wait; keep those that are new or held for a later decision."""
@@ -388,7 +385,7 @@ class PlanScheduler(Scheduler):
 
         for job in self.unfit:
             log.submitted(job)
-            log.refused(job, AdmissionAnswer(why_never(self.manager, job)), -1)
+            log.refused(job, AdmissionAnswer(self.manager.why_never(job)), -1)
         log.started(plan.starting)
 
     def call_for_start(self) -> None:

@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from typing import Any, ClassVar
 
 from qops_batsim.core.availability import AvailabilityProfile
-from qops_batsim.core.capacity import maintenance_begins, why_never
 from qops_batsim.core.job import OVER, WAITING, Job
 from qops_batsim.core.overrides import is_ours
 from qops_batsim.core.refusal import Refusal, RefusalKind
@@ -344,12 +343,12 @@ class QueueScheduler(Scheduler):
         """Add a job to the queue, or reject one that can never run."""
         manager = self.manager
         # Nearly all jobs are like this, and asking why others can never run takes longer.
-        is_usual = manager.capacity is None and job.fixed_start == INFINITY
+        is_usual = not manager.capacity.is_known and job.fixed_start == INFINITY
         if is_usual and 1 <= job.processors <= manager.machine_size:
             self.arrived(job)
             return
 
-        refusal = why_never(manager, job)
+        refusal = manager.why_never(job)
         if refusal is not None:
             manager.reject(job, refusal)
         elif job.fixed_start == INFINITY:
@@ -396,7 +395,7 @@ class QueueScheduler(Scheduler):
             return
         self.is_final = True
         if capacity.away:
-            if maintenance_begins(self.manager):
+            if self.manager.begin_maintenance():
                 self.note_hosts(0)
             self.reject_wider()
 
@@ -430,14 +429,14 @@ class QueueScheduler(Scheduler):
         if timetable is not None:
             timetable.drop(wider)
         for job in wider:
-            self.manager.reject(job, why_never(self.manager, job))
+            self.manager.reject(job, self.manager.why_never(job))
         self.queue.close_up(0)
 
     # Decisions
 
     def decide(self) -> None:
         """Start jobs: those with promised starts that are due, and those of the queue."""
-        if self.manager.capacity is not None and maintenance_begins(self.manager):
+        if self.manager.begin_maintenance():
             self.note_hosts(0)
         if self.timetable is not None and self.timetable.is_needed(self.manager):
             self.timetable.decide(self)
@@ -495,7 +494,7 @@ class QueueScheduler(Scheduler):
         processors = self.manager.free
         for job in self.running:
             processors += job.returning
-        if processors < self.manager.machine_size and self.manager.capacity is None:
+        if processors < self.manager.machine_size and not self.manager.capacity.is_known:
             raise SimulationError(
                 f"{type(self).__name__}: jobs run on {self.manager.machine_size - processors} "
                 "hosts that self.availability() knows nothing of; start jobs by self.start(job)"

@@ -123,8 +123,7 @@ class RestartingQops(Qops):
     def begin(self, manager: ResourceManager) -> None:
         """Start with an empty plan."""
         Qops.begin(self, manager)
-        system = manager.system
-        self.registers = system is not None and system.dynamic_jobs
+        self.registers = manager.system.dynamic_jobs
         self.chosen: list[Restart] = []
         self.under_way: list[Restart] = []
         self.dead: list[Restart] = []

@@ -295,7 +295,8 @@ def restore(scheduler: RestorableScheduler, standing: Standing) -> list[Job]:
     size = plan.machine_size
     away = HostSet.parse(standing.away)
     if standing.knows_capacity:
-        capacity = Capacity(size)
+        capacity = manager.capacity
+        capacity.is_known = True
         capacity.away = away
         capacity.is_final = standing.is_final
         capacity.is_planned = manager.plans
@@ -305,7 +306,6 @@ def restore(scheduler: RestorableScheduler, standing: Standing) -> list[Job]:
             )
             for window in standing.windows
         ]
-        manager.capacity = capacity
 
     jobs: list[Job] = []
     for place, stored_job in enumerate(standing.jobs):

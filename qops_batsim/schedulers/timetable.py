@@ -51,7 +51,7 @@ class Timetable(FixedReservations):
         """Return whether any start is promised or requested, or maintenance is announced. O(1)."""
         if self.listed or self.asked:
             return True
-        return manager.capacity is not None and bool(manager.capacity.windows)
+        return bool(manager.capacity.windows)
 
     def drop(self, jobs: Sequence[Job]) -> None:
         """Remove jobs with a requested or promised start from the timetable. O(jobs ×
@@ -122,15 +122,14 @@ class Timetable(FixedReservations):
         now = self.now
         profile = self.profile
         capacity = manager.capacity
-        away = 0 if capacity is None else capacity.away.mask
-        profile.reset(now, self.hosts.amount_of(self.hosts.all & ~away))
+        profile.reset(now, self.hosts.amount_of(self.hosts.all & ~capacity.away.mask))
 
         for job in running:
             end = end_of(up_to_grid(job.start), job.requested)
             end = end if end > now else end_of(now, OVERDUE)
             profile.take_amount(now, end, self.hosts.amount_of(manager.hosts_of(job)))
 
-        for window in () if capacity is None else capacity.windows:
+        for window in capacity.windows:
             hosts = self.hosts.amount_of(window.hosts.mask)
             profile.take_amount(max(now, window.since), window.until, hosts)
 

@@ -329,7 +329,7 @@ class Reacting(Scheduler):
             if not self.calls or heap[0][0] < self.calls[0]:
                 heapq.heappush(self.calls, heap[0][0])
                 manager.call_at(heap[0][0])
-        elif self.said_all and manager.system is not None:
+        elif self.said_all:
             manager.finish_registering()
 
     # What users do

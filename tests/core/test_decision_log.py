@@ -17,6 +17,7 @@ from qops_batsim.advice.explain import explain_job
 from qops_batsim.core import HostSet, plan_log
 from qops_batsim.core.decision_events import FORMAT, VERSION, LogHeader
 from qops_batsim.core.decision_events import Event as LogEvent
+from qops_batsim.core.system import HostDescription
 from qops_batsim.jobs import COMPLETED_KILLED, COMPLETED_SUCCESSFULLY
 from qops_batsim.platform import make_cluster
 from qops_batsim.protocol import make_scheduler
@@ -24,7 +25,6 @@ from qops_batsim.protocol.driver import ModuleDriver
 from qops_batsim.protocol.events import (
     EngineConfig,
     Event,
-    HostDescription,
     JobCompleted,
     JobKilled,
     JobSubmitted,

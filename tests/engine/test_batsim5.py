@@ -15,7 +15,7 @@ from qops_batsim.cli.engine5 import arguments5, simulate5
 from qops_batsim.errors import QopsError, SimulationError
 from qops_batsim.platform.equal_hosts import make_cluster
 from qops_batsim.platform.simgrid_write import write_platform
-from qops_batsim.protocol.v5.components import Component
+from qops_batsim.protocol.v5.components import DecisionComponent
 from qops_batsim.protocol.v5.engine_side import EngineSide
 from support.batsim5_probes import (
     FINISH,
@@ -83,7 +83,7 @@ def test_every_message_is_that_of_the_real_batsim_5_up_to_a_refusal(
 # What it refuses
 
 
-class Probing(Component):
+class Probing(DecisionComponent):
     """The decision process of a probe, in process."""
 
     def __init__(self, side: EngineSide, decider: ProbeDecider) -> None:

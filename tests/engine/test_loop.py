@@ -12,7 +12,8 @@ from qops_batsim.core.host_bits import HostBits
 from qops_batsim.core.hostset import HostSet
 from qops_batsim.core.job import OVER, RUNNING, WAITING, Job
 from qops_batsim.core.scheduler import ResourceManager, Scheduler
-from qops_batsim.engine.loop import CALL, FreeHosts, Heap, Loop, Submissions
+from qops_batsim.engine.loop import SchedulerLoop, Submissions
+from qops_batsim.engine.wait_heap import CALL, Heap
 from qops_batsim.errors import SimulationError
 from qops_batsim.schedulers.easy import Easy
 
@@ -22,18 +23,18 @@ class NoFields:
         return {"id": job_id}
 
 
-def new_loop(hosts: int, *jobs: tuple[float, int, float]) -> Loop:
+def new_loop(scheduler: Scheduler, hosts: int, *jobs: tuple[float, int, float]) -> SchedulerLoop:
     """Return the loop of jobs: date of submission, processors, run time (seconds)."""
     ids, names = [str(each) for each in range(len(jobs))], ["p"] * len(jobs)
     dates, processors = (
         array("d", [each[0] for each in jobs]),
         array("q", [each[1] for each in jobs]),
     )
-    limits, places = array("d", [1000.0] * len(jobs)), array("q", range(len(jobs)))
+    limits, profiles = array("d", [1000.0] * len(jobs)), array("q", range(len(jobs)))
     submissions = Submissions(
-        "w0", ids, None, names, places, places, dates, processors, limits, NoFields()
+        "w0", ids, None, names, profiles, dates, processors, limits, NoFields()
     )
-    return Loop(hosts, [submissions], array("d", [each[2] for each in jobs]))
+    return SchedulerLoop(scheduler, hosts, submissions, array("d", [each[2] for each in jobs]))
 
 
 class Told(Scheduler):
@@ -61,14 +62,15 @@ class Told(Scheduler):
         self.waiting.clear()
 
 
-def run(loop: Loop, scheduler: Scheduler) -> None:
-    loop.run(scheduler, lambda ended: None)
+def run(scheduler: Scheduler, hosts: int, *jobs: tuple[float, int, float]) -> SchedulerLoop:
+    loop = new_loop(scheduler, hosts, *jobs)
+    loop.run(lambda ended: None)
+    return loop
 
 
 def test_events_of_a_date_are_one_message_in_the_order_in_which_the_waits_began() -> None:
     scheduler = Told()
-    loop = new_loop(4, (0.0, 1, 10.0), (5.0, 2, 5.0), (10.0, 1, 1.0))
-    run(loop, scheduler)
+    loop = run(scheduler, 4, (0.0, 1, 10.0), (5.0, 2, 5.0), (10.0, 1, 1.0))
     assert scheduler.told == [
         (0.0, "submitted", "w0!0"), (0.0, "decide", 4),
         (5.0, "submitted", "w0!1"), (5.0, "decide", 3),
@@ -85,7 +87,7 @@ def test_events_of_a_date_are_one_message_in_the_order_in_which_the_waits_began(
 
 def test_that_no_more_jobs_come_is_a_message_of_its_own() -> None:
     scheduler = Told()
-    run(new_loop(1, (3.0, 1, 2.0)), scheduler)
+    run(scheduler, 1, (3.0, 1, 2.0))
     assert [each for each in scheduler.told if each[1] == "decide"] == [
         (3.0, "decide", 1), (3.0, "decide", 0), (5.0, "decide", 1)
     ]  # fmt: skip
@@ -102,7 +104,7 @@ class Caller(Told):
 
 def test_calls_come_at_their_dates_and_not_at_once() -> None:
     scheduler = Caller()
-    run(new_loop(1, (0.0, 1, 20.0), (1.0, 0, 1.0)), scheduler)
+    run(scheduler, 1, (0.0, 1, 20.0), (1.0, 0, 1.0))
     dates = sorted({each[0] for each in scheduler.told})
     assert dates == [0.0, 1.0, 2.0, 7.0, 7.00001, 20.0]
 
@@ -153,7 +155,7 @@ class Wrong(Told):
 )
 def test_an_invalid_call_names_the_job_where_it_is_made(call: str, said: str) -> None:
     with pytest.raises(SimulationError) as caught:
-        run(new_loop(4, (1.0, 2, 2.0), (1.0, 5, 2.0)), Wrong(call))
+        run(Wrong(call), 4, (1.0, 2, 2.0), (1.0, 5, 2.0))
     assert said in str(caught.value)
 
 
@@ -184,7 +186,7 @@ def test_a_scheduler_cannot_reach_how_long_jobs_run() -> None:
             if self.manager.now < secret:
                 found.update(floats_in(self.manager, *jobs))
 
-    run(new_loop(1, (0.0, 1, secret)), Curious())
+    run(Curious(), 1, (0.0, 1, secret))
     assert 1000.0 in found, "the walltime is known"
     assert secret not in found
 
@@ -204,24 +206,6 @@ def test_waits_end_by_date_and_beginning(seed: int) -> None:
         assert waits.size == len(expected)
 
 
-@pytest.mark.parametrize("seed", range(10))
-def test_free_hosts_are_intervals(seed: int) -> None:
-    rng, hosts, free, used = random.Random(seed), FreeHosts(30), set(range(30)), list[Any]()
-    for _ in range(300):
-        low = rng.randrange(30)
-        high = rng.randint(low, min(29, low + 6))
-        if used and rng.random() < 0.5:
-            low, high = used.pop(rng.randrange(len(used)))
-            hosts.give_back(low, high)
-            free |= set(range(low, high + 1))
-        elif set(range(low, high + 1)) <= free:
-            hosts.take(low, high)
-            used.append((low, high))
-            free -= set(range(low, high + 1))
-        hosts.check(30)
-        assert hosts.count() == len(free)
-
-
 # Two hosts; a runs since 4 for 6 s more from 10 on, b and c wait since 5 and 7, d comes at 12. By
 # their limits of 1,000 s neither c nor d ends before a does, when b needs both hosts:
 #
@@ -229,8 +213,8 @@ def test_free_hosts_are_intervals(seed: int) -> None:
 #   0  aaaaa|aaaaa bbbb ccc
 #   1       |      bbbb dddd
 def test_a_loop_begins_at_a_date_with_a_job_that_runs() -> None:
-    loop = new_loop(2, (3.0, 1, 6.0), (5.0, 2, 2.0), (7.0, 1, 2.0), (12.0, 1, 3.0))
+    loop = new_loop(Easy(), 2, (3.0, 1, 6.0), (5.0, 2, 2.0), (7.0, 1, 2.0), (12.0, 1, 3.0))
     loop.begin_at(10.0, [4.0])
-    loop.run(Easy(), lambda ended: None)
+    loop.run(lambda ended: None)
     assert list(loop.starts) == [4.0, 16.0, 18.0, 18.0]
     assert list(loop.finishes) == [16.0, 18.0, 20.0, 21.0]

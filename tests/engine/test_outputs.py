@@ -11,6 +11,7 @@ import pytest
 
 from qops_batsim import tables
 from qops_batsim.core import HostSet
+from qops_batsim.core.system import System
 from qops_batsim.engine.ended_jobs import STATE_CODES
 from qops_batsim.engine.engine_options import EngineOptions
 from qops_batsim.engine.outputs import format_jobs, format_machine_states, format_schedule
@@ -22,7 +23,7 @@ from qops_batsim.platform import Host, Platform
 from qops_batsim.platform.equal_hosts import make_cluster
 from qops_batsim.protocol.decisions import Decision, ExecuteJob, RejectJob
 from qops_batsim.protocol.events import Notify
-from qops_batsim.protocol.port import System, make_scheduler
+from qops_batsim.protocol.port import make_scheduler
 from qops_batsim.running.contract import cases
 from qops_batsim.running.run import run
 from qops_batsim.running.simulate import simulate

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 
 from qops_batsim.core.hostset import HostSet
+from qops_batsim.core.system import System
 from qops_batsim.engine import world as engine
 from qops_batsim.engine.simulation import Simulation
 from qops_batsim.errors import SimulationError
@@ -23,7 +24,6 @@ from qops_batsim.protocol.decisions import (
 )
 from qops_batsim.protocol.driver import ModuleDriver
 from qops_batsim.protocol.events import JobCompleted, Notify
-from qops_batsim.protocol.port import System
 from qops_batsim.workload.workload_model import Workload
 from support.only_texts import OnlyTexts
 from support.scripted_module import ScriptedModule

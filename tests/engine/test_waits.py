@@ -3,36 +3,31 @@
 from __future__ import annotations
 
 import math
-from array import array
 from types import SimpleNamespace
 
 import pytest
 
-from qops_batsim.core.scheduler import Scheduler
 from qops_batsim.engine.loop import Loop
-from qops_batsim.engine.waits import SteppedWaits, Waits
+from qops_batsim.engine.waits import SteppedWaits, WorldWaits
 
 
-class Waiting(Scheduler):
-    """A conversation about a world in which nothing happens but that waits end, and say a word."""
-
-    busy_until = 0.0
+class Waiting(Loop):
+    """A loop about a world in which nothing happens but that waits end, and say a word."""
 
     def __init__(self) -> None:
-        super().__init__()
-        self.world = SimpleNamespace(waits=Waits(), now=0.0, settle=lambda: None)
+        waits = WorldWaits()
+        self.world = SimpleNamespace(waits=waits, now=0.0, settle=lambda: None)
+        super().__init__([], None, waits.heap, waits.turns, self.world)
+        self.executes = self.withdraws = True
         self.said: list[str] = []
-        self.told: list[tuple[float, list[str]]] = []
+        self.heard: list[tuple[float, list[str]]] = []
 
-    def untold(self) -> int:
-        return len(self.said)
-
-    def carry_out(self) -> int:
-        return 0
+    def hear_physics(self) -> None:
+        self.told = len(self.said)
 
     def decide(self) -> None:
         if self.said:
-            self.told.append((self.world.now, self.said))
+            self.heard.append((self.world.now, self.said))
         self.said = []
 
     def say(self, word: str) -> None:
@@ -40,8 +35,8 @@ class Waiting(Scheduler):
 
     def ended(self) -> list[tuple[float, list[str]]]:
         """End all waits; return what they said at each date."""
-        Loop(1, [], array("d"), None, self).run(self, lambda ended: None)
-        return self.told
+        self.run(lambda ended: None)
+        return self.heard
 
 
 def test_waits_end_by_date_and_then_in_the_order_in_which_they_began() -> None:

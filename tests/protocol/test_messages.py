@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from qops_batsim.core import HostSet
+from qops_batsim.core.system import HostDescription
 from qops_batsim.errors import InputError
 from qops_batsim.jobs import Job
 from qops_batsim.protocol.decisions import (
@@ -31,7 +32,6 @@ from qops_batsim.protocol.events import (
     Answer,
     EngineConfig,
     FromJobMessage,
-    HostDescription,
     JobCompleted,
     JobKilled,
     JobSubmitted,

@@ -8,13 +8,13 @@ from collections.abc import Iterator
 
 import pytest
 
+from qops_batsim.core.system import HostDescription
 from qops_batsim.errors import InputError, SimulationError
 from qops_batsim.jobs import Job
 from qops_batsim.protocol.decisions import RegisterJob
 from qops_batsim.protocol.events import (
     EngineConfig,
     Event,
-    HostDescription,
     JobSubmitted,
     RequestedCall,
     SimulationBegins,

@@ -17,7 +17,7 @@ from qops_batsim.protocol import events as e
 from qops_batsim.protocol.dialects import dialect_of
 from qops_batsim.protocol.messages import Message, Stamped
 from qops_batsim.protocol.session import DecisionSession, check_first_message
-from qops_batsim.protocol.v5.decision_side import DecisionSide
+from qops_batsim.protocol.v5.decision_side import Batsim5Dialect
 from qops_batsim.protocol.v5.handshake import (
     Features,
     greeting,
@@ -35,8 +35,8 @@ def texts(session: Path) -> list[bytes]:
     return [f"{each['raw']}\0".encode() for each in lines if each["from"] == "batsim"][1:]
 
 
-def side(features: Features | None = None) -> DecisionSide:
-    made = DecisionSide(greeting(""))
+def side(features: Features | None = None) -> Batsim5Dialect:
+    made = Batsim5Dialect(greeting(""))
     made.hello("test", "1", features or Features())
     return made
 
@@ -46,7 +46,7 @@ def message(*events: tuple[str, dict[str, Any]], now: float = 10.0) -> bytes:
     return json.dumps({"now": now, "events": items}).encode() + b"\0"
 
 
-def answers(made: DecisionSide, *decisions: d.Decision, now: float = 10.0) -> dict[str, Any]:
+def answers(made: Batsim5Dialect, *decisions: d.Decision, now: float = 10.0) -> dict[str, Any]:
     text = made.encode(Message(now, [Stamped(now, each) for each in decisions]))
     answer: dict[str, Any] = json.loads(text)
     return answer
@@ -67,7 +67,7 @@ def test_the_first_frame_tells_the_dialects_apart() -> None:
 
 
 def test_the_answer_to_the_greeting_asks_for_features() -> None:
-    frame = DecisionSide(greeting("")).hello("ours", "1.2", Features(dynamic_registration=True))
+    frame = Batsim5Dialect(greeting("")).hello("ours", "1.2", Features(dynamic_registration=True))
     hello = read_answer(frame)
     assert hello.decision_component_name == "ours"
     assert hello.requested_simulation_features == Features(dynamic_registration=True)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from qops_batsim.engine.loop import Loop, Submissions
+from qops_batsim.engine.loop import SchedulerLoop, Submissions
 from qops_batsim.measures.verify.verifier import verify
 from qops_batsim.queue import Past, Simulator, forecast, moment_of
 from qops_batsim.queue.forecast import WEEK
@@ -34,17 +34,17 @@ def impatient(jobs: Past) -> Past:
     return jobs._replace(starts=starts, cancelled=cancelled)
 
 
-def write(path: Path, loop: Loop, made_of: tuple[Any, ...]) -> int:
+def write(path: Path, loop: SchedulerLoop, made_of: tuple[Any, ...]) -> int:
     """Write a simulation as a run's jobs; return how many ran."""
-    _, ids, _, _, places, _, dates, widths, limits, _ = made_of
+    _, ids, _, _, _, dates, widths, limits, _ = made_of
     ran = 0
     with path.open("w", newline="") as stream:
         rows = csv.writer(stream)
         rows.writerow(COLUMNS)
         manager = loop.manager
-        for index, place in enumerate(places):
+        for index, job_id in enumerate(ids):
             start, end = loop.starts[index], loop.finishes[index]
-            told = [ids[place], "q", "", dates[index], widths[index], limits[index]]
+            told = [job_id, "q", "", dates[index], widths[index], limits[index]]
             if np.isnan(start):
                 rows.writerow([*told, 0, "REJECTED", *[""] * 6, "", -1, ""])
                 continue
@@ -65,19 +65,19 @@ def test_no_simulation_breaks_a_rule(
     scheduler: str, settings: dict[str, float], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made: list[tuple[Any, ...]] = []
-    loops: list[Loop] = []
+    loops: list[SchedulerLoop] = []
 
     def kept_submissions(*given: Any) -> Submissions:
         made.append(given)
         return Submissions(*given)
 
-    def kept_loop(*given: Any) -> Loop:
-        loops.append(Loop(*given))
+    def kept_loop(*given: Any) -> SchedulerLoop:
+        loops.append(SchedulerLoop(*given))
         return loops[-1]
 
     jobs = impatient(history())
     monkeypatch.setattr(forecast, "Submissions", kept_submissions)
-    monkeypatch.setattr(forecast, "Loop", kept_loop)
+    monkeypatch.setattr(forecast, "SchedulerLoop", kept_loop)
     dates = np.linspace(2 * WEEK, 3.5 * WEEK, 400).tolist()
     now = next(date for date in dates if len(moment_of(jobs, date).waiting) > 3)
     ended = np.argsort(jobs.ends)

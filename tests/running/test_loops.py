@@ -18,7 +18,7 @@ from qops_batsim.engine.simulation import Simulation
 from qops_batsim.platform import make_cluster
 from qops_batsim.protocol import SchedulerModule, make_scheduler
 from qops_batsim.protocol.driver import ModuleDriver
-from qops_batsim.running.in_loop import run_simulation
+from qops_batsim.running.in_loop import drive
 from qops_batsim.running.simulate import default_engine
 from qops_batsim.shipped import find_input
 from qops_batsim.workload import Workload, delay_profile, subset
@@ -117,7 +117,7 @@ class Loops:
         if in_texts:
             simulation.run()
         else:
-            run_simulation(simulation, self.workload, module, None)
+            drive(simulation, self.workload, module, None)
         files = Kept()
         add_outputs(files, simulation)
         told: dict[str, Any] = {**files, "_qos.csv": b"".join(format_qos(driver.log))}

@@ -23,7 +23,7 @@ from qops_batsim.errors import SimulationError
 from qops_batsim.platform import make_cluster
 from qops_batsim.protocol import make_scheduler
 from qops_batsim.protocol.driver import ModuleDriver
-from qops_batsim.running.in_loop import run_simulation
+from qops_batsim.running.in_loop import drive
 from qops_batsim.running.simulate import default_engine
 from qops_batsim.workload import Workload, delay_profile
 from support.kept_files import Kept
@@ -50,7 +50,7 @@ def outcome(
         if by_messages:
             simulation.run()
         else:
-            run_simulation(simulation, workload, module, None)
+            drive(simulation, workload, module, None)
     except SimulationError as found:
         error = str(found)
     files = Kept()

@@ -8,11 +8,11 @@ import pytest
 
 import qops_batsim
 from qops_batsim.core.hostset import HostSet
+from qops_batsim.core.system import HostDescription, System
 from qops_batsim.errors import SimulationError
 from qops_batsim.jobs import Job
 from qops_batsim.platform.equal_hosts import make_cluster
-from qops_batsim.protocol.events import HostDescription
-from qops_batsim.protocol.port import SchedulerModule, System
+from qops_batsim.protocol.port import SchedulerModule
 from qops_batsim.running.contract import check_scheduler
 from qops_batsim.running.simulate import simulate
 from qops_batsim.schedulers.easy import Easy

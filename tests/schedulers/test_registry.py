@@ -9,13 +9,13 @@ import pytest
 
 from qops_batsim.core.hostset import HostSet
 from qops_batsim.core.options import SchedulerOptions
+from qops_batsim.core.system import HostDescription, System
 from qops_batsim.errors import InputError
 from qops_batsim.jobs import Job
 from qops_batsim.protocol.decisions import CallMeLater, Decision
 from qops_batsim.protocol.driver import ModuleDriver
 from qops_batsim.protocol.events import (
     EngineConfig,
-    HostDescription,
     JobCompleted,
     JobKilled,
     JobSubmitted,
@@ -25,7 +25,7 @@ from qops_batsim.protocol.events import (
     SimulationEnds,
 )
 from qops_batsim.protocol.messages import Message, Stamped
-from qops_batsim.protocol.port import SchedulerModule, System, make_scheduler
+from qops_batsim.protocol.port import SchedulerModule, make_scheduler
 from qops_batsim.schedulers.conservative import Conservative
 from qops_batsim.schedulers.fcfs import Fcfs
 from qops_batsim.schedulers.registry import (

@@ -20,6 +20,7 @@ from hypothesis import strategies as st
 
 from qops_batsim.advice.explain import explain
 from qops_batsim.core.hostset import HostSet
+from qops_batsim.core.system import HostDescription
 from qops_batsim.engine.engine_options import EngineOptions
 from qops_batsim.engine.outputs import format_jobs
 from qops_batsim.engine.simulation import Simulation
@@ -36,7 +37,6 @@ from qops_batsim.protocol.driver import ModuleDriver
 from qops_batsim.protocol.events import (
     EngineConfig,
     Event,
-    HostDescription,
     JobCompleted,
     JobKilled,
     JobSubmitted,

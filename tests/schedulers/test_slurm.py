@@ -14,8 +14,9 @@ import pytest
 
 from qops_batsim.core.host_bits import HostBits
 from qops_batsim.core.hostset import HostSet
+from qops_batsim.engine.embedded_manager import EmbeddedManager
 from qops_batsim.engine.engine_options import ExternalEvent, maintenance_events
-from qops_batsim.engine.loop import EmbeddedManager, Turns
+from qops_batsim.engine.wait_heap import Turns
 from qops_batsim.errors import InputError
 from qops_batsim.jobs import REJECTED, Job
 from qops_batsim.platform.equal_hosts import make_cluster

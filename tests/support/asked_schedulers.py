@@ -36,6 +36,9 @@ class Recorder(ResourceManager):
     def reject_job(self, job: Job, reason: object) -> None:
         self.reasons[job.id] = reason
 
+    def check_saves(self, job: Job) -> None:
+        """Do nothing: no execution profile is known here."""
+
     def note_metadata(self, job: Job, text: str) -> None:
         self.told[job.id] = text
 

@@ -11,12 +11,12 @@ from typing import Any
 
 from qops_batsim import QopsError
 from qops_batsim.cli.engine5 import arguments5, simulate5
-from qops_batsim.protocol.v5.components import Component
+from qops_batsim.protocol.v5.components import DecisionComponent
 from qops_batsim.protocol.v5.engine_side import EngineSide
 from qops_batsim.protocol.v5.handshake import join_answer
 
 
-class Recorded(Component):
+class Recorded(DecisionComponent):
     """A decision process that answers as it did, if it is told what it was."""
 
     def __init__(self, side: EngineSide, transcript: Path) -> None:

@@ -19,13 +19,14 @@ from qops_batsim.protocol.zeromq import ConnectionLost, SocketBounds, connect
 Options = TypeVar("Options", bound=msgspec.Struct)
 
 
-class Component:
+class DecisionComponent:
     """A scheduler that speaks Batsim 5's protocol, at a socket or in a library; a context
     manager.
     """
 
     def __init__(self, name: str, side: EngineSide) -> None:
-        self._name, self._side = name, side
+        self._name = name
+        self._side = side
 
     def ask(self, frame: bytes) -> bytes:
         """Send a frame to the scheduler and return the frame that it answers."""
@@ -72,7 +73,7 @@ class Component:
             raise SimulationError(f"{where} sent an invalid answer: {error}") from None
 
 
-class SocketComponent(Component):
+class SocketComponent(DecisionComponent):
     """A scheduler in another process, reached over ZeroMQ in Batsim 5's protocol."""
 
     def __init__(self, endpoint: str, side: EngineSide, **bounds: Unpack[SocketBounds]) -> None:
@@ -90,7 +91,7 @@ class SocketComponent(Component):
 _Bytes = ctypes.POINTER(ctypes.c_uint8)
 
 
-class LibraryComponent(Component):
+class LibraryComponent(DecisionComponent):
     """A scheduler in a shared library with Batsim 5's C interface, asked for messages in JSON.
 
     The binary format would need the layout of a schema that is not published for this version.
@@ -112,12 +113,14 @@ class LibraryComponent(Component):
         self._is_open = False
 
     def ask(self, frame: bytes) -> bytes:
-        data, size = _Bytes(), ctypes.c_uint32()
+        data = _Bytes()
+        size = ctypes.c_uint32()
         if self._is_open:
             self._call(self._take, frame, len(frame), ctypes.byref(data), ctypes.byref(size))
             return ctypes.string_at(data, size.value)
-        text, flags = read_greeting(frame).encode(), ctypes.c_uint32()
-        taken = (ctypes.byref(each) for each in (flags, data, size))
+        text = read_greeting(frame).encode()
+        flags = ctypes.c_uint32()
+        taken = (ctypes.byref(result) for result in (flags, data, size))
         self._is_open = True
         self._call(self._init, text, len(text), *taken)
         return join_answer(flags.value, ctypes.string_at(data, size.value))

@@ -16,6 +16,7 @@ from typing import Any
 import msgspec
 
 from qops_batsim.core.hostset import HostSet
+from qops_batsim.core.system import HostDescription
 from qops_batsim.errors import InputError, SimulationError, shown
 from qops_batsim.job_fields import is_number
 from qops_batsim.protocol import decisions as d
@@ -164,7 +165,7 @@ _UNUSED = (d.SetJobMetadata,)
 """Decisions that change no schedule and for which Batsim 5 has nothing: they are left out."""
 
 
-class DecisionSide:
+class Batsim5Dialect:
     """Reads and writes Batsim 5's messages on the scheduler's side, in one simulation.
 
     Attributes
@@ -177,16 +178,21 @@ class DecisionSide:
         self.configuration = read_greeting(first_frame)
         self._features = Features()
         self._date = 0.0
+
         self._hosts_of: dict[str, HostSet] = {}
         self._killed: set[str] = set()
+
         # Shared with whoever was told of the beginning: it fills as profiles are told.
         self._profiles: dict[str, dict[str, dict[str, Any]]] = {}
+
         self._asked = 0
         self._calls: dict[str, float] = {}
         self._between: list[float] = []
         self._called_soon = False
+
         self._sleep_states: dict[int, set[int]] = {}
         self._asleep: set[int] = set()
+
         self._reads: dict[type, Callable[[Any], e.Event | None]] = {
             _SimulationBegins: self._begins,
             _JobSubmitted: self._submitted,
@@ -238,6 +244,7 @@ class DecisionSide:
         told = _messages.decode(text.rstrip(b"\0"), on_unknown)
         self._date = told.now
         now = round(told.now, TOLD_DECIMALS)
+
         events: list[Stamped[e.Event]] = []
         for index, item in enumerate(told.events):
             kind = type(item.body)
@@ -250,6 +257,8 @@ class DecisionSide:
             if event is not None:
                 date = now if kind in _STALE else round(item.timestamp, TOLD_DECIMALS)
                 events.append(Stamped(date, event))
+
+        # Calls that were asked for at the millisecond before come at their own dates.
         due = told.now + PLAN_TOLERANCE / 2
         while self._between and self._between[0] <= due:
             events.append(Stamped(heapq.heappop(self._between), e.RequestedCall()))
@@ -266,10 +275,12 @@ class DecisionSide:
             if kind:
                 date = min(item.timestamp, self._date)
                 events.append({"timestamp": date, "event_type": kind, "event": data})
+
         now = self._date
         if self._between and not self._called_soon:
             # The engine waits until ``now``, the date of this answer; the call comes at once then.
-            self._called_soon, now = True, self._between[0]
+            self._called_soon = True
+            now = self._between[0]
             soon = _one_shot(_SOON, int(now * MILLISECONDS))
             events.append({"timestamp": now, "event_type": "CallMeLaterEvent", "event": soon})
         return msgspec.json.encode({"now": now, "events": events})
@@ -277,17 +288,20 @@ class DecisionSide:
     # Events
 
     def _begins(self, told: _SimulationBegins) -> e.Event:
-        hosts, storages = ([_host(each) for each in listed or []] for listed in (
+        hosts, storages = ([_host(host) for host in listed or []] for listed in (
             told.computation_hosts,
             told.storage_hosts,
         ))  # fmt: skip
+
         for host in hosts:
             text = host.properties.get("sleep_pstates", "")
             self._sleep_states[host.id] = {int(part) for part in _first_numbers(text)}
+
         for workload in told.workloads or []:
             self._profiles.setdefault(workload.name, {})
-        for each in told.profiles or []:
-            self._note_profile(*of_message(each))
+        for profile in told.profiles or []:
+            self._note_profile(*of_message(profile))
+
         asked = self._features
         return e.SimulationBegins(
             nb_resources=len(hosts) + len(storages),
@@ -304,7 +318,7 @@ class DecisionSide:
             ),
             compute_resources=hosts,
             storage_resources=storages,
-            workloads={each.name: each.filename for each in told.workloads or []},
+            workloads={workload.name: workload.filename for workload in told.workloads or []},
             profiles=self._profiles,
         )
 
@@ -328,8 +342,8 @@ class DecisionSide:
 
     def _jobs_killed(self, told: _JobsKilled) -> e.Event:
         progress = {
-            each.job_id: self._progress(each.wrapper, each.job_id.partition("!")[0])
-            for each in told.progresses or []
+            killed.job_id: self._progress(killed.wrapper, killed.job_id.partition("!")[0])
+            for killed in told.progresses or []
         }
         return e.JobKilled(told.job_ids, progress)
 
@@ -343,6 +357,7 @@ class DecisionSide:
         if told.kill_progress_type == "KillProgressAtomicProfile":
             share = data.get("progress", 0.0)
             return made | {"progress": round(share, TOLD_DECIMALS) if is_number(share) else share}
+
         try:
             inside = msgspec.convert(data.get("current_task_progress"), _Progress)
             index = msgspec.convert(data.get("current_task_index", 0), int)
@@ -351,6 +366,7 @@ class DecisionSide:
             raise InputError(
                 f"progress of the killed job's profile {shown(name)} is not valid: {error}"
             ) from None
+
         sequence = self._profiles.get(name.partition("!")[0], {}).get(name.partition("!")[2], {})
         index += before * len(sequence.get("seq") or ())
         return made | {
@@ -401,8 +417,12 @@ class DecisionSide:
         kind: str = "PredefinedExecutorPlacementStrategyWrapper"
         placement: dict[str, Any] = {"strategy": "SpreadOverHostsFirst"}
         if decision.mapping is not None:
-            kind, mapping = "CustomExecutorToHostMapping", decision.mapping
-            placement = {"mapping": [int(mapping[str(each)]) for each in range(len(mapping))]}
+            kind = "CustomExecutorToHostMapping"
+            mapping = decision.mapping
+            placement = {
+                "mapping": [int(mapping[str(executor)]) for executor in range(len(mapping))]
+            }
+
         data: dict[str, Any] = {
             "job_id": decision.job_id,
             "allocation": {
@@ -411,6 +431,7 @@ class DecisionSide:
                 "executor_placement": placement,
             },
         }
+
         if decision.storage_mapping:
             mapped = decision.storage_mapping.items()
             data["storage_placement"] = [{"storage_name": n, "host_id": h} for n, h in mapped]
@@ -418,7 +439,9 @@ class DecisionSide:
 
     def _kill(self, decision: d.KillJob) -> tuple[str, Any]:
         # Batsim 4 passes over what is being killed, Batsim 5 aborts.
-        victims = [each for each in dict.fromkeys(decision.job_ids) if each not in self._killed]
+        victims = [
+            job_id for job_id in dict.fromkeys(decision.job_ids) if job_id not in self._killed
+        ]
         self._killed.update(victims)
         return "KillJobsEvent" if victims else "", {"job_ids": victims}
 
@@ -442,7 +465,8 @@ class DecisionSide:
             raise InputError(
                 f"power state of the hosts is {shown(text)}; its number, such as '1', is expected"
             )
-        state, hosts = int(text), decision.resources
+        state = int(text)
+        hosts = decision.resources
         data: dict[str, Any] = {"host_ids": str(hosts)}
         sleeps = any(state in self._sleep_states.get(host, ()) for host in hosts)
         if sleeps or any(host in self._asleep for host in hosts):
@@ -450,12 +474,12 @@ class DecisionSide:
         return "ChangeHostsPStateEvent", data | {"pstate": state}
 
 
-def _host(told: _Host) -> e.HostDescription:
+def _host(told: _Host) -> HostDescription:
     own, outer = (
-        {each.key: each.value for each in listed or []}
+        {pair.key: pair.value for pair in listed or []}
         for listed in (told.properties, told.zone_properties)
     )
-    return e.HostDescription(told.id, told.name, told.state.lower(), own, outer)
+    return HostDescription(told.id, told.name, told.state.lower(), own, outer)
 
 
 def _first_numbers(text: str) -> list[str]:
@@ -463,7 +487,7 @@ def _first_numbers(text: str) -> list[str]:
     comma-separated group.
     """
     first = (part.partition(":")[0].strip() for part in text.split(","))
-    return [each for each in first if each.isdecimal()]
+    return [number for number in first if number.isdecimal()]
 
 
 def _happened(told: _ExternalEvent) -> e.Event:

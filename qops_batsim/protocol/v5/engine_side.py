@@ -191,7 +191,9 @@ class EngineSide:
         event_lists: Sequence[str] = (),
     ) -> None:
         self._configuration = configuration
-        self._hosts, self._storages = hosts, storages
+        self._hosts = hosts
+        self._storages = storages
+
         self._about = {
             "batprotocol_version": VERSION,
             "batsim_version": version,
@@ -201,6 +203,7 @@ class EngineSide:
         self._event_lists = [
             {"name": f"ee{number}", "filename": name} for number, name in enumerate(event_lists)
         ]
+
         self.features = Features()
         self._touched = 0.0
         self._profiles: dict[str, dict[str, dict[str, Any]]] = {}
@@ -271,14 +274,15 @@ class EngineSide:
                 for workload, profiles in sorted(event.profiles.items())
                 for name, profile in sorted(profiles.items())
             ]
+
         count = len(self._hosts)
         return {
             **self._about,
             "host_number": count + len(self._storages),
             "computation_host_number": count,
-            "computation_hosts": [_host(n, each) for n, each in enumerate(self._hosts)],
+            "computation_hosts": [_host(n, host) for n, host in enumerate(self._hosts)],
             "storage_host_number": len(self._storages),
-            "storage_hosts": [_host(n, each) for n, each in enumerate(self._storages, count)],
+            "storage_hosts": [_host(n, host) for n, host in enumerate(self._storages, count)],
             **self._told,
             "workloads": [{"name": n, "filename": path} for n, path in event.workloads.items()],
             "profiles": told,
@@ -289,6 +293,7 @@ class EngineSide:
         workload = job_id.partition("!")[0]
         self._jobs[job_id] = job
         body = body_of(job, job_id, job.fields.get("extra_data"))
+
         told: dict[str, Any] = {
             "resource_request": body.resource_request,
             "walltime": None if body.walltime is None else round(body.walltime, DECIMALS),
@@ -296,11 +301,13 @@ class EngineSide:
             "rigid": True,
             "profile_id": body.profile_id,
         }
+
         data = {
             "job_id": job_id,
             "job": told,
             "submission_time": round(job.submission_time, DECIMALS),
         }
+
         if profile is not None:
             data["profile"] = _profile(*_parts(full_id(workload, job.profile)), profile)
         return data
@@ -310,12 +317,12 @@ class EngineSide:
         told: dict[str, Any] = {
             "job_ids": job_ids,
             "progresses": [
-                {"job_id": job_id, "wrapper": self._progress(workload_of[job_id], each)}
-                for job_id, each in progress.items()
+                {"job_id": job_id, "wrapper": self._progress(workload_of[job_id], share)}
+                for job_id, share in progress.items()
             ],
         }
         if self.features.forward_profiles_on_jobs_killed:
-            names = [full_id(workload_of[each], self._jobs[each].profile) for each in job_ids]
+            names = [full_id(workload_of[job_id], self._jobs[job_id].profile) for job_id in job_ids]
             parts = [_parts(name) for name in dict.fromkeys(names)]
             told["profiles"] = [_profile(w, n, self._profiles[w][n]) for w, n in parts]
         return told
@@ -325,6 +332,7 @@ class EngineSide:
         if "current_task" not in told:
             data = {"profile_id": name, "progress": told["progress"]}
             return {"kill_progress_type": ATOMIC, "kill_progress": data}
+
         home, local = _parts(name)
         tasks = len(self._profiles[home][local]["seq"])
         repetition, task = divmod(told["current_task_index"], tasks)
@@ -345,7 +353,9 @@ class EngineSide:
         told = _messages.decode(text.rstrip(b"\0"))
         check_now(told.now)
         found: list[Stamped[Any]] = []
+
         before = -math.inf
+
         for index, item in enumerate(told.events):
             where = f"message at {told.now:g} s, event {index} ({type(item.body).__name__[1:]})"
             date = item.timestamp
@@ -354,6 +364,7 @@ class EngineSide:
                     f"{where}: timestamp is {date:g} s; a date from that of the previous event to "
                     f"the message's own, {told.now:g} s, is expected"
                 )
+
             before = date
             try:
                 found.append(Stamped(date, self._decision(item.body)))
@@ -383,7 +394,8 @@ class EngineSide:
                     raise InputError(
                         f"job_id is {shown(job_id)}; WORKLOAD!NAME, such as 'w0!15', is expected"
                     )
-                job = self._jobs[job_id] = job_of(body, job_id, self._now, as_told=True)
+                job = job_of(body, job_id, self._now, as_told=True)
+                self._jobs[job_id] = job
                 return d.RegisterJob(job_id, job)
             case _TurnOnOff(hosts, state):
                 return self._switch(d.SetResourceState, hosts, state, "HostsTurnedOnOffEvent")
@@ -401,19 +413,25 @@ class EngineSide:
             raise InputError(
                 "profile_allocation_override is given, which the embedded engine does not support"
             )
-        count, job = len(hosts), self._jobs.get(told.job_id)
-        kind, raw = told.allocation.executor_placement_type, told.allocation.executor_placement
+
+        count = len(hosts)
+        job = self._jobs.get(told.job_id)
+        kind = told.allocation.executor_placement_type
+        raw = told.allocation.executor_placement
+
         places: list[int] | None = None
         if kind == "CustomExecutorToHostMapping":
             places = msgspec.json.decode(raw, type=_Mapping).mapping
         elif msgspec.json.decode(raw, type=_Placement).strategy == "FillOneHostCoresFirst":
             every = list(hosts)
             cores = [n for n, host in enumerate(every) for _ in range(self._cores(host))]
-            places = [cores[each % len(cores)] for each in range(job.processors if job else 0)]
+            places = [
+                cores[executor % len(cores)] for executor in range(job.processors if job else 0)
+            ]
         elif job is not None and job.processors != count:
-            places = [each % count for each in range(job.processors)]
-        mapping = None if places is None else {str(n): str(each) for n, each in enumerate(places)}
-        storages = {each.storage_name: each.host_id for each in told.storage_placement}
+            places = [executor % count for executor in range(job.processors)]
+        mapping = None if places is None else {str(n): str(place) for n, place in enumerate(places)}
+        storages = {storage.storage_name: storage.host_id for storage in told.storage_placement}
         return d.ExecuteJob(told.job_id, hosts, mapping, storages or None)
 
     def _cores(self, host: int) -> int:

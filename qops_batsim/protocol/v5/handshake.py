@@ -103,15 +103,17 @@ def read_answer(frame: bytes) -> Hello:
             f"the answer to the greeting has {len(frame)} bytes; four bytes of flags and a message "
             "in JSON are expected"
         )
+
     flags = _LENGTH.unpack(frame[: _LENGTH.size])[0]
     if not flags & JSON:
         raise InputError(
             f"the answer to the greeting: flags are {flags}; {JSON}, for JSON, is expected"
         )
+
     try:
         message = msgspec.json.decode(frame[_LENGTH.size :].rstrip(b"\0"), type=_HelloMessage)
         if len(message.events) != 1 or message.events[0].event_type != HELLO:
-            found: Any = [each.event_type for each in message.events]
+            found: Any = [event.event_type for event in message.events]
             raise InputError(
                 f"the answer to the greeting: events are {shown(found)}; one {HELLO} is expected"
             )

@@ -73,16 +73,19 @@ def to_message(workload: str, name: str, profile: dict[str, Any]) -> ProfileAndI
             f"profile {shown(name)}: type is {shown(kind)}, which Batsim 5 does not support; one "
             f"of {', '.join(_WORDS)} is expected"
         )
+
     told = {word: profile[ours] for ours, word in words[1].items() if ours in profile}
     if kind == "parallel":
         # Of a task that only computes, or only communicates, the other part is left out.
-        told = {word: each for word, each in told.items() if any(each)} or told
+        told = {word: amount for word, amount in told.items() if any(amount)} or told
+
     if "profile_ids" in told:
-        told["profile_ids"] = [full_id(workload, str(each)) for each in told["profile_ids"]]
+        told["profile_ids"] = [full_id(workload, str(name)) for name in told["profile_ids"]]
     if "computation_amount" in told or "communication_amount" in told:
         told["generation_strategy"] = SPREAD if total else EACH
     if trace:
         told["trace_type"] = trace
+
     extra = profile.get("extra_data")
     return ProfileAndId(f"{workload}!{name}", words[0], told, _text_of(extra))
 
@@ -99,11 +102,13 @@ def of_message(told: ProfileAndId) -> tuple[str, str, dict[str, Any]]:
         )
     if kind not in _TYPES:
         raise InputError(f"profile_type is unknown: {shown(kind)}{did_you_mean(kind, _TYPES)}")
+
     ours = _TYPES[kind]
     profile: dict[str, Any] = {"type": ours}
     profile |= {
         name: told.profile[word] for name, word in _WORDS[ours][1].items() if word in told.profile
     }
+
     if ours == "parallel_homogeneous":
         if told.profile.get("generation_strategy") == SPREAD:
             profile["type"] = "parallel_homogeneous_total"
@@ -111,7 +116,8 @@ def of_message(told: ProfileAndId) -> tuple[str, str, dict[str, Any]]:
     elif told.profile.get("trace_type") == SMPI:
         profile["type"] = "smpi"
     elif ours == "composed" and isinstance(profile.get("seq"), list):
-        profile["seq"] = [local_id(workload, str(each)) for each in profile["seq"]]
+        profile["seq"] = [local_id(workload, str(name)) for name in profile["seq"]]
+
     if told.extra_data:
         profile["extra_data"] = told.extra_data
     return workload, name, profile
@@ -166,6 +172,7 @@ def job_of(body: JobBody, job_id: str, submission_time: float, *, as_told: bool 
     }
     if body.walltime is not None and body.walltime != -1:
         fields["walltime"] = body.walltime
+
     if as_told and body.extra_data is not None:
         fields["extra_data"] = body.extra_data
     elif body.extra_data:

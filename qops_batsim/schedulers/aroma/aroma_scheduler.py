@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from msgspec import Meta
 
-from qops_batsim.core.capacity import Capacity
 from qops_batsim.core.hostset import HostSet
 from qops_batsim.core.job import Job
 from qops_batsim.core.needs import EngineNeeds
@@ -178,8 +177,7 @@ class Aroma(Scheduler):
 
     def submitted(self, job: Job) -> None:
         """Record a new job, to be mapped or refused at the next decision."""
-        capacity = self.manager.capacity or Capacity(self.manager.machine_size)
-        refusal = capacity.never_fits(job.processors)
+        refusal = self.manager.why_never(job)
         if refusal is None and job.qos is not None and job.qos.start is not None:
             refusal = Refusal(kind=RefusalKind.NO_FIXED_STARTS, date=job.qos.start)
         if refusal is None:
@@ -270,8 +268,7 @@ class Aroma(Scheduler):
         planner = self._planner
         manager = self.manager
         now = manager.now
-        if manager.capacity is not None:
-            manager.capacity.check_dates(now + manager.news.tolerance)
+        manager.capacity.check_dates(now + manager.news.tolerance)
         planner.update(now, self._date_of_events(now))
         for application in self._applications():
             self.map_application(application)
@@ -399,7 +396,7 @@ class Aroma(Scheduler):
 
         planner.outlived.clear()
         capacity = manager.capacity
-        if capacity is not None and capacity.is_final and capacity.away:
+        if capacity.is_final and capacity.away:
             for application in planner.withdraw_wider(capacity.present):
                 manager.reject(application.job, capacity.never_fits(application.tasks))
 

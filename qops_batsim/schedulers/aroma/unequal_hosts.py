@@ -9,24 +9,15 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import cached_property
-from typing import Protocol
 
+from qops_batsim.core.system import HostDescription
 from qops_batsim.errors import InputError, shown
 from qops_batsim.platform.network import Network, longest_round_trip
 from qops_batsim.platform.platform_model import Platform
 from qops_batsim.platform.units import SPEED
 from qops_batsim.schedulers.aroma.application import SharedHost
-
-
-class DescribedHost(Protocol):
-    """A host as described by the engine."""
-
-    name: str
-    properties: Mapping[str, str]
-    zone_properties: Mapping[str, str]
-
 
 DEFAULT_SPEED = 100e6
 """Speed of a host where nothing tells it (flop/s); that of a made cluster."""
@@ -53,7 +44,7 @@ class UnequalHosts:
 
     def __init__(
         self,
-        described: Sequence[DescribedHost],
+        described: Sequence[HostDescription],
         platform: Platform | None = None,
         reference_speed: float | None = None,
     ) -> None:
@@ -144,14 +135,14 @@ def _alike(platform: Platform) -> dict[str, tuple[object, ...]]:
     return found
 
 
-def _speed(host: DescribedHost) -> float:
+def _speed(host: HostDescription) -> float:
     text = host.properties.get("speed")
     if text is None:
         return DEFAULT_SPEED
     return SPEED.parse(text, where=f"host {shown(host.name)}: property speed")
 
 
-def _positive(host: DescribedHost, name: str, default: float) -> float:
+def _positive(host: HostDescription, name: str, default: float) -> float:
     text = host.properties.get(name, host.zone_properties.get(name))
     if text is None:
         return default
