@@ -125,7 +125,7 @@ def _run(
     from qops_batsim.live.centre import hand_back
     from qops_batsim.live.daemon import JOURNAL_FAILED
     from qops_batsim.live.journal import JournalFailure
-    from qops_batsim.live.slurm_manager import Slurm
+    from qops_batsim.live.slurm_manager import SlurmManager
 
     try:
         _follow(path, about, poll, kept, dry_run=dry_run)
@@ -133,7 +133,7 @@ def _run(
         stays = "is handed back" if releases else "stays held: `live release-all` hands it back"
         print_error(f"{error}; nothing is decided any more, and what is held {stays}")
         if releases:
-            released = hand_back(None, Slurm(about.partition), time.time())
+            released = hand_back(None, SlurmManager(about.partition), time.time())
             note(f"released {len(released)} jobs: {', '.join(released) or 'none was held'}")
         raise typer.Exit(JOURNAL_FAILED) from None
 
@@ -144,9 +144,9 @@ def _follow(path: Path, about: About, poll: float, kept: dict[str, bool], *, dry
     from qops_batsim.live.daemon import effect_time, follow, settings_when_told, sole_decider
     from qops_batsim.live.journal import Journal
     from qops_batsim.live.shadow import ShadowManager
-    from qops_batsim.live.slurm_manager import Slurm
+    from qops_batsim.live.slurm_manager import SlurmManager
 
-    manager: ResourceManager = Slurm(about.partition)
+    manager: ResourceManager = SlurmManager(about.partition)
     with ExitStack() as stack:
         journal = stack.enter_context(Journal(path, writes=True))
         known = journal.about
@@ -225,7 +225,8 @@ def release_all(
     from qops_batsim.live.centre import LIVE, hand_back
     from qops_batsim.live.daemon import sole_decider
     from qops_batsim.live.journal import InUse, Journal
-    from qops_batsim.live.slurm_manager import Slurm, read_config
+    from qops_batsim.live.slurm_manager import SlurmManager
+    from qops_batsim.slurm.commands import settings_of
 
     found = about = None
     with ExitStack() as stack:
@@ -246,10 +247,10 @@ def release_all(
         partition = partition or (about.partition if about is not None else None)
         config: dict[str, str] = {}
         with suppress(QopsError):
-            config = read_config()
+            config = settings_of()
         if config:
             stack.enter_context(sole_decider(config, partition))
-        released = hand_back(found, Slurm(partition), time.time())
+        released = hand_back(found, SlurmManager(partition), time.time())
     say(f"released {len(released)} jobs: {', '.join(released) or 'none was held'}")
 
 
@@ -360,10 +361,10 @@ def record(
     """
     from qops_batsim.live.record import Recorder
     from qops_batsim.live.record import record as go_on
-    from qops_batsim.live.slurm_manager import Slurm
+    from qops_batsim.live.slurm_manager import SlurmManager
 
     step = duration(poll, "--poll", zero=False)
-    with Recorder(file, Slurm(partition)) as recorder:
+    with Recorder(file, SlurmManager(partition)) as recorder:
         note(f"records what Slurm expects to {file}, each {step:g} s")
         go_on(recorder, step, _line)
 

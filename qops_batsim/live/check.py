@@ -9,7 +9,13 @@ from collections.abc import Mapping
 import msgspec
 
 from qops_batsim.errors import InputError
-from qops_batsim.live.slurm_manager import Run, read_config, run_command
+from qops_batsim.slurm.commands import (
+    Run,
+    partition_nodes,
+    run_command,
+    settings_of,
+    shared_nodes,
+)
 from qops_batsim.workload.accounting.node_sizes import NodeSizes
 
 SWEEP = 30.0
@@ -43,7 +49,7 @@ def check_slurm(partition: str | None, poll: float, run: Run = run_command) -> C
     ``poll`` is the time between two looks at Slurm (seconds); without a ``partition``, all
     count.
     """
-    config = read_config(run)
+    config = settings_of(run)
     scheduling = config.get("schedulerparameters", "")
     kill_wait, over = _number(config, "killwait", 30), 60 * _number(config, "overtimelimit", 0)
     margin = SWEEP + kill_wait + over
@@ -151,37 +157,33 @@ def _lost_nodes(config: Mapping[str, str]) -> Finding:
 
 def _shared_nodes(partition: str | None, run: Run) -> Finding:
     """Check that each job has its nodes for itself, also against other partitions."""
-    rows: list[list[str]] = []
+    are_shared = False
     for name in [None] if partition is None else partition.split(","):
-        of = [] if name is None else ["-p", name]
-        found = run(["sinfo", "-h", *of, "-o", "%c|%h"], "").split()
-        if not found:
+        kinds = shared_nodes(run, name)
+        if not kinds:
             text = f"no nodes in {name or 'any partition'}; one that `sinfo` lists is expected"
             return Finding(about="partition", is_fine=False, text=text)
-        rows += [line.split("|") for line in found]
-    shared = [
-        row
-        for row in rows
-        if row[1] != "EXCLUSIVE" and (row[0].rstrip("+") != "1" or row[1] != "NO")
-    ]
+        are_shared |= any(kinds)
     text = "every job has its nodes for itself"
-    if shared:
+    if are_shared:
         text = (
             "nodes may be shared by jobs, and decisions are about whole nodes: "
             "OverSubscribe=EXCLUSIVE on the partition is expected"
         )
-    said = run(["sinfo", "-h", "-a", "-N", "-o", "%N|%R|%p|%M"], "")
-    rows = re.findall(r"(?m)^(\S+)\|(\S+)\|(\d+)\|(\S+)", said)
-    chosen = {name for _, name, *_ in rows} if partition is None else {*partition.split(",")}
-    tier = min((int(tier) for _, name, tier, _ in rows if name in chosen), default=0)
+
+    listed = partition_nodes(run)
+    chosen = {node.partition for node in listed}
+    if partition is not None:
+        chosen = {*partition.split(",")}
+    tier = min((node.tier for node in listed if node.partition in chosen), default=0)
     # The jobs of a partition that gives way are on nobody's nodes.
-    nodes = (
-        (name, (node, 1, 0))
-        for node, name, below, mode in rows
-        if int(below) >= tier or mode not in ("REQUEUE", "CANCEL")
+    counted = (
+        (node.partition, (node.node, 1, 0))
+        for node in listed
+        if node.tier >= tier or not node.gives_way
     )
     try:
-        NodeSizes(nodes).refuse_cut(chosen, alike=bool(rows))
+        NodeSizes(counted).refuse_cut(chosen, alike=bool(listed))
     except InputError as error:
         return Finding(about="whole nodes", is_fine=False, text=str(error))
-    return Finding(about="whole nodes", is_fine=not shared, text=text)
+    return Finding(about="whole nodes", is_fine=not are_shared, text=text)

@@ -12,12 +12,9 @@ from typing import Protocol
 
 import msgspec
 
-from qops_batsim.errors import QopsError
 from qops_batsim.jobs import COMPLETED_SUCCESSFULLY
-
-
-class Unreachable(QopsError):
-    """Raised if the resource manager does not answer; its jobs may well go on."""
+from qops_batsim.slurm.commands import CommandFailed as CommandFailed
+from qops_batsim.slurm.commands import Unreachable as Unreachable
 
 
 class JobPhase(StrEnum):
@@ -129,10 +126,6 @@ class ResourceManager(Protocol):
 
     def tell(self, texts: Mapping[str, str]) -> None:
         """Show a text to the user of each job."""
-
-
-class CommandFailed(QopsError):
-    """Raised if the resource manager rejects a command."""
 
 
 def array_of(job_id: str) -> str:

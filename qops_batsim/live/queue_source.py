@@ -10,23 +10,31 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
 from stat import S_ISREG
-from typing import Any
+from typing import Any, TypeVar
 
 from msgspec.structs import replace
 
 from qops_batsim.errors import InputError
 from qops_batsim.files import read_bytes
 from qops_batsim.live.journal import Journal, is_journal
-from qops_batsim.live.manager import CommandFailed, Unreachable
-from qops_batsim.live.slurm_manager import Run, read_priorities, read_queue_text, run_command
 from qops_batsim.queue.nodes_away import without_away
 from qops_batsim.queue.queue_quote import QueueAsker
 from qops_batsim.queue.queue_reading import MAX_QUEUE_BYTES, read_queue
 from qops_batsim.queue.queue_state import QueueState, date_text
+from qops_batsim.slurm.commands import (
+    CommandFailed,
+    Run,
+    Unreachable,
+    config_text,
+    node_sizes,
+    queue_text,
+    run_command,
+)
 from qops_batsim.slurm.config import SlurmConfig, read_slurm_config
-from qops_batsim.slurm.node_states import MAINTENANCE, RESERVED
-from qops_batsim.slurm.nodes import nodes_of, read_nodes
+from qops_batsim.slurm.nodes import read_nodes
 from qops_batsim.workload.accounting.node_sizes import NodeSizes, node_names
+
+_Answer = TypeVar("_Answer")
 
 LIVE_SECONDS = 5.0
 """For how long an answer of a live Slurm counts as its queue."""
@@ -77,7 +85,7 @@ class QueueSource:
             self._take(self.nodes)
         elif self.path is None and self.machine is None:
             self._asks_nodes = self._has_fresh_nodes = True
-            self._take(self._ask_nodes())
+            self._take(_answer(node_sizes, self.run))
 
     def _take(self, nodes: NodeSizes) -> None:
         """Take the nodes of the selected partitions as the machine."""
@@ -86,16 +94,6 @@ class QueueSource:
         self.nodes = nodes
         self.selection = {**self.selection, "partition": partitions}
         self._size = self.machine or nodes.together(partitions)["cores"]
-
-    def _ask_nodes(self) -> NodeSizes:
-        """Return the nodes of the Slurm that runs here, with the ends of its reservations."""
-        told = "scontrol show node"
-        text = _answer(lambda: self.run(["scontrol", "show", "node"], ""))
-        nodes = nodes_of(text, told)
-        if any({RESERVED, MAINTENANCE} & {*each.why} for each in nodes.away(nodes)):
-            text += _answer(lambda: self.run(["scontrol", "show", "reservation"], ""))
-            nodes = nodes_of(text, told)
-        return nodes
 
     def _nodes_have_changed(self, path: Path) -> bool:
         """Read the file of nodes again if it has changed since the last call; return whether."""
@@ -175,9 +173,9 @@ class QueueSource:
             if time.monotonic() < self._fresh_until:
                 return None
             if self._asks_nodes and not self._has_fresh_nodes:
-                self._take(self._ask_nodes())
+                self._take(_answer(node_sizes, self.run))
             self._has_fresh_nodes = False
-            said = _answer(lambda: read_queue_text(self.run))
+            said = _answer(queue_text, self.run)
             self._fresh_until = time.monotonic() + LIVE_SECONDS
             return self.read(said.encode(), "squeue")
         if str(self.path) == "-":
@@ -225,13 +223,13 @@ def _reserved_nodes(state: QueueState) -> set[str]:
 
 def live_config(run: Run = run_command) -> SlurmConfig:
     """Return the settings and job priorities of the Slurm that runs on this machine."""
-    return read_slurm_config(_answer(lambda: read_priorities(run)), "scontrol show config")
+    return read_slurm_config(_answer(config_text, run), "scontrol show config")
 
 
-def _answer(ask: Callable[[], str]) -> str:
+def _answer(ask: Callable[[Run], _Answer], run: Run) -> _Answer:
     """Return what ``ask`` gets from Slurm; InputError if Slurm does not answer."""
     try:
-        return ask()
+        return ask(run)
     except (CommandFailed, Unreachable) as error:
         raise InputError(
             f"Slurm does not answer ({error}); a running Slurm, or a file with its queue, is "

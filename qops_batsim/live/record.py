@@ -11,7 +11,7 @@ import msgspec
 
 from qops_batsim.live.journal import locked
 from qops_batsim.live.manager import Unreachable
-from qops_batsim.live.slurm_manager import Slurm
+from qops_batsim.live.slurm_manager import SlurmManager
 from qops_batsim.queue.expected_starts import Look
 
 
@@ -26,7 +26,7 @@ class Recorder:
         The Slurm that is asked; nothing is changed there.
     """
 
-    def __init__(self, path: Path, slurm: Slurm) -> None:
+    def __init__(self, path: Path, slurm: SlurmManager) -> None:
         self._slurm = slurm
         self._known: dict[str, float | None] = {}
         self._file = os.fdopen(locked(path, f"{path}: another process writes it"), "r+b")

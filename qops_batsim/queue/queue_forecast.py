@@ -40,7 +40,7 @@ from qops_batsim.queue.queue_plan import (
 )
 from qops_batsim.queue.queue_state import QueuedJob, QueueState
 from qops_batsim.queue.unexplained_waits import UnexplainedWait
-from qops_batsim.slurm.waiting_reasons import Waits
+from qops_batsim.slurm.waiting_reasons import WaitKind
 from qops_batsim.workload.other_json import refuse_other_json
 
 _IN_TIME = 60.0
@@ -183,7 +183,7 @@ def queue_at(past: Past, moment: Moment) -> QueueState:
     return QueueState(source="a log", processors=past.processors, now=moment.now, jobs=jobs)
 
 
-def _without_date(job: QueuedJob, why: Waits) -> StartForecast:
+def _without_date(job: QueuedJob, why: WaitKind) -> StartForecast:
     return StartForecast(**about_job(job), no_date=why, planned=None)
 
 
@@ -235,7 +235,7 @@ def starts_of_asked(
     none = np.empty(0)
     if unexplained := not_explained(state, plan_of_queue - now)[0]:
         for job in asked:
-            undated = _without_date(submitted(job, state.now, asked_name(job)), Waits.BEHIND)
+            undated = _without_date(submitted(job, state.now, asked_name(job)), WaitKind.BEHIND)
             yield SimulatedStart(none, none, (), undated, unexplained)
         return
     drawn = model.draw(draws)
@@ -335,7 +335,7 @@ class _Model:
         ]
         return StartForecast(
             **about_job(job, is_first=is_first),
-            no_date=Waits.CANNOT_START if dates[MEDIAN] is None else None,
+            no_date=WaitKind.CANNOT_START if dates[MEDIAN] is None else None,
             planned=self._date(planned),
             early=dates[first],
             half=(dates[second], dates[third]),

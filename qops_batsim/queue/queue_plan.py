@@ -19,7 +19,6 @@ from qops_batsim.errors import InputError, shown
 from qops_batsim.jobs import Job
 from qops_batsim.limits import MAX_SECONDS
 from qops_batsim.queue.forecast import Moment, Simulator
-from qops_batsim.queue.heterogeneous_jobs import listed
 from qops_batsim.queue.past import LEAST_LIMIT, Past, groups_of
 from qops_batsim.queue.queue_state import QueuedJob, QueueState, by_priority, date_text
 from qops_batsim.queue.unexplained_waits import UnexplainedWait, without_date
@@ -27,7 +26,8 @@ from qops_batsim.queue.zones import refuse_later_history
 from qops_batsim.schedulers.registry import read_options
 from qops_batsim.schedulers.slurm.slurm_options import SlurmOptions
 from qops_batsim.schedulers.slurm.slurm_scheduler import Slurm
-from qops_batsim.slurm.waiting_reasons import ARRAY_LIMIT, Cause, Waits
+from qops_batsim.slurm.heterogeneous_jobs import listed
+from qops_batsim.slurm.waiting_reasons import ARRAY_LIMIT, Cause, WaitKind
 
 
 class PlannedStart(msgspec.Struct, frozen=True, kw_only=True):
@@ -52,7 +52,7 @@ class PlannedStart(msgspec.Struct, frozen=True, kw_only=True):
     limit: float | None
     waits_for: Cause
     reason: str
-    no_date: Waits | None
+    no_date: WaitKind | None
     planned: float | None
 
     @property
@@ -75,7 +75,7 @@ class QueueStarts(msgspec.Struct, frozen=True, kw_only=True):
     left_out, unsure
         Numbers of jobs by why they are not planned, and by what is not known of them.
     unexplained
-        Waits because of which jobs have no date.
+        WaitKind because of which jobs have no date.
     scheduler
         The scheduler that decides on the machine.
     """
@@ -182,7 +182,7 @@ def plan_asked(
     for job in asked:
         new = submitted(job, state.now, asked_name(job))
         if unexplained:
-            jobs.append(PlannedStart(**about_job(new), no_date=Waits.BEHIND, planned=None))
+            jobs.append(PlannedStart(**about_job(new), no_date=WaitKind.BEHIND, planned=None))
             continue
         start = float(_planned(state, scheduler, settings, [job])[1][-1])
         jobs.append(_planned_start(new, start, None, is_first=not len(starts)))
@@ -209,12 +209,12 @@ def _planned(
 
 
 def _planned_start(
-    job: QueuedJob, start: float, no_date: Waits | None, *, is_first: bool
+    job: QueuedJob, start: float, no_date: WaitKind | None, *, is_first: bool
 ) -> PlannedStart:
     is_never = no_date is None and not math.isfinite(start)
     return PlannedStart(
         **about_job(job, is_first=is_first),
-        no_date=Waits.CANNOT_START if is_never else no_date,
+        no_date=WaitKind.CANNOT_START if is_never else no_date,
         planned=start if no_date is None and not is_never else None,
     )
 
@@ -280,7 +280,7 @@ def about_job(job: QueuedJob, *, is_first: bool | None = None) -> dict[str, Any]
 
 def not_explained(
     state: QueueState, waits: np.ndarray
-) -> tuple[list[UnexplainedWait], dict[str, Waits]]:
+) -> tuple[list[UnexplainedWait], dict[str, WaitKind]]:
     """Return the waits of a queue that its plan does not explain, and why jobs have no date, by id.
 
     ``waits`` are from now to the planned starts of the jobs in line (seconds).

@@ -20,8 +20,7 @@ from qops_batsim.slurm.node_states import (
     read_state,
 )
 from qops_batsim.slurm.resources import gpus_of
-from qops_batsim.slurm.scontrol_text import checked_date, fields_of, local_date
-from qops_batsim.workload.accounting.cells import is_none, slurm_number
+from qops_batsim.slurm.values import checked_date, date_if_any, fields_of, local_date, slurm_number
 from qops_batsim.workload.accounting.node_sizes import Node, NodeAway, NodeSizes, node_names
 
 _EXPECTED = (
@@ -178,12 +177,8 @@ def _of_records(text: str, path: str, zone: ZoneInfo | None) -> Iterator[_Listed
             state = state._replace(names=state.names - {RESERVED, MAINTENANCE})
         if state is not None and state.away:
             resume = fields.get("ResumeAfterTime", "")
-            until = ends.of(
-                state.away,
-                names,
-                inside,
-                None if is_none(resume) else local_date(resume, f"{where}: ResumeAfterTime", zone),
-            )
+            resumed = date_if_any(resume, f"{where}: ResumeAfterTime", zone)
+            until = ends.of(state.away, names, inside, resumed)
         busy = int(fields["CPUAlloc"]) if "CPUAlloc" in fields else None
         yield _Listed(
             names,
@@ -289,9 +284,10 @@ def _of_json(text: str, path: str) -> Iterator[_Listed]:
         )
     for each in data["nodes"] if "sinfo" not in data else ():
         state, until = _state_in(each), None
-        resume = slurm_number(each.get("resume_after"))
+        where = f"{path}: node {each['name']}: resume_after"
+        resume = slurm_number(each.get("resume_after"), where)
         if state.away and {*state.away} <= {"DOWN", "DRAIN"} and 0 < resume < math.inf:
-            until = checked_date(resume, resume, f"{path}: node {each['name']}: resume_after")
+            until = checked_date(resume, resume, where)
         yield _Listed(
             node_names(each["name"]),
             _usable(each["cpus"], each.get("effective_cpus")),

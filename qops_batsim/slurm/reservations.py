@@ -14,17 +14,19 @@ from zoneinfo import ZoneInfo
 import msgspec
 import numpy as np
 
-from qops_batsim.errors import InputError, printable, shown
+from qops_batsim.errors import InputError, shown
 from qops_batsim.files import read_text
 from qops_batsim.slurm.resources import amount_of
-from qops_batsim.slurm.scontrol_text import (
+from qops_batsim.slurm.values import (
     DATE_EXPECTED,
     as_iso,
     checked_date,
     fields_of,
     is_seconds,
+    slurm_number,
 )
-from qops_batsim.workload.accounting.cells import read_count, read_date, slurm_number
+from qops_batsim.workload.accounting.cells import read_count, read_date
+from qops_batsim.workload.accounting.clusters import refuse_several_clusters
 from qops_batsim.workload.accounting.node_sizes import NodeSizes, node_names
 from qops_batsim.workload.accounting.rows import Choices
 from qops_batsim.workload.conversion import Conversion
@@ -112,7 +114,7 @@ class Reservation(msgspec.Struct, frozen=True):
         return [(each, each + self.end - self.start) for each in seconds]
 
 
-class Window(NamedTuple):
+class MaintenanceWindow(NamedTuple):
     """A reservation in a workload: from ``start`` to ``end`` (seconds of the workload) no job may
     use the ``hosts``, bit k of which stands for host k.
     """
@@ -176,12 +178,8 @@ def _of_table(text: str, path: str, cluster: str) -> _Told:
         if each != header and "ReservationName" in names[: len(each)]
     ]
     clusters = {fields["Cluster"] for _, fields in found if fields.get("Cluster")}
-    if len(clusters) > 1 and not cluster:
-        told = ", ".join(map(printable, sorted(clusters)))
-        raise InputError(
-            f"{path}: has reservations of {len(clusters)} clusters ({told}), which are machines of "
-            f"their own; those of one are expected (--cluster {min(clusters)} takes one)"
-        )
+    if not cluster:
+        refuse_several_clusters(clusters, path, "reservations", "--cluster {} takes one")
     wanted = ("", cluster) if cluster else ("", *clusters)
     return [each for each in found if each[1].get("Cluster", "") in wanted]
 
@@ -203,11 +201,8 @@ def _of_json(text: str, path: str) -> _Told:
         for name, field in _JSON_NAMES.items():
             value = told.get(field, told.get("nodes") if name == "Nodes" else None)
             if isinstance(value, (dict, int, float)):
-                try:
-                    value = slurm_number(value)
-                except InputError as error:
-                    raise InputError(f"{where}: {field}: {error}") from None
-                value = f"{value:.0f}" if math.isfinite(value) else ""
+                number = slurm_number(value, f"{where}: {field}")
+                value = f"{number:.0f}" if math.isfinite(number) else ""
             elif isinstance(value, list):
                 value = ",".join(_amount(each) for each in value)
             fields[name] = str(value or "")
@@ -260,7 +255,7 @@ def _reservation(where: str, fields: Mapping[str, str], choices: Choices) -> Res
 
 def windows_of(
     reservations: Iterable[Reservation], trace: Conversion, choices: Choices
-) -> tuple[list[Window], Counter[str]]:
+) -> tuple[list[MaintenanceWindow], Counter[str]]:
     """Convert reservations to windows in a workload, by start; also count those left out, by
     reason.
 
@@ -300,13 +295,15 @@ def windows_of(
             lasts = sum(end - start for start, end in spans)
             wanted.append((not maintenance, -lasts, place, each, spans, hosts))
     placed: list[_Placed] = []
-    windows: list[Window] = []
+    windows: list[MaintenanceWindow] = []
     for _, _, _, each, spans, hosts in sorted(wanted, key=lambda one: one[:3]):
         own: list[_Placed] = []
         for span in spans:
             own += _parts(*span, hosts, [*placed, *own], trace.workload.processors)
         zero = of_jobs.unix_start
-        windows += [Window(each.name, h, start - zero, end - zero) for start, end, h in own]
+        windows += [
+            MaintenanceWindow(each.name, h, start - zero, end - zero) for start, end, h in own
+        ]
         placed += own
         left_out["without hosts, or during others that have all"] += not own
     return sorted(windows, key=lambda each: each.start), +left_out

@@ -18,8 +18,9 @@ import numpy as np
 from qops_batsim.errors import InputError, shown
 from qops_batsim.files import decoded
 from qops_batsim.slurm.resources import amount_of
+from qops_batsim.slurm.values import slurm_number
 from qops_batsim.tables import Booleans, Floats, Words
-from qops_batsim.workload.accounting.cells import TextTable, read_cells, slurm_number
+from qops_batsim.workload.accounting.cells import TextTable, read_cells
 from qops_batsim.workload.accounting.rows import (
     STATES_EXPECTED,
     Choices,

@@ -6,7 +6,6 @@ unless another time zone is named.
 
 from __future__ import annotations
 
-import math
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
@@ -15,9 +14,10 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 from qops_batsim.dates import comes_twice
-from qops_batsim.errors import InputError, printable, shown
-from qops_batsim.slurm.scontrol_text import as_iso, fields_of, local_date
-from qops_batsim.workload.accounting.cells import is_none, read_duration
+from qops_batsim.errors import InputError, shown
+from qops_batsim.slurm.values import as_iso, date_if_any, fields_of, time_limit
+from qops_batsim.workload.accounting.cells import is_none
+from qops_batsim.workload.accounting.clusters import refuse_several_clusters
 
 COLUMNS = (
     *("JobArrayID", "State", "NumCPUs", "NumNodes", "TimeLimit", "SubmitTime", "StartTime"),
@@ -79,6 +79,9 @@ _DATES = {
     "END_TIME": "end_time",
     "DEADLINE": "deadline",
 }
+_CLUSTER = "CLUSTER: "
+"""Begin of the line in which squeue names the cluster that it was asked for."""
+
 _NODES_OR_REASON = "NODELIST(REASON)"
 """Column with the nodes of a job that runs, or in brackets why it waits."""
 
@@ -163,13 +166,9 @@ def _header(text: str, source: str) -> tuple[str, int, list[str]]:
     behind it; before it, squeue writes the cluster that it was asked for.
     """
     lines = text.splitlines() or [""]
-    clusters = [line.split()[1:] for line in lines if line.startswith("CLUSTER: ")]
-    if len(clusters) > 1:
-        told = ", ".join(printable(name) for names in clusters for name in names)
-        raise InputError(
-            f"{source}: has jobs of clusters {told}; the jobs of one cluster are expected"
-        )
-    first = 1 if lines[0].startswith("CLUSTER: ") else 0
+    clusters = [line.removeprefix(_CLUSTER) for line in lines if line.startswith(_CLUSTER)]
+    refuse_several_clusters(clusters, source)
+    first = 1 if lines[0].startswith(_CLUSTER) else 0
     return (lines[first] if first < len(lines) else ""), first + 1, lines[first + 1 :]
 
 
@@ -291,13 +290,9 @@ def _record(
             found[field] = _count(told[name], f"{where}: {names.get(name, name)}")
     for name, field in _DATES.items():
         if name in told:
-            found[field] = _date(told[name], f"{where}: {names.get(name, name)}", zone)
-    limit = read_duration(told["TIME_LIMIT"])
-    if limit is None:
-        told_limit = shown(told["TIME_LIMIT"])
-        name = names.get("TIME_LIMIT", "TIME_LIMIT")
-        raise InputError(f"{where}: {name} is {told_limit}; a time as 1-02:30:00 is expected")
-    found["time_limit"] = limit / 60 if math.isfinite(limit) else None
+            found[field] = date_if_any(told[name], f"{where}: {names.get(name, name)}", zone)
+    limit = time_limit(told["TIME_LIMIT"], f"{where}: {names.get('TIME_LIMIT', 'TIME_LIMIT')}")
+    found["time_limit"] = None if limit is None else limit / 60
     if told.get("OVER_SUBSCRIBE") == "NO":
         found["shared"] = "none"
     return found
@@ -320,10 +315,3 @@ def _is_twice(text: str, zone: ZoneInfo | None) -> bool:
         return date.tzinfo is None and comes_twice(date.replace(tzinfo=zone))
     except (ValueError, OverflowError, OSError):
         return False
-
-
-def _date(text: str, where: str, zone: ZoneInfo | None) -> float | None:
-    """Parse a date, in the ``zone`` unless it has an offset, to seconds since 1970; return None for
-    "none".
-    """
-    return None if is_none(text) else local_date(text, where, zone)

@@ -13,7 +13,8 @@ from qops_batsim.errors import InputError
 from qops_batsim.files import Stored, read_stored
 from qops_batsim.garbage import without_garbage_collection
 from qops_batsim.shipped import find_input
-from qops_batsim.workload.accounting.job_identity import open_jobs, take_cluster, tell_apart
+from qops_batsim.workload.accounting.clusters import take_cluster
+from qops_batsim.workload.accounting.job_identity import open_jobs, tell_apart
 from qops_batsim.workload.accounting.node_sizes import NodeSizes, Span, nodes_over_time, pools_of
 from qops_batsim.workload.accounting.rows import (
     AccountingLog,

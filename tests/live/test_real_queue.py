@@ -10,12 +10,12 @@ from tempfile import TemporaryDirectory
 import pytest
 
 from qops_batsim.live.queue_source import QueueSource, live_config
-from qops_batsim.live.slurm_manager import run_command
 from qops_batsim.queue.queue_plan import plan_queue
 from qops_batsim.queue.queue_quote import Ask
 from qops_batsim.queue.queue_reading import read_queue
 from qops_batsim.queue.queue_state import QueueState
 from qops_batsim.queue.unexplained_waits import why_no_date
+from qops_batsim.slurm.commands import run_command
 from qops_batsim.slurm.squeue_text import FORMAT
 from support.slurm_cluster import SlurmCluster
 

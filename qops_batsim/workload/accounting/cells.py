@@ -16,7 +16,6 @@ from zoneinfo import ZoneInfo
 import numpy as np
 
 from qops_batsim.errors import InputError, shown
-from qops_batsim.job_fields import is_number
 from qops_batsim.limits import MAX_ODD_LINES, MAX_PROCESSORS, MAX_SECONDS
 from qops_batsim.tables import Booleans, Floats, Integers, Words
 from qops_batsim.workload.log_records import Malformed, refuse_lines
@@ -32,7 +31,6 @@ _UNKNOWN = frozenset(
 _UNLIMITED = frozenset({"unlimited", "infinite"})
 NOT_SET, INFINITE = float((1 << 32) - 2), float((1 << 32) - 1)
 """Numbers by which Slurm means "not set" and "no limit"; those of 64 bits are one as floats."""
-_NOT_SET_64, _INFINITE_64 = (1 << 64) - 2, (1 << 64) - 1
 _NO_NUMBERS = {NOT_SET: math.nan, INFINITE: math.inf, 2.0**64: math.inf} | {
     60 * NOT_SET: math.nan, 60 * INFINITE: math.inf
 }  # fmt: skip
@@ -73,29 +71,6 @@ def special_number(text: str) -> float | None:
     """
     whole = re.fullmatch(r"\d{10,20}(?:\.0*)?|1\.8446744073709552e\+19", text.strip())
     return _NO_NUMBERS.get(float(text)) if whole else None
-
-
-def slurm_number(value: Any) -> float:
-    """Return a number in Slurm's JSON as a float: infinite for "no limit", NaN if not set.
-
-    >>> slurm_number({"set": True, "infinite": False, "number": 60}), slurm_number(4294967295)
-    (60.0, inf)
-    """
-    if isinstance(value, dict):
-        if not all(isinstance(value.get(name, True), bool) for name in ("infinite", "set")):
-            raise InputError(
-                f"a number is {shown(value)}; true or false is expected as its set and infinite"
-            )
-        if value.get("infinite"):
-            return math.inf
-        value = value.get("number") if value.get("set", True) else None
-    if value is None:
-        return math.nan
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
-        raise InputError(f"a field is {shown(value)}; a number is expected")
-    if value in (NOT_SET, _NOT_SET_64):
-        return math.nan
-    return float(value) if value not in (INFINITE, _INFINITE_64) and is_number(value) else math.inf
 
 
 def read_count(text: str) -> float | None:

@@ -24,7 +24,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from qops_batsim.errors import InputError, did_you_mean, printable, shown
 from qops_batsim.tables import Words
 
 if TYPE_CHECKING:
@@ -73,41 +72,6 @@ def number_of(job: str) -> str:
     return number[0] if number else job
 
 
-def take_cluster(rows: Rows, chosen: str, source: str) -> None:
-    """Leave out, and count, the jobs of clusters other than the ``chosen`` one; without a choice,
-    raise an InputError if there are several.
-
-    Jobs that another cluster of a federation ran (REVOKED) are of no cluster here.
-    """
-    column = rows.marks.get("cluster")
-    if column is None or not any(column.words):
-        if chosen:
-            raise InputError(
-                f"{source}: names no cluster, and --cluster is {shown(chosen)}; leave it out"
-            )
-        return
-    ran = rows.states.where(lambda state: state != "REVOKED")
-    counts = np.bincount(column.which[ran], minlength=len(column.words)).tolist()
-    jobs: dict[str, int] = {}
-    for word, count in zip(column.words, counts, strict=True):
-        if word and count:
-            jobs[word] = jobs.get(word, 0) + count
-    told = ", ".join(f"{printable(name)}: {jobs[name]:,}" for name in sorted(jobs))
-    if chosen and chosen not in jobs:
-        hint = did_you_mean(chosen, jobs)
-        raise InputError(f"{source}: no job is of cluster {shown(chosen)}; choose another{hint}")
-    if not chosen and len(jobs) > 1:
-        raise InputError(
-            f"{source}: has jobs of {len(jobs)} clusters ({told}), which are machines of their "
-            f"own; a file of one is expected (as of `sacct --clusters {min(jobs)}`; `workload "
-            f"import --cluster {min(jobs)}` takes one of several)"
-        )
-    if chosen:
-        other = column.where(lambda word: word not in ("", chosen))
-        rows.leave_out("other_cluster", "of another cluster", other)
-        rows.take(~other)
-
-
 def open_jobs(rows: Rows) -> dict[str, float]:
     """Return when the jobs that wait or run were submitted (seconds since 1970), by the number of
     the job or array.
@@ -144,7 +108,7 @@ class _Row:
 
 
 @dataclass
-class _Job:
+class _KnownJob:
     """The rows found so far to be of one job."""
 
     key: str
@@ -271,7 +235,7 @@ def _row(rows: Rows, place: int, unclear: Collection[int]) -> _Row:
     )
 
 
-def _jobs_of(found: list[_Row], keys: Sequence[str]) -> list[_Job]:
+def _jobs_of(found: list[_Row], keys: Sequence[str]) -> list[_KnownJob]:
     """Return the jobs that rows of one number belong to, by first submission: tasks and parts are
     jobs of their own here.
     """
@@ -281,24 +245,24 @@ def _jobs_of(found: list[_Row], keys: Sequence[str]) -> list[_Job]:
         submitted = started if math.isnan(row.submitted) else row.submitted
         return submitted, started, row.place
 
-    jobs: list[_Job] = []
-    by_key: dict[str, list[_Job]] = {}
+    jobs: list[_KnownJob] = []
+    by_key: dict[str, list[_KnownJob]] = {}
     for row in sorted(found, key=order):
         known = by_key.setdefault(keys[row.place], [])
         job = next((job for job in reversed(known) if job.has(row)), None)
         if job is None:
-            job = _Job(keys[row.place], row, row.user, {row.submitted})
+            job = _KnownJob(keys[row.place], row, row.user, {row.submitted})
             known.append(job)
             jobs.append(job)
         job.add(row)
     return jobs
 
 
-def _together(jobs: list[_Job]) -> list[list[_Job]]:
+def _together(jobs: list[_KnownJob]) -> list[list[_KnownJob]]:
     """Group tasks and parts, in the order of their first submission, that are of one job: of one
     user, submitted before the tasks known so far are over.
     """
-    groups: list[list[_Job]] = []
+    groups: list[list[_KnownJob]] = []
     keys: list[set[str]] = []
     over: list[float] = []
     for job in jobs:

@@ -15,16 +15,16 @@ from typing import Any, NamedTuple
 from msgspec.structs import replace
 
 from qops_batsim.errors import InputError, shown
-from qops_batsim.queue.queue_state import QueuedJob
-from qops_batsim.slurm.waiting_reasons import INCOMPLETE, Waits, is_for_resources, meaning_of
+from qops_batsim.slurm.queued_job import QueuedJob
+from qops_batsim.slurm.waiting_reasons import INCOMPLETE, WaitKind, is_for_resources, meaning_of
 
 _IDS = re.compile(r"\d{1,18}(?:-\d{1,18})?")
 
-_FIRST = (Waits.CANNOT_START, Waits.FOR_OTHERS, Waits.UNKNOWN)
+_FIRST = (WaitKind.CANNOT_START, WaitKind.FOR_OTHERS, WaitKind.UNKNOWN)
 """Of the reasons of components that differ, those of the former count."""
 
 
-class Component(NamedTuple):
+class JobComponent(NamedTuple):
     """A component of a heterogeneous job: the job's id, its place in the job, and how many
     components the job has, 0 if that is not told.
     """
@@ -61,13 +61,13 @@ class Components:
 
     def __init__(self, source: str) -> None:
         self._source = source
-        self._inside: dict[str, Component] = {}
+        self._inside: dict[str, JobComponent] = {}
         self._listed = Counter[str]()
         self._known: defaultdict[str, set[int]] = defaultdict(set)
         self._sizes: dict[str, int] = {}
         self._away: set[str] = set()
 
-    def add(self, component: Component, *, is_away: bool = False) -> None:
+    def add(self, component: JobComponent, *, is_away: bool = False) -> None:
         """Add a component of the queue, or one that waits outside (``is_away``)."""
         if component.offset in self._known[component.whole]:
             raise InputError(
@@ -121,7 +121,7 @@ class Components:
         is_whole = len(parts) == self._listed[whole]
         reason = _reason_of([job.reason for job in parts])
         waits = parts[0].start is None
-        if waits and self._lacks(whole) and meaning_of(reason).waits is not Waits.CANNOT_START:
+        if waits and self._lacks(whole) and meaning_of(reason).waits is not WaitKind.CANNOT_START:
             reason = INCOMPLETE
         names = [name for job in parts for name in job.partition.split(",")]
         limits = [job.estimate for job in parts]
