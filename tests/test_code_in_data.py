@@ -37,7 +37,7 @@ from qops_batsim.running.simulate import simulate
 from qops_batsim.shipped import find_input
 from qops_batsim.traces.reading import read_log, read_trace
 from qops_batsim.workload import read_workload
-from qops_batsim.workload.accounting.rows import Choices
+from qops_batsim.workload.accounting.choices import Choices
 from qops_batsim.workload.accounting.site import CsvForm
 from support.live_site import Site
 from support.sacct_dumps import PBS, make_dump

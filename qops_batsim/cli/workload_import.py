@@ -27,7 +27,7 @@ from qops_batsim.errors import InputError, did_you_mean, require_one_of, shown
 if TYPE_CHECKING:
     from qops_batsim.files import Stored
     from qops_batsim.slurm.reservations import Reservation
-    from qops_batsim.workload.accounting.rows import Choices
+    from qops_batsim.workload.accounting.choices import Choices
     from qops_batsim.workload.accounting.site import CsvForm
     from qops_batsim.workload.conversion import Conversion, Repairs
     from qops_batsim.workload.log_records import RepairCount
@@ -296,7 +296,7 @@ def _pairs(texts: Iterable[str] | None, option: str, example: str) -> dict[str, 
 
 def _choices(given: Mapping[str, Any]) -> Choices:
     """Return which rows of accounting are jobs, and how to read cells, from the options."""
-    from qops_batsim.workload.accounting.rows import Choices
+    from qops_batsim.workload.accounting.choices import Choices
 
     names = ("partition", "qos", "account", "reservation", "nodes")
     chosen = selection(*(given.get(f"--{name}") for name in names))

@@ -26,9 +26,9 @@ from qops_batsim.slurm.values import (
     slurm_number,
 )
 from qops_batsim.workload.accounting.cells import read_count, read_date
+from qops_batsim.workload.accounting.choices import Choices
 from qops_batsim.workload.accounting.clusters import refuse_several_clusters
 from qops_batsim.workload.accounting.node_sizes import NodeSizes, node_names
-from qops_batsim.workload.accounting.rows import Choices
 from qops_batsim.workload.conversion import Conversion
 
 _EXPECTED = (

@@ -21,15 +21,9 @@ from qops_batsim.slurm.resources import amount_of
 from qops_batsim.slurm.values import slurm_number
 from qops_batsim.tables import Booleans, Floats, Words
 from qops_batsim.workload.accounting.cells import TextTable, read_cells
-from qops_batsim.workload.accounting.rows import (
-    STATES_EXPECTED,
-    Choices,
-    Rows,
-    first_known,
-    rows_of_table,
-    state_reader,
-    task_numbers,
-)
+from qops_batsim.workload.accounting.choices import Choices
+from qops_batsim.workload.accounting.rows import Rows, first_known, rows_of_table, task_numbers
+from qops_batsim.workload.accounting.states import STATES_EXPECTED, state_reader
 from qops_batsim.workload.log_formats import delimiter_of
 from qops_batsim.workload.log_records import RepairCount
 from qops_batsim.workload.other_json import kind_of, refuse_kind, refuse_other_json

@@ -17,8 +17,10 @@ from qops_batsim.slurm.heterogeneous_jobs import Components, JobComponent, size_
 from qops_batsim.slurm.queued_job import QueuedJob
 from qops_batsim.slurm.values import checked_date, finite_number
 from qops_batsim.slurm.waiting_reasons import ARRAY_LIMIT, WaitKind, meaning_of
+from qops_batsim.workload.accounting.choices import elsewhere
 from qops_batsim.workload.accounting.clusters import refuse_several_clusters
-from qops_batsim.workload.accounting.rows import ENDED, elsewhere, task_numbers
+from qops_batsim.workload.accounting.rows import task_numbers
+from qops_batsim.workload.accounting.states import ENDED
 
 MAX_QUEUED_JOBS = 100_000
 """Most jobs of a queue, tasks of arrays counted one by one."""

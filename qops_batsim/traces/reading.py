@@ -13,17 +13,13 @@ from qops_batsim.errors import InputError
 from qops_batsim.files import Stored, read_stored
 from qops_batsim.garbage import without_garbage_collection
 from qops_batsim.shipped import find_input
+from qops_batsim.workload.accounting.accounting_log import AccountingLog, log_of
+from qops_batsim.workload.accounting.choices import Choices
 from qops_batsim.workload.accounting.clusters import take_cluster
 from qops_batsim.workload.accounting.job_identity import open_jobs, tell_apart
 from qops_batsim.workload.accounting.node_sizes import NodeSizes, Span, nodes_over_time, pools_of
-from qops_batsim.workload.accounting.rows import (
-    AccountingLog,
-    Choices,
-    Rows,
-    log_of,
-    node_spans,
-    settle,
-)
+from qops_batsim.workload.accounting.rows import Rows, node_spans
+from qops_batsim.workload.accounting.runs import settle
 from qops_batsim.workload.batsim_json import workload_in
 from qops_batsim.workload.conversion import Conversion, convert_log
 from qops_batsim.workload.log_formats import (
@@ -33,7 +29,7 @@ from qops_batsim.workload.log_formats import (
     refuse_others,
     table_names,
 )
-from qops_batsim.workload.log_records import RECORD, Log, Records, RepairCount
+from qops_batsim.workload.log_records import Log, Records, RepairCount, unknown_records
 from qops_batsim.workload.scale import subset
 from qops_batsim.workload.swf import swf_in
 from qops_batsim.workload.workload_model import Workload
@@ -356,10 +352,7 @@ def _report_unconverted(workload: Workload, first: int | None) -> Conversion:
 def _records(workload: Workload) -> Records:
     """Convert a workload's jobs to log records, with -1 for what is not known."""
     columns = workload.columns
-    records = np.empty(len(columns.ids), dtype=RECORD)
-    for name in RECORD.names or ():
-        records[name] = -1
-    records["job_number"] = np.arange(1, len(records) + 1)
+    records = unknown_records(len(columns.ids))
     records["submit_time"] = columns.submission_times
     records["requested_processors"] = columns.processors
     records["run_time"] = np.nan_to_num(workload.delays, nan=-1)

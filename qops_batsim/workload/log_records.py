@@ -47,6 +47,15 @@ Records = NDArray[Any]
 """An array of type :data:`RECORD`; -1 stands for "not known"."""
 
 
+def unknown_records(count: int) -> Records:
+    """Return records of jobs, numbered from 1, of which nothing else is known."""
+    records = np.empty(count, RECORD)
+    for name in FIELDS:
+        records[name] = -1
+    records["job_number"] = np.arange(1, count + 1)
+    return records
+
+
 class CancelledJobs(NamedTuple):
     """Jobs that were cancelled while they waited: their records, whose ``wait_time`` is how long
     they waited (seconds), and their fields that are texts, by job number from 1.

@@ -18,6 +18,7 @@ import numpy as np
 
 from qops_batsim.tables import Words
 from qops_batsim.workload.accounting.cells import read_duration, text_in
+from qops_batsim.workload.accounting.choices import Choices
 from qops_batsim.workload.accounting.job_identity import (
     AGAIN_WITHIN,
     UNKNOWN_LIMIT,
@@ -25,7 +26,7 @@ from qops_batsim.workload.accounting.job_identity import (
     renamed,
     tell_renamed,
 )
-from qops_batsim.workload.accounting.rows import Choices, Rows
+from qops_batsim.workload.accounting.rows import Rows
 from qops_batsim.workload.log_formats import PBS_LINE
 from qops_batsim.workload.log_records import Malformed, refuse_lines
 

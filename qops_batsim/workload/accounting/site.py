@@ -13,7 +13,8 @@ import numpy as np
 from qops_batsim.errors import InputError, did_you_mean, require_one_of, shown
 from qops_batsim.tables import Floats, Words
 from qops_batsim.workload.accounting.cells import TextTable, is_none, read_cells, special_number
-from qops_batsim.workload.accounting.rows import Choices, Rows, rows_of_table
+from qops_batsim.workload.accounting.choices import Choices
+from qops_batsim.workload.accounting.rows import Rows, rows_of_table
 from qops_batsim.workload.log_formats import PARQUET, mark_of, published_tables, table_names
 
 _AMOUNTS = ("gpus", "memory", "power", "energy")
