@@ -112,8 +112,6 @@ class SlurmNodeState(NamedTuple):
 def read_state(told: str | Iterable[str]) -> SlurmNodeState:
     """Parse a node's state: words that are joined by ``+``, or a list of words.
 
-    Of a word that a narrow column has cut, the beginning is enough.
-
     >>> sorted(read_state("IDLE+CLOUD+POWERED_DOWN").names), read_state("idle~").away
     (['CLOUD', 'IDLE', 'POWERED_DOWN'], ())
     >>> read_state("drng*").away, read_state(["MIXED", "MAINTENANCE"]).away, read_state("x").unknown
@@ -128,17 +126,14 @@ def read_state(told: str | Iterable[str]) -> SlurmNodeState:
         while plain[-1:] in _SIGNS:
             names.add(_SIGNS[plain[-1]])
             plain = plain[:-1]
-        name = _WORDS.get(plain) or _of_beginning(plain)
-        if name:
-            names.add(name)
+        # Of a word that a narrow column has cut, the beginning is enough if it is of one state.
+        begun = {name for known, name in _WORDS.items() if known.startswith(plain)}
+        if plain in _WORDS:
+            names.add(_WORDS[plain])
+        elif len(plain) > 2 and len(begun) == 1:
+            names |= begun
         elif plain:
             unknown.append(plain)
         with_jobs |= plain in _WITH_JOBS
     has_jobs = with_jobs or bool(names & {"ALLOCATED", "MIXED", "COMPLETING"})
     return SlurmNodeState(frozenset(names), has_jobs, tuple(unknown))
-
-
-def _of_beginning(word: str) -> str:
-    """Return the state whose words alone begin so, empty if there is none or more than one."""
-    found = {name for each, name in _WORDS.items() if len(word) > 2 and each.startswith(word)}
-    return found.pop() if len(found) == 1 else ""
