@@ -51,13 +51,18 @@ def check_slurm(partition: str | None, poll: float, run: Run = run_command) -> C
     """
     config = settings_of(run)
     scheduling = config.get("schedulerparameters", "")
-    kill_wait, over = _number(config, "killwait", 30), 60 * _number(config, "overtimelimit", 0)
+    kill_wait = _number(config, "killwait", 30)
+    over = 60 * _number(config, "overtimelimit", 0)
     margin = SWEEP + kill_wait + over
-    intervals = [_parameter(scheduling, name, 60 if name == "sched_interval" else 30)
-                 for name in ("sched_interval", "bf_interval")]  # fmt: skip
+    by_priority = _parameter(scheduling, "sched_interval", 60)
+    backfill = _parameter(scheduling, "bf_interval", 30)
     # What is released is tried at once, unless Slurm defers that.
-    start = min(intervals) if "defer" in scheduling else min(3.0, *intervals)
+    defers = "defer" in scheduling
+    start = min(by_priority, backfill)
+    if not defers:
+        start = min(3.0, start)
     grace = poll + start + 2
+    requeues = config.get("jobrequeue", "1") == "1"
     findings = [
         Finding(
             about="limits",
@@ -67,10 +72,10 @@ def check_slurm(partition: str | None, poll: float, run: Run = run_command) -> C
         ),
         Finding(
             about="intervals",
-            is_fine="defer" not in scheduling,
-            text=f"sched_interval {intervals[0]:g} s, bf_interval {intervals[1]:g} s: a released "
+            is_fine=not defers,
+            text=f"sched_interval {by_priority:g} s, bf_interval {backfill:g} s: a released "
             f"job starts within some {start:g} s, so --set grace={grace:g} at least"
-            + ("; without 'defer' in SchedulerParameters sooner" if "defer" in scheduling else ""),
+            + ("; without 'defer' in SchedulerParameters sooner" if defers else ""),
         ),
         Finding(
             about="filter",
@@ -81,12 +86,17 @@ def check_slurm(partition: str | None, poll: float, run: Run = run_command) -> C
         _age(config, poll),
         Finding(
             about="requeue",
-            is_fine=config.get("jobrequeue", "1") == "1",
+            is_fine=requeues,
             text="JobRequeue=1: what ran on a lost node waits, and is planned again"
-            if config.get("jobrequeue", "1") == "1"
+            if requeues
             else "JobRequeue=0: a job ends with its node; JobRequeue=1 is expected for kills, too",
         ),
-        _lost_nodes(config),
+        Finding(
+            about="lost nodes",
+            is_fine=True,
+            text=f"SlurmdTimeout {_number(config, 'slurmdtimeout', 300):g} s: for that long a node "
+            "that has died counts as there",
+        ),
         _shared_nodes(partition, run),
     ]
     return Checked(findings=findings, margin=margin, grace=grace)
@@ -144,15 +154,6 @@ def _age(config: Mapping[str, str], poll: float) -> Finding:
     if not fine:
         text += f", which is short for a poll of {poll:g} s: an end may be missed; 300 is expected"
     return Finding(about="ended jobs", is_fine=fine, text=text)
-
-
-def _lost_nodes(config: Mapping[str, str]) -> Finding:
-    timeout = _number(config, "slurmdtimeout", 300)
-    return Finding(
-        about="lost nodes",
-        is_fine=True,
-        text=f"SlurmdTimeout {timeout:g} s: for that long a node that has died counts as there",
-    )
 
 
 def _shared_nodes(partition: str | None, run: Run) -> Finding:

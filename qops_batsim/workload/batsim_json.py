@@ -50,7 +50,6 @@ from qops_batsim.workload.workload_model import (
     JobTable,
     Profile,
     Workload,
-    WrittenJobs,
     read_jobs,
     split_provenance,
 )
@@ -247,7 +246,7 @@ def _decode(content: bytes, source: str) -> Workload:
     columns = columns._replace(ids=[])
     values, own = {}, []
     columns = columns._replace(ids=joined.split("\n") if joined else [])
-    table = JobTable(columns, WrittenJobs(written, columns.ids))
+    table = JobTable(columns, written)
     provenance, calendar = split_provenance(provenance, source)
     return Workload(table, profiles, document.nb_res, provenance, source, calendar=calendar)
 

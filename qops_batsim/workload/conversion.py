@@ -42,7 +42,6 @@ from qops_batsim.workload.workload_model import (
     JobColumns,
     JobTable,
     Workload,
-    WrittenJobs,
     check_processors,
     delay_profile,
     plain_number,
@@ -212,17 +211,17 @@ def _cancelled(log: Log, begin: float, last: float, field: str) -> CancelledJobs
     """Return the jobs that were cancelled while they waited, submitted from ``begin`` to ``last``
     (seconds of the log); ``field`` is the count of processors to take.
     """
-    found, texts = log.cancelled or CancelledJobs(log.records, {})
-    found = found.copy()
-    _choose_width(found, field)
-    submitted, waited = found["submit_time"], found["wait_time"]
-    kept = (found["status"] == STATUS_CANCELLED) & (found["run_time"] <= 0) & (waited >= 0)
-    kept &= (begin <= submitted) & (submitted <= last) & (found["requested_processors"] > 0)
-    found = found[kept]
-    found = found[np.argsort(found["submit_time"], kind="stable")]
-    return CancelledJobs(
-        found, {name: column.at(found["job_number"] - 1) for name, column in texts.items()}
-    )
+    records, texts = log.cancelled or CancelledJobs(log.records, {})
+    records = records.copy()
+    _choose_width(records, field)
+    submitted = records["submit_time"]
+    kept = (records["status"] == STATUS_CANCELLED) & (records["run_time"] <= 0)
+    kept &= (begin <= submitted) & (submitted <= last)
+    kept &= (records["wait_time"] >= 0) & (records["requested_processors"] > 0)
+    records = records[kept]
+    records = records[np.argsort(records["submit_time"], kind="stable")]
+    rows = records["job_number"] - 1
+    return CancelledJobs(records, {name: column.at(rows) for name, column in texts.items()})
 
 
 def _nothing(log: Log) -> InputError:
@@ -282,14 +281,16 @@ def _workload(log: Log, records: Records, processors: int, origin: float) -> Wor
         profile_names=list(profiles),
         requests=requests,
     )
-    written = WrittenJobs(_written(columns, as_json, _extras(log, records)), ids, is_ours=True)
+    written = _written(columns, as_json, _extras(log, records))
     provenance: dict[str, Any] = {
         "command": "workload import",
         "format": log.format,
         "version": __version__,
         "log": {"file": log.source.rpartition("/")[2], "sha256": log.sha256, **log.credits},
     }
-    return Workload(JobTable(columns, written), profiles, processors, provenance, log.source)
+    return Workload(
+        JobTable(columns, written, is_ours=True), profiles, processors, provenance, log.source
+    )
 
 
 def _extras(log: Log, records: Records) -> list[list[str]]:

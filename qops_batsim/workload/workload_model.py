@@ -324,22 +324,15 @@ class JobColumns(NamedTuple):
 class WrittenJobs:
     """The JSON text of a list of jobs; the fields of a job are parsed when they are asked for.
 
-    ``is_changed``: job objects made from the text may differ from it by now. ``is_ours``: the text
-    is laid out as this package writes it, a job on each line.
+    ``is_changed``: job objects made from the text may differ from it by now.
     """
 
-    def __init__(
-        self,
-        content: bytes,
-        ids: Sequence[str],
-        is_changed: bool = False,
-        is_ours: bool = False,
-    ) -> None:
+    def __init__(self, content: bytes, ids: Sequence[str], is_ours: bool) -> None:
         self._content = content
         self._ids = ids
-        self._fields: dict[str, msgspec.Raw] | None = None
-        self.is_changed = is_changed
         self._is_ours = is_ours
+        self._fields: dict[str, msgspec.Raw] | None = None
+        self.is_changed = False
 
     @property
     def lines(self) -> str | None:
@@ -351,13 +344,13 @@ class WrittenJobs:
     def fields_of(self, job_id: str) -> dict[str, Any]:
         """Parse the fields of a job. O(1) after the first call."""
         if self._fields is None:
-            each = msgspec.json.decode(self._content, type=list[msgspec.Raw])
-            self._fields = dict(zip(self._ids, each, strict=True))
+            texts = msgspec.json.decode(self._content, type=list[msgspec.Raw])
+            self._fields = dict(zip(self._ids, texts, strict=True))
         fields: dict[str, Any] = msgspec.json.decode(self._fields[job_id])
         return fields
 
-    def __reduce__(self) -> tuple[type, tuple[bytes, Sequence[str], bool, bool]]:
-        return WrittenJobs, (self._content, self._ids, self.is_changed, self._is_ours)
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_fields": None}
 
 
 class ReadJob(Job):
@@ -381,11 +374,15 @@ class ReadJob(Job):
 
 
 class JobTable(Sequence[Job]):
-    """A sequence of jobs stored as columns; job objects are made when first asked for."""
+    """A sequence of jobs stored as columns; job objects are made when first asked for.
 
-    def __init__(self, columns: JobColumns, written: WrittenJobs) -> None:
+    ``written`` is their JSON, a list; ``is_ours`` says that it is laid out as this package writes
+    it, a job on each line.
+    """
+
+    def __init__(self, columns: JobColumns, written: bytes, *, is_ours: bool = False) -> None:
         self._columns = columns
-        self._written = written
+        self._written = WrittenJobs(written, columns.ids, is_ours)
         self._made: list[Job] | None = None
 
     @property
@@ -428,23 +425,17 @@ class JobTable(Sequence[Job]):
 
     def _all(self) -> list[Job]:
         if self._made is None:
-            columns, names = self._columns, self._columns.profile_names
+            columns = self._columns
+            names = columns.profile_names
+            limits = columns.walltimes.tolist()
             self._made = [
-                ReadJob(
-                    job_id,
-                    date,
-                    processors,
-                    profile,
-                    None if limit == math.inf else limit,
-                    request,
-                    self._written,
-                )
+                ReadJob(job_id, date, processors, profile, limit, request, self._written)
                 for job_id, date, processors, profile, limit, request in zip(
                     columns.ids,
                     columns.submission_times.tolist(),
                     columns.processors.tolist(),
                     [names[index] for index in columns.profiles.tolist()],
-                    columns.walltimes.tolist(),
+                    [None if limit == math.inf else limit for limit in limits],
                     columns.requests or [None] * len(self),
                     strict=True,
                 )
