@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -71,7 +72,6 @@ class QueueSource:
     _nodes_seen: tuple[int, int, int] | None = field(default=None, init=False)
     _asks_nodes: bool = field(default=False, init=False)
     _size: int | None = field(default=None, init=False)
-    _has_fresh_nodes: bool = field(default=False, init=False)
     run: Run = run_command
     priorities: Mapping[str, float] = field(default_factory=dict)
     _fresh_until: float = field(default=-math.inf, init=False)
@@ -79,12 +79,13 @@ class QueueSource:
     _asker: QueueAsker | None = field(default=None, init=False)
 
     def __post_init__(self) -> None:
+        self._size = self.machine
         if self.nodes_file is not None:
             self._nodes_have_changed(self.nodes_file)
         elif self.nodes is not None:
             self._take(self.nodes)
         elif self.path is None and self.machine is None:
-            self._asks_nodes = self._has_fresh_nodes = True
+            self._asks_nodes = True
             self._take(_answer(node_sizes, self.run))
 
     def _take(self, nodes: NodeSizes) -> None:
@@ -97,10 +98,8 @@ class QueueSource:
 
     def _nodes_have_changed(self, path: Path) -> bool:
         """Read the file of nodes again if it has changed since the last call; return whether."""
-        seen = (0, 0, 0)  # A pipe can be read once, and what cannot be read is told below.
-        if path.is_file():
-            found = path.stat()
-            seen = found.st_mtime_ns, found.st_size, found.st_ino
+        # A pipe can be read once, and what cannot be read is told below.
+        seen = _stamp(path.stat()) if path.is_file() else (0, 0, 0)
         if seen == self._nodes_seen:
             return False
         self._take(read_nodes(path, self.time_zone))
@@ -115,7 +114,7 @@ class QueueSource:
         state = read_queue(
             content,
             source,
-            processors=self._size or self.machine,
+            processors=self._size,
             now=self.now,
             written_at=date,
             selection=self.selection,
@@ -148,14 +147,16 @@ class QueueSource:
 
     def state(self) -> QueueState:
         """Return the current queue; raise an InputError if it cannot be read."""
-        if (found := self._changed()) is not None:
+        changed = self._changed()
+        if changed is not None:
             # Of a heterogeneous job sprio's is that of its first component only.
-            known = {job.id for job in found.jobs if not job.components} & self.priorities.keys()
             jobs = [
-                replace(job, priority=self.priorities[job.id]) if job.id in known else job
-                for job in found.jobs
+                replace(job, priority=self.priorities[job.id])
+                if job.id in self.priorities and not job.components
+                else job
+                for job in changed.jobs
             ]
-            self._state = replace(found, jobs=jobs)
+            self._state = replace(changed, jobs=jobs)
         assert self._state is not None
         self.check_age(self._state.source, self._state.now)
         return self._state
@@ -172,9 +173,8 @@ class QueueSource:
         if self.path is None:
             if time.monotonic() < self._fresh_until:
                 return None
-            if self._asks_nodes and not self._has_fresh_nodes:
+            if self._asks_nodes and self._fresh_until > -math.inf:  # Not those of the beginning.
                 self._take(_answer(node_sizes, self.run))
-            self._has_fresh_nodes = False
             said = _answer(queue_text, self.run)
             self._fresh_until = time.monotonic() + LIVE_SECONDS
             return self.read(said.encode(), "squeue")
@@ -184,35 +184,38 @@ class QueueSource:
             self._seen = (0, 0, 0)
             return self.read(sys.stdin.buffer.read(MAX_QUEUE_BYTES + 1), "standard input")
         try:
-            found = self.path.stat()
+            status = self.path.stat()
         except OSError as error:
             raise InputError(
                 f"{self.path}: cannot be read ({error.strerror}); a file with a queue is expected"
             ) from None
         # A pipe can be opened once.
-        is_file = S_ISREG(found.st_mode)
-        if is_file and (of_journal := self._of_journal(self.path)) is not None:
-            return of_journal
-        seen = (found.st_mtime_ns, found.st_size, found.st_ino)
+        if S_ISREG(status.st_mode) and is_journal(self.path):
+            return self._of_journal(self.path)
+        seen = _stamp(status)
         others = self.nodes_file is not None and self._nodes_have_changed(self.nodes_file)
         if seen == self._seen and not others:
             return None
         content = read_bytes(self.path, what="a queue", max_bytes=MAX_QUEUE_BYTES)
-        state = self.read(content, str(self.path), found.st_mtime)
+        state = self.read(content, str(self.path), status.st_mtime)
         self._seen = seen
         return state
 
-    def _of_journal(self, path: Path) -> QueueState | None:
-        """Return a live journal's queue as of now; None if the file is no live journal."""
-        if not is_journal(path):
-            return None
+    def _of_journal(self, path: Path) -> QueueState:
+        """Return a live journal's queue as of now."""
         from qops_batsim.live.centre import hosts_away, queue_of
 
         with Journal(path) as journal:
-            about, entries = journal.begun, journal.entries(only_open=True)
+            about = journal.begun
+            entries = journal.entries(only_open=True)
             away = hosts_away(journal)
             self.check_age(str(path), journal.last_news)
         return queue_of(about, entries, self.now or time.time(), away)
+
+
+def _stamp(status: os.stat_result) -> tuple[int, int, int]:
+    """Return what changes when a file is written or replaced."""
+    return status.st_mtime_ns, status.st_size, status.st_ino
 
 
 def _reserved_nodes(state: QueueState) -> set[str]:

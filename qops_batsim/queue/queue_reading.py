@@ -153,14 +153,9 @@ def refuse_repeated_names(content: bytes, source: str) -> None:
 
     # Values do not matter here.
     any_number: Any = len
+    numbers = dict.fromkeys(("parse_int", "parse_float", "parse_constant"), any_number)
     try:
-        json.loads(
-            content,
-            object_pairs_hook=check,
-            parse_int=any_number,
-            parse_float=any_number,
-            parse_constant=any_number,
-        )
+        json.loads(content, object_pairs_hook=check, **numbers)
     except (ValueError, RecursionError) as error:
         raise InputError(f"{source}: is not valid JSON ({error})") from None
 

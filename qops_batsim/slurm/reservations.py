@@ -135,20 +135,20 @@ def read_reservations(path: str | Path, choices: Choices) -> list[Reservation]:
 def reservations_of(text: str, path: str, choices: Choices) -> list[Reservation]:
     """Parse a list of reservations as :func:`read_reservations` does; messages name ``path``."""
     if text.lstrip().startswith("{"):
-        found = _of_json(text, path)
+        listed = _of_json(text, path)
     elif "ReservationName=" in text:
-        found = _of_text(text, path)
+        listed = _of_text(text, path)
     else:
-        found = _of_table(text, path, choices.cluster)
-    all_read = [_reservation(where, fields, choices) for where, fields in found]
-    return list({(each.name, each.start): each for each in all_read}.values())
+        listed = _of_table(text, path, choices.cluster)
+    reservations = [_reservation(where, fields, choices) for where, fields in listed]
+    return list({(each.name, each.start): each for each in reservations}.values())
 
 
-_Told = list[tuple[str, Mapping[str, str]]]
+_Listed = list[tuple[str, dict[str, str]]]
 """Where each record stands (for messages), and its fields as ``scontrol`` names them."""
 
 
-def _of_text(text: str, path: str) -> _Told:
+def _of_text(text: str, path: str) -> _Listed:
     lines = text.splitlines()
     begins = [at for at, line in enumerate(lines) if line.startswith("ReservationName=")]
     if not begins:  # As in a list of nodes.
@@ -159,55 +159,56 @@ def _of_text(text: str, path: str) -> _Told:
     ]
 
 
-def _of_table(text: str, path: str, cluster: str) -> _Told:
+def _of_table(text: str, path: str, cluster: str) -> _Listed:
     """Return the reservations in a table of ``sacctmgr``, which lists those of all clusters: of the
     ``cluster`` if one is named.
     """
-    lines = text.splitlines()
-    header = next((each.split("|") for each in lines if "|" in each), [])
-    names = [_COLUMNS.get(each, each) for each in header]
+    rows = [line.split("|") for line in text.splitlines()]
+    header = next((row for row in rows if len(row) > 1), [])
+    names = [_COLUMNS.get(name, name) for name in header]
     if "ReservationName" not in names and "No reservations" not in text:
         raise InputError(f"{path}: is no list of reservations; {_EXPECTED}")
     if names and "Flags" not in names:
         # Without them, nobody knows which are repeated, or never begin.
         raise InputError(f"{path}: has no column Flags; {_EXPECTED}")
-    cells = ((number, line.split("|")) for number, line in enumerate(lines, start=1))
-    found = [
-        (f"{path}: line {number}", dict(zip(names, each, strict=False)))
-        for number, each in cells
-        if each != header and "ReservationName" in names[: len(each)]
+
+    listed = [
+        (f"{path}: line {number}", dict(zip(names, row, strict=False)))
+        for number, row in enumerate(rows, start=1)
+        if row != header and "ReservationName" in names[: len(row)]
     ]
-    clusters = {fields["Cluster"] for _, fields in found if fields.get("Cluster")}
     if not cluster:
+        clusters = {fields.get("Cluster", "") for _, fields in listed}
         refuse_several_clusters(clusters, path, "reservations", "--cluster {} takes one")
-    wanted = ("", cluster) if cluster else ("", *clusters)
-    return [each for each in found if each[1].get("Cluster", "") in wanted]
+        return listed
+    return [each for each in listed if each[1].get("Cluster", "") in ("", cluster)]
 
 
-def _of_json(text: str, path: str) -> _Told:
+def _of_json(text: str, path: str) -> _Listed:
     """Return the reservations in JSON, of which times and counts may be plain or objects."""
     try:
-        listed = msgspec.json.decode(text, type=dict[str, Any])["reservations"]
+        records = msgspec.json.decode(text, type=dict[str, Any])["reservations"]
     except (msgspec.DecodeError, KeyError, RecursionError):
-        listed = None
-    if not isinstance(listed, list) or not all(isinstance(each, dict) for each in listed):
+        records = None
+    if not isinstance(records, list) or not all(isinstance(record, dict) for record in records):
         raise InputError(f"{path}: is no list of reservations; {_EXPECTED}")
-    found: _Told = []
-    for place, record in enumerate(listed):
+
+    listed: _Listed = []
+    for place, record in enumerate(records):
         where = f"{path}: reservations[{place}]"
-        times = record.get("time")
-        told = record | ({f"{name}_time": at for name, at in times.items()} if times else {})
+        for name, at in (record.get("time") or {}).items():
+            record[f"{name}_time"] = at
         fields: dict[str, str] = {}
         for name, field in _JSON_NAMES.items():
-            value = told.get(field, told.get("nodes") if name == "Nodes" else None)
+            value = record.get(field, record.get("nodes") if name == "Nodes" else None)
             if isinstance(value, (dict, int, float)):
                 number = slurm_number(value, f"{where}: {field}")
                 value = f"{number:.0f}" if math.isfinite(number) else ""
             elif isinstance(value, list):
-                value = ",".join(_amount(each) for each in value)
+                value = ",".join(map(_amount, value))
             fields[name] = str(value or "")
-        found.append((where, fields))
-    return found
+        listed.append((where, fields))
+    return listed
 
 
 def _amount(told: Any) -> str:
@@ -221,34 +222,38 @@ def _amount(told: Any) -> str:
 def _reservation(where: str, fields: Mapping[str, str], choices: Choices) -> Reservation:
     def date(name: str, fold: int = 0) -> float:
         text = fields.get(name, "")
-        iso = text if choices.date_format or is_seconds(text) else as_iso(text)
-        read = None if iso is None else read_date(iso, choices.date_format)
+        form = choices.date_format
+        iso = text if form or is_seconds(text) else as_iso(text)
+        read = None if iso is None else read_date(iso, form)
         if read is None or math.isnan(read[0]):
-            form = choices.date_format
             how = DATE_EXPECTED if form is None else f"{form} is expected"
             raise InputError(f"{where}: {name} is {shown(fields.get(name))}; {how}")
         zone = ZoneInfo(choices.zone_name) if read[1] else UTC
         date = datetime.fromtimestamp(read[0], UTC).replace(tzinfo=zone, fold=fold).timestamp()
-        return checked_date(date, fields[name], f"{where}: {name}")
+        return checked_date(date, text, f"{where}: {name}")
 
-    start, end = date("StartTime"), date("EndTime")
+    start = date("StartTime")
+    end = date("EndTime")
     if end < start:  # Where the clock is put back, an hour comes twice.
         end = date("EndTime", fold=1)
     if end < start:
         told = shown(fields["EndTime"])
         raise InputError(f"{where}: EndTime is {told}; a date after StartTime is expected")
+
     amounts = {}
     nodes = str(len(node_names(fields.get("Nodes", ""))) or "")
     for unit, (resource, name) in _COUNTED.items():
         text = fields.get(name, nodes if unit == "nodes" else "")
-        amount = read_count(text)
-        if amount is None:
+        count = read_count(text)
+        if count is None:
             raise InputError(f"{where}: {name} is {shown(text)}; a whole number is expected")
-        known = amount_of(fields.get("TRES", ""), resource)
-        if (known if known == known else amount) >= 0:
-            amounts[unit] = known if known == known else amount
+        amount = amount_of(fields.get("TRES", ""), resource)
+        if math.isnan(amount):
+            amount = count
+        if not math.isnan(amount):
+            amounts[unit] = amount
     # A flag may have a time: PURGE_COMP=00:05:00.
-    flags = frozenset(each.partition("=")[0] for each in fields.get("Flags", "").split(","))
+    flags = frozenset(flag.partition("=")[0] for flag in fields.get("Flags", "").split(","))
     partition = fields.get("PartitionName", "").replace("(null)", "")
     return Reservation(where, fields["ReservationName"], start, end, flags, partition, amounts)
 
@@ -263,26 +268,34 @@ def windows_of(
     highest numbers that are not away for another: maintenance is placed first, then what lasts
     longest. One that is periodic is repeated until the next of its name.
     """
-    records, calendar, of_jobs = trace.records, trace.calendar, trace.workload.calendar
+    records = trace.records
+    calendar = trace.calendar
+    of_jobs = trace.workload.calendar
     if calendar is None or of_jobs is None:
         raise InputError(
             f"{trace.workload.source}: the log does not say which dates its seconds are, so "
             "reservations have no place in it; a log with dates is expected"
         )
     ends = records["submit_time"] + np.maximum(records["wait_time"], 0) + records["run_time"]
-    begin, last = (calendar.unix_start + each for each in (trace.first_submission, ends.max()))
+    begin = calendar.unix_start + trace.first_submission
+    last = calendar.unix_start + ends.max()
+    size = trace.workload.processors
+
     left_out: Counter[str] = Counter()
-    wanted = []
+    wanted: list[tuple[tuple[bool, float], Reservation, list[tuple[float, float]]]] = []
     in_order = sorted(reservations, key=lambda each: (each.name, each.start))
-    for place, each in enumerate(in_order, start=1):
-        following = [
-            other.start for other in in_order[place : place + 1] if other.name == each.name
-        ]
-        times = each.times(min([last, *following]), ZoneInfo(calendar.time_zone))
+    for each, following in pairwise([*in_order, None]):
+        assert each is not None
+        until = last
+        if following is not None and following.name == each.name:
+            until = min(last, following.start)
+        times = each.times(until, ZoneInfo(calendar.time_zone))
         spans = [(max(start, begin), min(end, last)) for start, end in times]
         spans = [(start, end) for start, end in spans if start < end]
-        maintenance, taken = "MAINT" in each.flags, choices.reservations
-        if each.name in taken or ("all" in taken and not maintenance):
+
+        is_maintenance = "MAINT" in each.flags
+        takes_all = "all" in choices.reservations and not is_maintenance
+        if each.name in choices.reservations or takes_all:
             left_out["whose jobs are taken"] += 1
         elif each.no_window:
             left_out[each.no_window] += 1
@@ -291,41 +304,43 @@ def windows_of(
         elif not spans:
             left_out["before or after the jobs"] += 1
         else:
-            hosts = _hosts(each, choices, trace.workload.processors)
             lasts = sum(end - start for start, end in spans)
-            wanted.append((not maintenance, -lasts, place, each, spans, hosts))
+            wanted.append(((not is_maintenance, -lasts), each, spans))
+
     placed: list[_Placed] = []
     windows: list[MaintenanceWindow] = []
-    for _, _, _, each, spans, hosts in sorted(wanted, key=lambda one: one[:3]):
+    wanted.sort(key=lambda one: one[0])
+    sized = [(each, spans, _hosts(each, choices, size)) for _, each, spans in wanted]
+    for each, spans, hosts in sized:
         own: list[_Placed] = []
         for span in spans:
-            own += _parts(*span, hosts, [*placed, *own], trace.workload.processors)
+            own += _parts(*span, hosts, [*placed, *own], size)
         zero = of_jobs.unix_start
         windows += [
-            MaintenanceWindow(each.name, h, start - zero, end - zero) for start, end, h in own
+            MaintenanceWindow(each.name, bits, start - zero, end - zero) for start, end, bits in own
         ]
         placed += own
         left_out["without hosts, or during others that have all"] += not own
-    return sorted(windows, key=lambda each: each.start), +left_out
+    return sorted(windows, key=lambda window: window.start), +left_out
 
 
 def _hosts(reservation: Reservation, choices: Choices, size: int) -> int:
     """Return how many hosts of a machine of ``size`` hosts a reservation takes."""
-    amounts, unit = reservation.amounts, choices.unit
     if "ALL_NODES" in reservation.flags:
         return size
+    amounts = reservation.amounts
+    unit = choices.unit
     known = next((each for each in (unit, "cores", "nodes") if each in amounts), unit)
     amount = amounts.get(known, 0.0)
     if known != unit and amount:
         nodes = choices.nodes or NodeSizes(())
         of = nodes.together([reservation.partition] if reservation.partition in nodes else nodes)
-        total, all_known = of[unit], of[known]
-        if not all_known:
+        if not of[known]:
             raise InputError(
                 f"{reservation.where}: TRES does not tell how many {unit} reservation "
                 f"{shown(reservation.name)} takes; give them in TRES, or a list of nodes (--nodes)"
             )
-        amount *= total / all_known
+        amount *= of[unit] / of[known]
     return min(math.ceil(amount), size)
 
 
@@ -343,7 +358,8 @@ def _parts(start: float, end: float, hosts: int, others: list[_Placed], size: in
     found: list[_Placed] = []
     for since, to in pairwise(sorted({start, end} if enough else {start, end, *cuts})):
         free = _free([each for each in beside if each[0] < to and each[1] > since], size)
-        fewer, low = min(hosts, free.bit_count()), 0
+        fewer = min(hosts, free.bit_count())
+        low = 0  # As many as are wanted are free from here up.
         for bit in reversed(range(size.bit_length())):
             low += (1 << bit) * ((free >> low + (1 << bit)).bit_count() >= fewer > 0)
         if fewer:

@@ -128,7 +128,8 @@ class _KnownJob:
         """Return whether a row, submitted no earlier than all of these, may be of this job."""
         if _differ(self.user, row.user):
             return False
-        last, slack = self.last, max(self.last.slack, row.slack)
+        last = self.last
+        slack = max(last.slack, row.slack)
         if math.isnan(row.submitted) and row.started > last.over + UNKNOWN_LIMIT:
             return False
         if row.submitted in self.dates or math.isnan(row.submitted):
@@ -144,6 +145,19 @@ class _KnownJob:
             return began and not row.started < last.ended - slack
         same = not (_differ(last.account, row.account) or _differ(last.name, row.name))
         return same and not row.submitted < last.ended - slack
+
+
+@dataclass
+class _Group:
+    """Tasks and parts that are of one job, of which all known runs are ``over`` at a date."""
+
+    jobs: list[_KnownJob] = field(default_factory=list)
+    keys: set[str] = field(default_factory=set)
+    over: float = -math.inf
+
+    def may_have(self, job: _KnownJob) -> bool:
+        is_later = job.rows[0].submitted > self.over + AGAIN_WITHIN
+        return not (job.key in self.keys or is_later or _differ(self.jobs[-1].user, job.user))
 
 
 def _differ(one: str, other: str) -> bool:
@@ -262,27 +276,13 @@ def _together(jobs: list[_KnownJob]) -> list[list[_KnownJob]]:
     """Group tasks and parts, in the order of their first submission, that are of one job: of one
     user, submitted before the tasks known so far are over.
     """
-    groups: list[list[_KnownJob]] = []
-    keys: list[set[str]] = []
-    over: list[float] = []
+    groups: list[_Group] = []
     for job in jobs:
-        first = job.rows[0]
-        place = next(
-            (
-                at
-                for at in range(len(groups) - 1, -1, -1)
-                if job.key not in keys[at]
-                and not any(_differ(each.user, job.user) for each in groups[at][-1:])
-                and not first.submitted > over[at] + AGAIN_WITHIN
-            ),
-            None,
-        )
-        if place is None:
-            place = len(groups)
-            groups.append([])
-            keys.append(set())
-            over.append(-math.inf)
-        groups[place].append(job)
-        keys[place].add(job.key)
-        over[place] = max(over[place], job.last.over)
-    return groups
+        group = next((group for group in reversed(groups) if group.may_have(job)), None)
+        if group is None:
+            group = _Group()
+            groups.append(group)
+        group.jobs.append(job)
+        group.keys.add(job.key)
+        group.over = max(group.over, job.last.over)
+    return [group.jobs for group in groups]

@@ -37,6 +37,7 @@ _OF_JOBS = {"Q": "queued", "S": "start", "T": "restart", "E": "end", "D": "delet
     "R": "rerun",
 }
 _NUMBERS = ("submitted", "started", "ended", "run_times", "processors", "limits")
+_NO_NAMES = ("", "_pbs_project_default")
 _TEXTS = {"user": ("user",), "group": ("account", "project", "group"), "queue": ("queue",)}
 
 
@@ -57,8 +58,8 @@ class _PbsJob:
     @property
     def submitted(self) -> float:
         """Date of submission; NaN if no record tells it."""
-        dates = [_number(self.fields.get(key)) for key in ("ctime", "qtime")]
-        return next((each for each in (*dates, self.queued) if not math.isnan(each)), math.nan)
+        queued = _number(self.fields.get("qtime"), self.queued)
+        return _number(self.fields.get("ctime"), queued)
 
     def add(self, kind: str, date: float, line: int, fields: dict[str, str]) -> None:
         """Add what a record tells."""
@@ -88,8 +89,7 @@ class _PbsJob:
         # Its zone is unknown to a date of creation: within a day, both may be the same moment.
         if created > self.last + AGAIN_WITHIN:
             return False
-        begun = _number(fields.get("start"))
-        date = date if math.isnan(begun) else begun
+        date = _number(fields.get("start"), date)
         if self.has_ended:
             is_new = kind == "Q" and date >= self.last
             return not is_new and date <= self.last + AGAIN_WITHIN
@@ -171,33 +171,33 @@ def _rows_of(jobs: Mapping[str, _PbsJob], by: str) -> Rows:
     lines: list[int] = []
     states: list[str] = []
     numbers: list[tuple[float, ...]] = []
-    gpus: list[float] = []
     texts: dict[str, list[str]] = {name: [] for name in _TEXTS}
     for name, job in jobs.items():
         size = _SIZES[by](job.fields)
+        gpus = _gpus(job.fields)
         limit = _seconds(job.fields.get("Resource_List.walltime"))
         for state, start, end, used, line in _stretches(job, limit):
             ids.append(name)
             lines.append(line)
             states.append(state)
-            numbers.append((job.submitted, start, end, used, size, limit))
-            gpus.append(_gpus(job.fields))
+            numbers.append((job.submitted, start, end, used, size, limit, gpus))
             for text, keys in _TEXTS.items():
-                found = (job.fields.get(key) for key in keys)
-                known = (each for each in found if each and each not in ("_pbs_project_default",))
-                texts[text].append(next(known, ""))
-    columns = np.array(numbers, np.float64).reshape(-1, len(_NUMBERS)).T
-    dated: dict[str, Any] = {
-        key: column.copy() for key, column in zip(_NUMBERS, columns, strict=True)
-    }
-    names = {name: Words.of(column) for name, column in texts.items()}
+                names = (job.fields.get(key, "") for key in keys)
+                texts[text].append(next((n for n in names if n not in _NO_NAMES), ""))
+
+    columns = np.array(numbers, np.float64).reshape(-1, len(_NUMBERS) + 1).T.copy()
+    dated: dict[str, Any] = dict(zip(_NUMBERS, columns, strict=False))
     # The server is the machine, under its short or its full name.
     servers = [job.partition(".")[2].partition(".")[0] for job in ids]
-    marks = {"cluster": Words.of(servers)}
-    at = np.array(lines, np.int64)
-    counts = {"gpus": np.array(gpus)} if any(count > 0 for count in gpus) else {}
-    told: dict[str, Any] = {"texts": names, "numbers": counts, "marks": marks, **dated}
-    return Rows(ids=ids, lines=at, states=Words.of(states), **told)
+    return Rows(
+        ids=ids,
+        lines=np.array(lines, np.int64),
+        states=Words.of(states),
+        texts={name: Words.of(column) for name, column in texts.items()},
+        numbers={"gpus": columns[-1]} if (columns[-1] > 0).any() else {},
+        marks={"cluster": Words.of(servers)},
+        **dated,
+    )
 
 
 def _stretches(job: _PbsJob, limit: float) -> list[tuple[str, float, float, float, int]]:
@@ -205,30 +205,39 @@ def _stretches(job: _PbsJob, limit: float) -> list[tuple[str, float, float, floa
     that never ran has one row. ``limit`` is the walltime (seconds).
     """
     found: list[tuple[str, float, float, float, int]] = []
-    start, deleted, begin_line = math.nan, False, job.line
+    start = math.nan
+    deleted = False
+    begin_line = job.line
     for kind, date, line, fields in job.happened:
         if kind in "ST":
-            start, begin_line = _number(fields.get("start")), line
-            start = date if math.isnan(start) else start
+            start = _number(fields.get("start"), date)
+            begin_line = line
         elif kind == "D":
-            deleted, begin_line = True, line
+            deleted = True
+            begin_line = line
         elif kind == "E":
             used = _seconds(fields.get("resources_used.walltime"))
-            given, end = (_number(fields.get(key)) for key in ("start", "end"))
-            start = start if math.isnan(given) else given
-            end = date if math.isnan(end) else end
-            state = "COMPLETED" if fields.get("Exit_status", "0") == "0" else "FAILED"
-            if state == "FAILED" and not math.isnan(limit) and end - start >= limit:
-                state = "TIMEOUT"
-            state = "CANCELLED" if deleted and state == "FAILED" else state
+            start = _number(fields.get("start"), start)
+            end = _number(fields.get("end"), date)
+            state = "COMPLETED"
+            if fields.get("Exit_status", "0") != "0":
+                is_cut = end - start >= limit
+                state = "TIMEOUT" if is_cut else "CANCELLED" if deleted else "FAILED"
             found.append((state, start, end, used, line))
-            start, deleted = math.nan, False
-        elif not math.isnan(begun := _begun(start, kind, fields)):  # run again, or aborted
-            state = "REQUEUED" if kind == "R" else "FAILED"
-            found.append((state, begun, date, math.nan, line))
             start = math.nan
-        elif kind == "A":
-            deleted, begin_line = True, line
+            deleted = False
+        else:  # It runs again, or was aborted.
+            # The record of a rerun tells its begin, too (PBS Professional), where that of the start
+            # is in an older file.
+            if kind == "R" and math.isnan(start):
+                start = _number(fields.get("start"))
+            if not math.isnan(start):
+                state = "REQUEUED" if kind == "R" else "FAILED"
+                found.append((state, start, date, math.nan, line))
+                start = math.nan
+            elif kind == "A":
+                deleted = True
+                begin_line = line
     if not math.isnan(start):
         found.append(("RUNNING", start, math.nan, math.nan, begin_line))
     elif not found or found[-1][0] == "REQUEUED":
@@ -237,15 +246,8 @@ def _stretches(job: _PbsJob, limit: float) -> list[tuple[str, float, float, floa
     return found
 
 
-def _begun(start: float, kind: str, fields: Mapping[str, str]) -> float:
-    """Return when a run began that a record ends: the record of a rerun (PBS Professional) tells
-    it too, where that of the ``start`` is in an older file.
-    """
-    return _number(fields.get("start")) if kind == "R" and math.isnan(start) else start
-
-
-def _number(text: str | None) -> float:
-    return float(text) if text and re.fullmatch(r"\d{1,12}", text) else math.nan
+def _number(text: str | None, default: float = math.nan) -> float:
+    return float(text) if text and re.fullmatch(r"\d{1,12}", text) else default
 
 
 def _seconds(text: str | None) -> float:

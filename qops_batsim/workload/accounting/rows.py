@@ -36,7 +36,7 @@ _RECENT = 3.2e8
 _MOST_TASKS = 4_000_001
 """Tasks of an array (Slurm's own limit)."""
 
-_RANGE = re.compile(r"(\d{1,9})(?:-(\d{1,9})(?::(\d{1,9}))?)?")
+_RANGE = re.compile(r"(\d{1,18})(?:-(\d{1,18})(?::(\d{1,9}))?)?")
 
 
 @dataclass
