@@ -148,19 +148,23 @@ def convert_log(
     """
     repairs = repairs or Repairs()
     if not len(log.records):
-        raise _nothing(log)
+        raise InputError(
+            f"{log.source}: holds no record{_did(log.left_out)}; a log with at least one job is "
+            "expected"
+        )
     size_is = log.size_is if processors is None else ""
     processors = _machine_size(log, processors)
     stretch = LogWindow.of(log, **window)
     mask = slice(None) if stretch is None else stretch.inside(log)
-    inside, lines = log.records[mask], log.lines[mask]
+    inside = log.records[mask]
     next_number = int(log.records["job_number"].max()) + 1
-    usable, counts = repair_records(inside, lines, repairs, processors, next_number)
+    usable, counts = repair_records(inside, log.lines[mask], repairs, processors, next_number)
     if not len(usable):
         raise InputError(
             f"{log.source}: none of {len(inside)} jobs is left after the repairs{_did(counts)}; "
             "choose other repairs, or a window with usable jobs"
         )
+
     records: Records = usable[stretch_of(log.source, len(usable), skip, first)]
     shift = plain_number(records["submit_time"][0]) if rebase else 0
     workload = _workload(log, records, processors, shift)
@@ -175,25 +179,19 @@ def convert_log(
         "rebased_by": shift,
         "jobs": len(records),
     }
-    counted = {"records_in_window": len(inside), "usable_jobs": len(usable)}
-    return _account(
-        log, workload, records, window.get("time_zone"), size_is=size_is, repairs=counts, **counted
-    )
 
-
-def _account(
-    log: Log, workload: Workload, records: Records, time_zone: str | None, **known: Any
-) -> Conversion:
-    """Describe the conversion of a log to a workload, and set the workload's calendar; ``known``
-    are further fields of the result.
-    """
-    begin, last = (float(records["submit_time"][place]) for place in (0, -1))
-    calendar = _known_calendar(log, time_zone, begin, last)
-    workload.calendar = calendar and calendar.later(workload.provenance["rebased_by"])
+    begin = float(records["submit_time"][0])
+    last = float(records["submit_time"][-1])
+    calendar = _known_calendar(log, window.get("time_zone"), begin, last)
+    workload.calendar = calendar and calendar.later(shift)
     return Conversion(
         workload=workload,
         records=records,
         records_read=log.read,
+        records_in_window=len(inside),
+        repairs=counts,
+        usable_jobs=len(usable),
+        size_is=size_is,
         first_submission=begin,
         last_submission=last,
         calendar=calendar,
@@ -201,9 +199,8 @@ def _account(
         not_counted=log.not_counted,
         open_jobs=log.open_jobs,
         texts={name: texts.at(records["job_number"] - 1) for name, texts in log.texts.items()},
-        cancelled=_cancelled(log, begin, last, workload.provenance["processors_field"]),
+        cancelled=_cancelled(log, begin, last, repairs.processors_field),
         offered_load=workload.offered_load,
-        **known,
     )
 
 
@@ -224,13 +221,6 @@ def _cancelled(log: Log, begin: float, last: float, field: str) -> CancelledJobs
     return CancelledJobs(records, {name: column.at(rows) for name, column in texts.items()})
 
 
-def _nothing(log: Log) -> InputError:
-    others = _did(log.left_out)
-    return InputError(
-        f"{log.source}: holds no record{others}; a log with at least one job is expected"
-    )
-
-
 def _did(counts: Iterable[RepairCount]) -> str:
     told = ", ".join(f"{each.jobs} with {each.description}" for each in counts if each.jobs)
     return told and f" ({told})"
@@ -239,10 +229,8 @@ def _did(counts: Iterable[RepairCount]) -> str:
 def _machine_size(log: Log, processors: int | None) -> int:
     if processors is None:
         processors = log.machine_size()
-        if processors is None:
-            raise InputError(
-                f"{log.source}: {log.no_machine_size()}; give the number of processors"
-            )
+    if processors is None:
+        raise InputError(f"{log.source}: {log.no_machine_size()}; give the number of processors")
     try:
         check_processors(processors)
     except InputError as error:
@@ -252,25 +240,25 @@ def _machine_size(log: Log, processors: int | None) -> int:
 
 def _workload(log: Log, records: Records, processors: int, origin: float) -> Workload:
     """Make a workload of records; submissions count from ``origin`` (seconds of the log)."""
-    numbers = records["job_number"].tolist()
-    if log.ids is None:
-        ids, as_json = list(map(str, numbers)), numbers
-    else:
-        ids = [log.ids[number - 1] for number in numbers]
+    as_json = records["job_number"].tolist()
+    ids = list(map(str, as_json))
+    if log.ids is not None:
+        ids = [log.ids[number - 1] for number in as_json]
         as_json = _written_texts(ids)
+
     run_times, first, which = np.unique(records["run_time"], return_index=True, return_inverse=True)
     # The profiles stand in the order in which they are first used.
     order = np.argsort(first)
     place = np.empty_like(order)
     place[order] = np.arange(len(order))
     profiles = dict(delay_profile(run_time) for run_time in run_times[order].tolist())
+
     requested = records["requested_time"]
     walltimes = np.where(requested > 0, requested, np.inf)
-    kept = log.texts.get(RERUNNABLE)
     requests = None
-    if kept is not None:
-        rerunnable = kept.at(records["job_number"] - 1).where(lambda text: text != NOT_RERUNNABLE)
-        requests = [None if each else QosRequest(rerunnable=False) for each in rerunnable.tolist()]
+    if RERUNNABLE in log.texts:
+        kept = log.texts[RERUNNABLE].at(records["job_number"] - 1).where(NOT_RERUNNABLE.__eq__)
+        requests = [QosRequest(rerunnable=False) if is_kept else None for is_kept in kept.tolist()]
     columns = JobColumns(
         ids=ids,
         submission_times=records["submit_time"] - origin,
@@ -397,8 +385,9 @@ class LogWindow(msgspec.Struct, frozen=True, kw_only=True):
     @classmethod
     def of(cls, log: Log, **bounds: Unpack[Bounds]) -> LogWindow | None:
         """Return the requested window of a log; None without any bound."""
-        start, end, month = bounds.get("start"), bounds.get("end"), bounds.get("month")
-        calendar: Calendar | None = None
+        start = bounds.get("start")
+        end = bounds.get("end")
+        month = bounds.get("month")
         if month is not None:
             if start is not None or end is not None:
                 raise InputError(
@@ -407,12 +396,14 @@ class LogWindow(msgspec.Struct, frozen=True, kw_only=True):
             calendar = log.calendar(bounds.get("time_zone"))
             first, following = calendar.month(month)
             return cls(begin=first, end=following, month=month, calendar=calendar)
+
         seconds: list[float | None] = []
+        dated = None
         for moment, name in ((start, "from"), (end, "to")):
             value = _read_moment(moment, name)
             if isinstance(value, datetime):
-                calendar = log.calendar(bounds.get("time_zone"))
-                value = calendar.seconds(value)
+                dated = log.calendar(bounds.get("time_zone"))
+                value = dated.seconds(value)
             seconds.append(value)
         begin, stop = seconds
         if begin is None and stop is None:
@@ -421,18 +412,21 @@ class LogWindow(msgspec.Struct, frozen=True, kw_only=True):
             raise InputError(
                 f"the window ends at {end} but begins at {start}; an end after that is expected"
             )
-        return cls(begin=begin, end=stop, calendar=calendar)
+        return cls(begin=begin, end=stop, calendar=dated)
 
     def inside(self, log: Log) -> Mask:
         """Return which records were submitted in the window; InputError if none."""
         submitted = log.records["submit_time"]
-        begin = -math.inf if self.begin is None else self.begin
-        mask: Mask = (submitted >= begin) & (
-            submitted < (math.inf if self.end is None else self.end)
-        )
+        mask = np.ones(len(submitted), np.bool_)
+        if self.begin is not None:
+            mask &= submitted >= self.begin
+        if self.end is not None:
+            mask &= submitted < self.end
         if mask.any():
             return mask
-        first, last = float(submitted.min()), float(submitted.max())
+
+        first = float(submitted.min())
+        last = float(submitted.max())
         if self.month is not None and self.calendar is not None:
             raise InputError(
                 f"{log.source}: no job was submitted in {self.month}; the log's jobs were "
@@ -447,9 +441,9 @@ class LogWindow(msgspec.Struct, frozen=True, kw_only=True):
 
     def as_data(self) -> dict[str, Any]:
         """Return the window (seconds) as an entry of a workload's provenance."""
-        bounds = {"from": self.begin, "to": self.end}
         data: dict[str, Any] = {
-            name: None if value is None else plain_number(value) for name, value in bounds.items()
+            "from": None if self.begin is None else plain_number(self.begin),
+            "to": None if self.end is None else plain_number(self.end),
         }
         if self.month is not None:
             data["month"] = self.month
@@ -575,7 +569,8 @@ def repair_records(
         choice = _UNCHOSEN.get(rule) or getattr(repairs, rule)
         counts.append(RepairCount.of_lines(rule, description, lines[wrong].tolist(), choice))
         if choice == "drop":
-            records, lines = records[~wrong], lines[~wrong]
+            records = records[~wrong]
+            lines = lines[~wrong]
         elif choice in ("clip", "limit", "renumber") and change is not None:
             change(records, wrong)
     if counts[-1].jobs:
@@ -586,7 +581,9 @@ def repair_records(
 
 def _repairs(processors: int, next_number: int, repairs: Repairs) -> list[_Repair]:
     """Return the repairs in the order in which they are made."""
-    width, run, asked = "requested_processors", "run_time", "requested_time"
+    width = "requested_processors"
+    run = "run_time"
+    asked = "requested_time"
     too_wide = f"more than {processors} processors"
     partial = "partial record of a job that has a whole one (status 2, 3, 4)"
 
@@ -634,9 +631,11 @@ def _repeated(records: Records) -> Mask:
 
 
 def _choose_width(records: Records, field: str) -> None:
-    requested, allocated = records["requested_processors"], records["allocated_processors"]
-    first, second = (requested, allocated) if field == "requested" else (allocated, requested)
-    records["requested_processors"] = np.where(first > 0, first, second)
+    requested = records["requested_processors"]
+    allocated = records["allocated_processors"]
+    counts = requested if field == "requested" else allocated
+    others = allocated if field == "requested" else requested
+    records["requested_processors"] = np.where(counts > 0, counts, others)
 
 
 def _set(field: str, value: int | str) -> Callable[[Records, Mask], None]:

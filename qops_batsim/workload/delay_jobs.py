@@ -152,6 +152,15 @@ def _updated(old: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, An
     return {name: new for name, new in values if new is not None or name not in changes}
 
 
+def plain_values(value: Any) -> Any:
+    """Return a JSON value in which whole numbers are ints (5, not 5.0)."""
+    if isinstance(value, dict):
+        return {name: plain_values(inner) for name, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain_values(inner) for inner in value]
+    return plain_number(value) if isinstance(value, float) else value
+
+
 def derived(
     workload: Workload,
     jobs: Sequence[Job],
