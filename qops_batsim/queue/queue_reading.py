@@ -88,7 +88,8 @@ def read_queue(
     left_out: Counter[str] = Counter()
     unsure: Counter[str] = Counter()
     data = _data_of(content, source, time_zone, unsure)
-    size, blocked = None, list[QueuedJob]()
+    size = None
+    blocked: list[QueuedJob] = []
     if _is_squeue(data):
         jobs, blocked, told = read_squeue(data, source, left_out, unsure, selection, node_size)
     elif any(selection.values()):
@@ -176,7 +177,8 @@ def _own_form(
             name: _checked_date_of(getattr(each, name), f"{where}: {name}")
             for name in ("submission", "start", "end", "planned_start", "deadline")
         }
-        priority, estimate = each.priority, each.estimate
+        priority = each.priority
+        estimate = each.estimate
         require(math.isfinite(priority), f"{where}: priority", priority, "a number is accepted")
         if estimate is not None:
             accepted = f"a number of seconds above 0, up to {MAX_SECONDS:g}, is accepted"
@@ -216,7 +218,8 @@ def _checked(
     if len(jobs) > MAX_QUEUED_JOBS:
         raise InputError(f"{source}: {len(jobs):,} jobs; at most {MAX_QUEUED_JOBS:,} are read")
     seen: set[str] = set()
-    used, kept = 0, []
+    used = 0
+    kept = []
     for job in jobs:
         where = f"{source}: job {shown(job.id)}"
         if job.id in seen:

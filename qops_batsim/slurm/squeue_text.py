@@ -10,6 +10,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from datetime import datetime
+from itertools import pairwise
 from typing import Any
 from zoneinfo import ZoneInfo
 
@@ -108,7 +109,7 @@ _FREE = (
 
 
 def records_of_text(
-    text: str, source: str, time_zone: str | None = None, unsure: Counter[str] | None = None
+    text: str, source: str, time_zone: str | None, unsure: Counter[str]
 ) -> list[dict[str, Any]]:
     """Convert the text of squeue or of ``scontrol show job`` to records as ``squeue --json`` writes
     them. O(text).
@@ -128,9 +129,9 @@ def records_of_text(
     records = []
     for where, told in rows:
         records.append(_record(told, where, names, zone))
-        if unsure is not None and any(_is_twice(told.get(name, ""), zone) for name in _DATES):
+        if any(_is_twice(told.get(name, ""), zone) for name in _DATES):
             unsure["dated in an hour that comes twice, and taken for the first"] += 1
-        if unsure is not None and told["STATE"] == "PENDING" and "REASON" not in told:
+        if told["STATE"] == "PENDING" and "REASON" not in told:
             unsure[_NO_REASON] += 1
     return records
 
@@ -209,15 +210,15 @@ def _jobs(text: str) -> list[str]:
     """
     if _OWNER.search(text.partition("\n")[0]) is None:
         return re.split(r"(?:\A|^[ \t]*\n)JobId=", text, flags=re.MULTILINE)[1:]
-    found: list[str] = []
+    jobs: list[str] = []
     parts = re.split(r"^JobId=", text, flags=re.MULTILINE)[1:]
     for place, part in enumerate(parts, 1):
         is_cut = place == len(parts) and not text.endswith("\n")
-        if found and not is_cut and _OWNER.search(part) is None:
-            found[-1] += f"JobId={part}"
+        if jobs and not is_cut and _OWNER.search(part) is None:
+            jobs[-1] += f"JobId={part}"
         else:
-            found.append(part)
-    return found
+            jobs.append(part)
+    return jobs
 
 
 def _structure(record: str, job: str, where: str) -> tuple[str, dict[str, str]]:
@@ -231,25 +232,26 @@ def _structure(record: str, job: str, where: str) -> tuple[str, dict[str, str]]:
         raise InputError(
             f"{where} is {shown(record)}; the text of `scontrol show job` for one job is expected"
         )
-    ends = [*(each.start() for each in owners[1:]), len(record)]
-    found: list[tuple[int, dict[str, str]]] = []
-    for owner, end in zip(owners, ends, strict=True):
-        fields = fields_of(record[owner.start() : end], _FREE)
+    starts = [owner.start() for owner in owners]
+    whole: list[tuple[int, dict[str, str]]] = []
+    lacks: list[list[str]] = []
+    for start, end in pairwise([*starts, len(record)]):
         told = {
             _HEADS.get(field, field.upper()): "" if value == "(null)" else value
-            for field, value in fields.items()
+            for field, value in fields_of(record[start:end], _FREE).items()
         }
-        found.append((owner.start(), told))
-    lacks = [[name for name in _NEEDED[1:] if name not in told] for _, told in found]
-    whole = [each for each, lacking in zip(found, lacks, strict=True) if not lacking]
+        lacks.append([_FIELDS[name] for name in _NEEDED[1:] if name not in told])
+        if not lacks[-1]:
+            whole.append((start, told))
     if not whole:
-        names = ", ".join(_FIELDS[name] for name in min(lacks, key=len))
-        raise InputError(f"{job} has no field {names}; {EXPECTED}")
+        fewest = min(lacks, key=len)
+        raise InputError(f"{job} has no field {', '.join(fewest)}; {EXPECTED}")
     if len(whole) > 1:
         raise InputError(
             f"{job} has a name, a comment or a command that looks like the fields of a job; "
             "`squeue --json`, in which these differ, is expected"
         )
+
     ((at, told),) = whole
     _, _, name = record[:at].partition("JobName=")
     behind = _BEHIND_NAME.search(name)
@@ -264,10 +266,10 @@ def _record(
 
     In errors, columns have other ``names``.
     """
-    found: dict[str, Any] = {
+    record: dict[str, Any] = {
         field: told[name]
         for name, field in _TEXTS.items()
-        if name in told and not (name != "NAME" and is_none(told[name]))
+        if name in told and (name == "NAME" or not is_none(told[name]))
     }
     parts = _ID.fullmatch(told["JOBID"])
     if parts is None:
@@ -276,26 +278,30 @@ def _record(
             "12_[3-9] is expected"
         )
     job, tasks, part = parts.groups()
-    found["job_id"] = int(job)
+    record["job_id"] = int(job)
     if part is not None:
-        found |= {"het_job_id": int(job), "het_job_offset": int(part)}
+        record |= {"het_job_id": int(job), "het_job_offset": int(part)}
     elif tasks is not None:
-        found["array_job_id"] = int(job)
-        is_task = tasks.isdecimal() and "[" not in told["JOBID"]
-        found["array_task_id" if is_task else "array_task_string"] = (
-            int(tasks) if is_task else tasks
-        )
+        record["array_job_id"] = int(job)
+        if tasks.isdecimal() and "[" not in told["JOBID"]:
+            record["array_task_id"] = int(tasks)
+        else:
+            record["array_task_string"] = tasks
+
+    def place(name: str) -> str:
+        return f"{where}: {names.get(name, name)}"
+
     for name, field in _NUMBERS.items():
         if name in told:
-            found[field] = _count(told[name], f"{where}: {names.get(name, name)}")
+            record[field] = _count(told[name], place(name))
     for name, field in _DATES.items():
         if name in told:
-            found[field] = date_if_any(told[name], f"{where}: {names.get(name, name)}", zone)
-    limit = time_limit(told["TIME_LIMIT"], f"{where}: {names.get('TIME_LIMIT', 'TIME_LIMIT')}")
-    found["time_limit"] = None if limit is None else limit / 60
+            record[field] = date_if_any(told[name], place(name), zone)
+    limit = time_limit(told["TIME_LIMIT"], place("TIME_LIMIT"))
+    record["time_limit"] = None if limit is None else limit / 60
     if told.get("OVER_SUBSCRIBE") == "NO":
-        found["shared"] = "none"
-    return found
+        record["shared"] = "none"
+    return record
 
 
 def _count(text: str, where: str) -> float | None:

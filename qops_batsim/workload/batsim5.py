@@ -7,11 +7,11 @@ of its types.
 
 from __future__ import annotations
 
-import json
 import math
+import os
 from codecs import BOM_UTF8
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +24,8 @@ from qops_batsim.workload.workload_model import Profile, Workload
 SPREAD = "DefinedAmountsSpreadUniformly"
 """Strategy by which a homogeneous task has its amounts in all, not for each host."""
 
-HOMOGENEOUS, TRACE = "ParallelTaskHomogeneousProfile", "TraceReplayProfile"
+HOMOGENEOUS = "ParallelTaskHomogeneousProfile"
+TRACE = "TraceReplayProfile"
 
 _TYPES = {
     "DelayProfile": "delay",
@@ -108,7 +109,6 @@ def format_batsim5(
         Where the file will be, which names those of traces relative to itself; None: next to the
         workload's own.
     """
-    losses: list[str] = []
     left_out: Counter[str] = Counter()
     jobs = []
     for job in workload.jobs:
@@ -119,7 +119,7 @@ def format_batsim5(
         left_out["both qos and extra_data, of which qos is kept, as extra_data"] += (
             "qos" in job.fields and "extra_data" in job.fields
         )
-    losses += [
+    losses = [
         f"{count:,} jobs have {name}, which Batsim 5 does not hand on"
         for name, count in sorted(left_out.items())
         if count
@@ -128,14 +128,23 @@ def format_batsim5(
     profiles = {
         name: _profile(name, workload.profiles[name], workload.source, directory) for name in names
     }
-    losses += _losses(workload.profiles)
+    spread = [
+        name
+        for name, profile in workload.profiles.items()
+        if profile["type"] == "parallel_homogeneous_total" and profile.get("com")
+    ]
+    if spread:
+        losses.append(
+            f"profile {_listed(spread)}: com is spread as com/(n²-n) over each two of n hosts, "
+            "which was com/n: communication takes another time"
+        )
     for rule, (description, found) in aborts_of_batsim5(workload).items():
         if found and rule != "walltime":
             losses.append(f"{len(found):,} {description}: {_listed(found)}")
-    head = {"nb_res": workload.processors}
-    lines = [json.dumps(head)[:-1] + ","]
-    lines += ['"jobs": [', ",\n".join(map(_encoded, jobs)), "],"]
+
     told = ",\n".join(f"{_encoded(name)}: {_encoded(body)}" for name, body in profiles.items())
+    lines = [f'{{"nb_res": {workload.processors},']
+    lines += ['"jobs": [', ",\n".join(map(_encoded, jobs)), "],"]
     lines += ['"profiles": {', told, "}", "}"]
     return "\n".join(lines) + "\n", losses
 
@@ -185,7 +194,8 @@ def _profile(name: str, profile: Profile, source: str, directory: Path | None) -
     if kind in _TRACES.values():
         trace = Path(made.pop("trace"))
         if directory is not None:
-            trace = _relative_path(directory, Path(source).parent / trace)
+            there = (Path(source).parent / trace).resolve()
+            trace = Path(os.path.relpath(there, directory.resolve()))
         return {**made, "type": TRACE, "trace_type": _THEIRS[kind], "filename": str(trace)}
     if kind in ("parallel_homogeneous", "parallel_homogeneous_total"):
         made["type"] = HOMOGENEOUS
@@ -201,27 +211,6 @@ def _profile(name: str, profile: Profile, source: str, directory: Path | None) -
     if kind == "parallel" and not made.get("com"):
         made.pop("com", None)
     return {**made, "type": _THEIRS[kind]}
-
-
-def _relative_path(directory: Path, path: Path) -> Path:
-    """Return a file's path relative to a directory, with ``..`` if necessary."""
-    import os
-
-    return Path(os.path.relpath(path.resolve(), directory.resolve()))
-
-
-def _losses(profiles: Mapping[str, Profile]) -> Iterator[str]:
-    """Yield a line on the profiles that Batsim 5 executes otherwise than Batsim 4, if any."""
-    spread = [
-        name
-        for name, each in profiles.items()
-        if each["type"] == "parallel_homogeneous_total" and each.get("com")
-    ]
-    if spread:
-        yield (
-            f"profile {_listed(spread)}: com is spread as com/(n²-n) over each two of n hosts, "
-            "which was com/n: communication takes another time"
-        )
 
 
 def aborts_of_batsim5(workload: Workload) -> dict[str, tuple[str, list[str]]]:

@@ -154,7 +154,10 @@ def users_with_deadline(workload: Workload, share: float, seed: int) -> frozense
 
 def count_deadlines(workload: Workload) -> DeadlineCounts:
     """Return how many jobs have a user's, an artificial, or no deadline."""
-    user = artificial = none = without_laxity = 0
+    user = 0
+    artificial = 0
+    none = 0
+    without_laxity = 0
     for job, run_time in jobs_until_killed(workload):
         if job.qos is None or job.qos.deadline is None:
             none += 1

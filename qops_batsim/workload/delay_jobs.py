@@ -88,7 +88,8 @@ class ProfileTable:
         base, delay = delay_profile(seconds)
         body = {**body, **delay}
         # An old profile of that name may last another time and still be needed.
-        name, number = base, 1
+        name = base
+        number = 1
         while self._old.get(name, body) != body or self.new.get(name, body) != body:
             number += 1
             name = f"{base}_{number}"

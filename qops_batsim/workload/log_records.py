@@ -35,13 +35,18 @@ MEASURED = frozenset(name.rstrip("*") for name in _COLUMNS.split() if name.endsw
 RECORD = np.dtype([(name, np.float64 if name in MEASURED else np.int64) for name in FIELDS])
 """One record as a numpy structure: float64 for :data:`MEASURED` columns, else int64."""
 
-STATUS_FAILED, STATUS_COMPLETED, STATUS_CANCELLED = 0, 1, 5
+STATUS_FAILED = 0
+STATUS_COMPLETED = 1
+STATUS_CANCELLED = 5
 """Statuses of jobs; cancelled ones may have started before."""
 STATUS_PARTIAL = (2, 3, 4)
 """Statuses of the lines that tell one stretch of a job which another line tells whole."""
 
-RERUNNABLE, NOT_RERUNNABLE = "rerunnable", "false"
-"""The text of a log that says whether a job may be run again, and what it says if it may not."""
+RERUNNABLE = "rerunnable"
+"""The text of a log that says whether a job may be run again."""
+
+NOT_RERUNNABLE = "false"
+"""What it says if the job may not."""
 
 Records = NDArray[Any]
 """An array of type :data:`RECORD`; -1 stands for "not known"."""
@@ -92,7 +97,8 @@ def refuse_lines(
     number.
     """
     if malformed:
-        first, others = min(malformed), len(malformed) - 1
+        first = min(malformed)
+        others = len(malformed) - 1
         more = f" (and {others} more)" if others else ""
         raise InputError(f"{source}: {place(first.line)}: {first.problem}{more}")
 

@@ -141,13 +141,11 @@ def with_times(need: Any) -> Any:
     """Return the table of a need from a file with its times of day read, as far as they are any."""
     if not isinstance(need, dict) or not isinstance(need.get("at"), list):
         return need
-    return {**need, "at": [_time_or_what_is_given(each) for each in need["at"]]}
-
-
-def _time_or_what_is_given(given: Any) -> Any:
-    with suppress(ValueError):
-        return time_of_day(given) if isinstance(given, str) else given
-    return given
+    times = [*need["at"]]
+    for place, given in enumerate(times):
+        with suppress(ValueError):
+            times[place] = time_of_day(given) if isinstance(given, str) else given
+    return {**need, "at": times}
 
 
 def time_of_day(text: str) -> time:
@@ -205,15 +203,16 @@ def assign_deadlines_by_need(
             "working hours need; give the date (--begins), a workload with a calendar (workload "
             "import writes it), or a mix without hours"
         )
+
     needs = _needs(users_with_deadline(workload, choices.share, choices.seed), choices)
     jobs = []
     for job, run_time in jobs_until_killed(workload):
         if at_least == "estimate" and job.estimate < math.inf:
             run_time = max(run_time, job.estimate)
         need = needs.get(job.id)
-        date, due = job.submission_time, None
+        date = job.submission_time
         if need is not None:
-            due = _deadline_by_need(need, choices, calendar, job.id, date, run_time)
+            due: float | None = _deadline_by_need(need, choices, calendar, job.id, date, run_time)
         else:
             seconds = artificial_time(choices.artificial, choices.relaxation, run_time)
             due = None if seconds is None else date + seconds
@@ -254,7 +253,8 @@ def needed_by(
     """
     if _uniform(choices.seed, "deadline", job_id) >= choices.share:
         return None
-    drawn, mix = _uniform(choices.seed, "need", job_id), choices.mix
+    drawn = _uniform(choices.seed, "need", job_id)
+    mix = choices.mix
     need = "slack" if drawn >= mix.factor + mix.hours else "hours"
     need = "factor" if drawn < mix.factor else need
     return _deadline_by_need(need, choices, calendar, job_id, date, seconds)

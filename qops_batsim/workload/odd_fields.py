@@ -37,7 +37,8 @@ def warn_of_odd_jobs(columns: JobColumns, written: Sequence[Any], source: str) -
 
 def odd_values(columns: JobColumns) -> Iterator[str]:
     """Yield a sentence on each kind of values that Batsim takes otherwise, or cannot use."""
-    dates, processors = columns.submission_times, columns.processors
+    dates = columns.submission_times
+    processors = columns.processors
     for rows, field, values, what in (
         (dates < 0, "subtime", dates, "a submission before date 0 counts as one at 0"),
         (processors == 0, "res", processors, "a job of no processor can never run"),

@@ -8,7 +8,7 @@ submissions. *Expansion* multiplies run times.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import islice
+from itertools import count, islice
 from typing import Any
 
 import numpy as np
@@ -103,9 +103,10 @@ def _with_duplicates(
                 f"{workload.source}: job {shown(job.id)} is a duplicate of {shown(origin)}; "
                 "scale the original workload, without duplicates, instead"
             )
-    count = round((load - 1) * len(jobs))
+
+    wanted = round((load - 1) * len(jobs))
     duplicates = []
-    for job, number, submission in islice(_sample(jobs, seed), count):
+    for job, number, submission in islice(_sample(jobs, seed), wanted):
         new_id = f"{job.id}d{number}"
         if new_id in ids:
             raise InputError(
@@ -121,7 +122,7 @@ def _with_duplicates(
         duplicates.append(changed_job(job, fields, qos, workload=workload))
     # Sorting is stable: at one date, originals come before duplicates at every load.
     ordered = sorted([*jobs, *duplicates], key=lambda job: job.submission_time)
-    return derived(workload, ordered, None, {**step, "duplicates": count})
+    return derived(workload, ordered, None, {**step, "duplicates": wanted})
 
 
 def _sample(jobs: list[Job], seed: int) -> Iterator[tuple[Job, int, float]]:
@@ -132,11 +133,10 @@ def _sample(jobs: list[Job], seed: int) -> Iterator[tuple[Job, int, float]]:
     """
     random = random_stream(seed, _DUPLICATES)
     submissions = np.array([job.submission_time for job in jobs])
-    begin, period = float(submissions[0]), float(submissions[-1] - submissions[0])
+    begin = float(submissions[0])
+    period = float(submissions[-1]) - begin
     whole = bool((submissions == np.floor(submissions)).all())
-    number = 0
-    while True:
-        number += 1
+    for number in count(1):
         order = np.argsort(random.random(len(jobs)), kind="stable").tolist()
         positions = random.random(len(jobs))
         moments = np.floor(positions * (period + 1)) if whole else positions * period

@@ -50,7 +50,8 @@ CLASS_OF_QUEUE = {
 SDSC_MIX = {"express": 662, "high": 602, "normal": 2765, "low": 867, "standby": 65}
 """Jobs in each queue among the first 4,961 of the SDSC SP2 log, cancelled ones included."""
 
-TOGETHER, APART = "together", "apart"
+TOGETHER = "together"
+APART = "apart"
 """Choices for the tasks of a job (:attr:`ClassChoices.tasks`)."""
 
 LEAST_CPU_TIME = 1.0
@@ -80,7 +81,8 @@ class ClassChoices(msgspec.Struct, frozen=True, kw_only=True):
             require_one_of("class", self.every, QOS_CLASSES)
         require_one_of("tasks", self.tasks, (TOGETHER, APART))
         check_seed(self.seed)
-        factor, speed = self.deadline_factor, self.speed
+        factor = self.deadline_factor
+        speed = self.speed
         require(1 <= factor < math.inf, "deadline factor", factor, "a number from 1 up is accepted")
         require(0 < speed < math.inf, "speed", speed, "a number of flop/s above 0 is accepted")
 
@@ -201,7 +203,8 @@ def compute_profile(
 
     ``communication`` is bytes between each ordered pair of tasks.
     """
-    work, sent = plain_number(seconds * speed), plain_number(communication)
+    work = plain_number(seconds * speed)
+    sent = plain_number(communication)
     name = f"compute{plain_number(seconds)}" + (f"_send{sent}" if communication else "")
     return name, {"type": "parallel_homogeneous", "cpu": work, "com": sent}
 

@@ -46,7 +46,8 @@ LOADS = (0.001, 1000.0)
 """Least and greatest offered load that can be asked for."""
 
 # Streams of the seed (0 and 1 are sizes with run times, and arrivals).
-_ESTIMATES, _DEADLINES = 2, 3
+_ESTIMATES = 2
+_DEADLINES = 3
 
 
 class DeadlineRule(msgspec.Struct, frozen=True, kw_only=True):

@@ -78,10 +78,9 @@ class Workload(msgspec.Struct):
         """
         import numpy as np
 
-        found: np.ndarray = self.columns.processors * np.minimum(
-            self.delays, self.columns.walltimes
-        )
-        return found
+        columns = self.columns
+        work: np.ndarray = columns.processors * np.minimum(self.delays, columns.walltimes)
+        return work
 
     def check(self) -> None:
         """Raise an InputError if a job made in memory has a value that a workload file may not
@@ -132,6 +131,7 @@ def read_jobs(written: Sequence[Any], profiles: Mapping[str, Any], source: str) 
             )
         job = Job.from_fields(fields, where=where)
         jobs.append(job)
+
         if job.id in seen:
             raise InputError(
                 f"{source}: job id {shown(job.id)} is given twice; each job needs its own id"
@@ -142,6 +142,7 @@ def read_jobs(written: Sequence[Any], profiles: Mapping[str, Any], source: str) 
                 f"{source}: job id {shown(job.id)} contains '!', by which Batsim separates "
                 "the names of workload and job; an id without it is expected"
             )
+
         where = f"{source}: job {shown(job.id)}"
         for name in (job.id, job.profile):
             if IN_NO_NAME.search(name):
@@ -266,7 +267,8 @@ class JobColumns(NamedTuple):
         """
         import numpy as np
 
-        times, limits = self.submission_times, self.walltimes
+        times = self.submission_times
+        limits = self.walltimes
         used = np.bincount(self.profiles, minlength=1)
         letters = "".join([*self.ids, *itertools.compress(self.profile_names, used)])
         return bool(
