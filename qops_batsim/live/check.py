@@ -54,6 +54,7 @@ def check_slurm(partition: str | None, poll: float, run: Run = run_command) -> C
     kill_wait = _number(config, "killwait", 30)
     over = 60 * _number(config, "overtimelimit", 0)
     margin = SWEEP + kill_wait + over
+
     by_priority = _parameter(scheduling, "sched_interval", 60)
     backfill = _parameter(scheduling, "bf_interval", 30)
     # What is released is tried at once, unless Slurm defers that.
@@ -62,6 +63,7 @@ def check_slurm(partition: str | None, poll: float, run: Run = run_command) -> C
     if not defers:
         start = min(3.0, start)
     grace = poll + start + 2
+
     requeues = config.get("jobrequeue", "1") == "1"
     findings = [
         Finding(

@@ -121,11 +121,13 @@ class QueueSource:
             time_zone=self.time_zone,
             node_size=0 if self.nodes is None else self.nodes.largest(self.selection["partition"]),
         )
+
         self.check_age(state.source, state.now)
         if self.nodes is None:
             return state
         partitions = self.selection["partition"]
         state = replace(state, shares_nodes=True, asleep=self.nodes.asleep(partitions))
+
         reserved = not self.selection.get("reservation")
         away = self.nodes.away(partitions, reserved=reserved)
         if reserved:
@@ -157,6 +159,7 @@ class QueueSource:
                 for job in changed.jobs
             ]
             self._state = replace(changed, jobs=jobs)
+
         assert self._state is not None
         self.check_age(self._state.source, self._state.now)
         return self._state
@@ -178,17 +181,20 @@ class QueueSource:
             said = _answer(queue_text, self.run)
             self._fresh_until = time.monotonic() + LIVE_SECONDS
             return self.read(said.encode(), "squeue")
+
         if str(self.path) == "-":
             if self._seen is not None:
                 return None
             self._seen = (0, 0, 0)
             return self.read(sys.stdin.buffer.read(MAX_QUEUE_BYTES + 1), "standard input")
+
         try:
             status = self.path.stat()
         except OSError as error:
             raise InputError(
                 f"{self.path}: cannot be read ({error.strerror}); a file with a queue is expected"
             ) from None
+
         # A pipe can be opened once.
         if S_ISREG(status.st_mode) and is_journal(self.path):
             return self._of_journal(self.path)
@@ -196,6 +202,7 @@ class QueueSource:
         others = self.nodes_file is not None and self._nodes_have_changed(self.nodes_file)
         if seen == self._seen and not others:
             return None
+
         content = read_bytes(self.path, what="a queue", max_bytes=MAX_QUEUE_BYTES)
         state = self.read(content, str(self.path), status.st_mtime)
         self._seen = seen

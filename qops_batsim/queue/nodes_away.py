@@ -43,6 +43,7 @@ def without_away(state: QueueState, away: Sequence[NodeAway]) -> QueueState:
             gone += node.node[1]
         else:
             returns[until] += node.node[1]
+
     size = state.processors - gone
     if size < 1:
         raise InputError(
@@ -50,6 +51,7 @@ def without_away(state: QueueState, away: Sequence[NodeAway]) -> QueueState:
             f"({', '.join(f'{count:,} {what}' for what, count in told.items())}); nodes that are "
             "not away are expected"
         )
+
     held = _held(state, away, returns)
     kept: list[QueuedJob] = []
     blocked = list(state.blocked)
@@ -62,6 +64,7 @@ def without_away(state: QueueState, away: Sequence[NodeAway]) -> QueueState:
             apart.append(job)
         else:
             kept.append(replace(job, processors=job.processors - part) if part else job)
+
     closed = [
         QueuedJob(
             id=f"nodes away until {until:.0f}",
@@ -73,6 +76,7 @@ def without_away(state: QueueState, away: Sequence[NodeAway]) -> QueueState:
         )
         for until, count in sorted((returns - held.beyond).items())
     ]
+
     left = size - sum(job.processors for job in closed)
     used = sum(job.processors for job in kept if job.start is not None)
     if used > left:
@@ -80,6 +84,7 @@ def without_away(state: QueueState, away: Sequence[NodeAway]) -> QueueState:
             f"{state.source}: the running jobs use {used:,} processors beside the nodes that are "
             f"away, which leave {left:,}; the queue and the nodes of the same time are expected"
         )
+
     return replace(
         state,
         processors=size,

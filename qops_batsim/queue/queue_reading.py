@@ -85,6 +85,7 @@ def read_queue(
     """
     if len(content) > MAX_QUEUE_BYTES:
         raise InputError(f"{source}: {len(content):,} bytes; at most {MAX_QUEUE_BYTES:,} are read")
+
     left_out: Counter[str] = Counter()
     unsure: Counter[str] = Counter()
     data = _data_of(content, source, time_zone, unsure)
@@ -99,6 +100,7 @@ def read_queue(
         )
     else:
         jobs, size, told = _own_form(data, source)
+
     size = size if processors is None else processors
     if size is None:
         raise InputError(
@@ -106,11 +108,13 @@ def read_queue(
             "expected (--processors N)"
         )
     check_processors(size)
+
     date = next((each for each in (now, told, written_at) if each is not None), None)
     if date is None:
         raise InputError(
             f"{source}: does not tell the date of the queue; a date is expected (--now DATE)"
         )
+
     if now is None and told is None:
         # The date is of this machine's clock, the jobs' dates of another one.
         dates = [each for job in jobs for each in (job.start, job.submission) if each is not None]
@@ -133,6 +137,7 @@ def _data_of(
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         refuse_other_json(content, source, _QUEUE_EXPECTED)
         raise InputError(f"{source}: is not valid JSON ({error})") from None
+
     refuse_kind(kind_of(data), source, _QUEUE_EXPECTED, ("squeue", "queue"))
     if isinstance(data, dict):
         refuse_object(data, source, _QUEUE_EXPECTED, ("jobs",))
@@ -177,12 +182,14 @@ def _own_form(
             name: _checked_date_of(getattr(each, name), f"{where}: {name}")
             for name in ("submission", "start", "end", "planned_start", "deadline")
         }
+
         priority = each.priority
         estimate = each.estimate
         require(math.isfinite(priority), f"{where}: priority", priority, "a number is accepted")
         if estimate is not None:
             accepted = f"a number of seconds above 0, up to {MAX_SECONDS:g}, is accepted"
             require(0 < estimate <= MAX_SECONDS, f"{where}: estimate", estimate, accepted)
+
         jobs.append(
             QueuedJob(
                 id=str(each.id),
@@ -217,6 +224,7 @@ def _checked(
     """
     if len(jobs) > MAX_QUEUED_JOBS:
         raise InputError(f"{source}: {len(jobs):,} jobs; at most {MAX_QUEUED_JOBS:,} are read")
+
     seen: set[str] = set()
     used = 0
     kept = []
@@ -225,6 +233,7 @@ def _checked(
         if job.id in seen:
             raise InputError(f"{where}: is listed twice; each id is expected once")
         seen.add(job.id)
+
         accepted = "a whole number above 0 is accepted"
         require(job.processors >= 1, f"{where}: processors", job.processors, accepted)
         if job.start is not None and job.start > now:
@@ -232,13 +241,16 @@ def _checked(
                 f"{where}: runs since {job.start:.0f}, after the queue's date {now:.0f}; an "
                 "earlier start is expected (a job that waits has planned_start instead)"
             )
+
         if job.start is None and job.processors > processors:
             blocked.append(msgspec.structs.replace(job, reason=TOO_WIDE))
             continue
         if job.start is None and (job.submission or 0.0) > now:
             unsure["submitted after the queue's date, as of a clock that differs"] += 1
+
         used += job.processors if job.start is not None else 0
         kept.append(job)
+
     if used > processors:
         raise InputError(
             f"{source}: the running jobs use {used:,} processors, more than the "

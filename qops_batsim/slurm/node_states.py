@@ -126,6 +126,7 @@ def read_state(told: str | Iterable[str]) -> SlurmNodeState:
         while plain[-1:] in _SIGNS:
             names.add(_SIGNS[plain[-1]])
             plain = plain[:-1]
+
         # Of a word that a narrow column has cut, the beginning is enough if it is of one state.
         begun = {name for known, name in _WORDS.items() if known.startswith(plain)}
         if plain in _WORDS:
@@ -135,5 +136,6 @@ def read_state(told: str | Iterable[str]) -> SlurmNodeState:
         elif plain:
             unknown.append(plain)
         with_jobs |= plain in _WITH_JOBS
+
     has_jobs = with_jobs or bool(names & {"ALLOCATED", "MIXED", "COMPLETING"})
     return SlurmNodeState(frozenset(names), has_jobs, tuple(unknown))

@@ -330,6 +330,7 @@ def _hosts(reservation: Reservation, choices: Choices, size: int) -> int:
         return size
     amounts = reservation.amounts
     unit = choices.unit
+
     known = next((each for each in (unit, "cores", "nodes") if each in amounts), unit)
     amount = amounts.get(known, 0.0)
     if known != unit and amount:
@@ -354,6 +355,7 @@ def _parts(start: float, end: float, hosts: int, others: list[_Placed], size: in
     """
     beside = [each for each in others if each[0] < end and each[1] > start]
     cuts = {date for each in beside for date in each[:2] if start < date < end}
+
     enough = _free(beside, size).bit_count() >= hosts
     found: list[_Placed] = []
     for since, to in pairwise(sorted({start, end} if enough else {start, end, *cuts})):

@@ -50,6 +50,7 @@ def gpus_of(gres: str) -> int:
     if "=" in gres:
         told = amount_of(gres, "gres/gpu")
         return 0 if math.isnan(told) else int(told)
+
     total = 0.0
     for part in _INDICES.sub("", gres).split(","):
         entry = part.strip().removeprefix("gres/").removeprefix("gres:")

@@ -107,10 +107,12 @@ def sacct_rows(content: bytes, source: str, choices: Choices) -> Rows:
     delimiter = delimiter_of(header)
     # Dates of a site's own format have any form.
     forms = {n: f for n, f in _FORMS.items() if choices.date_format is None or _DATE not in f}
+
     table = read_cells(
         content, source, SACCT, delimiter=delimiter, quoted=False, texts=_TEXTS, forms=forms
     )
     _restore_capitals(table, choices.unit, header)
+
     read = len(table)
     steps = table.column(_id_of(table)).str.contains(_STEP).to_numpy()
     lines = table.lines[steps].tolist()
@@ -132,12 +134,14 @@ def _rows_of(table: TextTable, choices: Choices, steps: list[int], read: int) ->
     gpus = rows.processors if choices.unit == "gpus" else _slurm_processors(table, "gpus")
     if (gpus > 0).any():
         rows.numbers["gpus"] = gpus
+
     rows.not_counted = _not_counted(table, choices.by)
     if "NodeList" in table:
         rows.nodes = table.words("NodeList")
         _set_partitions_by_node(rows, rows.nodes)
     _infer_suspensions(rows)
     _split_heterogeneous_ids(rows, table, _id_of(table))
+
     rows.left_out[:0] = [RepairCount.of_lines("steps", "steps of jobs", steps)]
     told = "lines of texts of the rows above (comments or commands with line breaks)"
     rows.tell("broken_texts", told, table.joined, "merge")
@@ -170,9 +174,11 @@ def _restore_capitals(table: TextTable, by: str, header: str) -> None:
         usual |= {*allocated, requested}
     spelled = {name.lower(): name for name in usual}
     table.header = {spelled.get(name.lower(), name): at for name, at in table.header.items()}
+
     there = table.header.keys()
     needed = [*(_SACCT[key] for key in ("id", "state", "submit", "start"))]
     needed += [("ElapsedRaw", "Elapsed", "End"), (*_SIZES[by][0], "AllocTRES", "ReqTRES")]
+
     missing = [" or ".join(names) for names in needed if not there & set(names)]
     if len(missing) == len(needed):
         raise InputError(
@@ -193,10 +199,12 @@ def _set_partitions_by_node(rows: Rows, nodes: Words) -> None:
     column = rows.texts.get("queue")
     if column is None:
         return
+
     several = column.where(lambda word: "," in word)
     first = [word.replace("[", ",").partition(",")[0] for word in nodes.words]
     pairs = set(zip(nodes.which.tolist(), column.which.tolist(), strict=True))
     seen = {(first[node], column.words[name]) for node, name in pairs}
+
     which = column.which.copy()
     for row in np.flatnonzero(several).tolist():
         node = first[nodes.which[row]]

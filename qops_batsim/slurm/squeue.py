@@ -249,6 +249,7 @@ class _Record:
         if cpus is None or not cpus.is_integer() or cpus > MAX_PROCESSORS:
             told = shown(self.fields.get("cpus"))
             raise InputError(f"{self.where}: cpus is {told}; a whole number above 0 is expected")
+
         minutes = self.amount("time_limit")
         return {
             "array": self.array,
@@ -264,6 +265,7 @@ class _Record:
 
     def running(self) -> QueuedJob:
         common = self._common()
+
         start = self.date("start_time")
         if start is None:
             raise InputError(

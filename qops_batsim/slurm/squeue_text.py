@@ -144,9 +144,11 @@ def _of_squeue(text: str, source: str) -> Iterator[tuple[str, dict[str, str]]]:
     heads = [name.strip() for name in head.split("|")]
     if lacks := [name for name in _NEEDED if name not in heads]:
         raise InputError(f"{source}: lacks the columns {', '.join(lacks)}; {EXPECTED}")
+
     twice = [name for name, count in Counter(heads).items() if count > 1 and name in _READ]
     if twice:
         raise InputError(f"{source}: has the column {twice[0]} twice; each is expected once")
+
     for number, line in enumerate(lines, first + 1):
         # A name may hold the separator.
         cells = line.split("|", len(heads) - 1)
@@ -155,6 +157,7 @@ def _of_squeue(text: str, source: str) -> Iterator[tuple[str, dict[str, str]]]:
                 f"{source}: line {number} is {shown(line)}; {len(heads)} columns that are "
                 "separated by | are expected"
             )
+
         told = {name: cell.strip() for name, cell in zip(heads, cells, strict=True)}
         if both := told.get(_NODES_OR_REASON):
             waits = both.startswith("(")

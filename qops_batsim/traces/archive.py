@@ -220,6 +220,7 @@ def _read_record(record: Path) -> str | None:
         raise InputError(
             f"{record}: the checksum of an earlier download cannot be read ({error})"
         ) from None
+
     if not words or not re.fullmatch("[0-9a-f]{64}", words[0]):
         raise InputError(
             f"{record}: holds no sha256 checksum (64 hexadecimal digits are expected); remove this "

@@ -105,11 +105,13 @@ def _trace_in(
     if time_zone is not None:
         choices["time_zone"] = time_zone
         accounting = replace(accounting or Choices(), time_zone=time_zone)
+
     with without_garbage_collection():
         if log_format(stored.content) != "batsim":
             log = log_in(stored, source, accounting)
             return convert_log(log, processors=processors, first=first, **choices)
         workload = workload_in(stored, source)
+
     if choices or accounting or processors not in (None, workload.processors):
         given = ", ".join(choices) or ("accounting" if accounting else f"processors {processors}")
         raise InputError(
@@ -341,6 +343,7 @@ def _report_unconverted(workload: Workload, first: int | None) -> Conversion:
     count = len(workload.jobs)
     if first is not None:
         workload = subset(workload, first=first)
+
     records = _records(workload)
     submitted = records["submit_time"]
     return Conversion(

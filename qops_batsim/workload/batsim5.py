@@ -81,8 +81,10 @@ def _as_batsim4(profile: Any) -> Any:
         rest = {k: v for k, v in profile.items() if k not in ("trace_type", "filename")}
         ours = _TRACES[profile["trace_type"]]
         return rest | {"type": ours, "trace": profile.get("filename")}
+
     if not isinstance(kind, str) or kind not in _TYPES:
         return profile
+
     made = {**profile, "type": _TYPES[kind]}
     if kind == HOMOGENEOUS:
         if made.pop("generation_strategy", None) == SPREAD:
@@ -197,12 +199,14 @@ def _profile(name: str, profile: Profile, source: str, directory: Path | None) -
             there = (Path(source).parent / trace).resolve()
             trace = Path(os.path.relpath(there, directory.resolve()))
         return {**made, "type": TRACE, "trace_type": _THEIRS[kind], "filename": str(trace)}
+
     if kind in ("parallel_homogeneous", "parallel_homogeneous_total"):
         made["type"] = HOMOGENEOUS
         made.setdefault("com", 0)
         if kind == "parallel_homogeneous_total":
             made["generation_strategy"] = SPREAD
         return made
+
     if kind not in _THEIRS:
         raise InputError(
             f"{source}: profile {shown(name)}: type is {shown(kind)}, for which Batsim 5 has no "
@@ -224,6 +228,7 @@ def aborts_of_batsim5(workload: Workload) -> dict[str, tuple[str, list[str]]]:
         for name, each in workload.profiles.items()
         if each["type"] in tasks and not each.get("cpu") and not each.get("com")
     ]
+
     without = [job.id for job in workload.jobs if job.fields.get("walltime") == -1]
     return {
         "idle_task": ("homogeneous tasks with cpu 0 and com 0, which Batsim 5 aborts on", idle),

@@ -183,6 +183,7 @@ def workload_in(stored: Stored, source: str) -> Workload:
     kind = log_format(content)
     if kind != "batsim":
         refuse_others(content, source)
+
     if kind != "batsim" and (kind != "swf" or _LOG.search(source)):
         name = Path(source.removesuffix(".gz"))
         made = shlex.quote(f"{name.stem}{'_workload' * (name.suffix == '.json')}.json")
@@ -190,6 +191,7 @@ def workload_in(stored: Stored, source: str) -> Workload:
             f"{source}: is a log; a Batsim workload (JSON) is expected; "
             f"`qops-batsim workload import {shlex.quote(source)} {made}` converts this log to one"
         )
+
     with without_garbage_collection():
         workload = _decode(content.removeprefix(codecs.BOM_UTF8), source)
     workload.sha256 = digest

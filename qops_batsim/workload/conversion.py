@@ -287,6 +287,7 @@ def _extras(log: Log, records: Records) -> list[list[str]]:
     for name in _NUMBERED_FIELDS if log.ids is None else ():
         column = records[name].tolist()
         extras.append(["" if each == -1 else f', "{name}": {each}' for each in column])
+
     for name, texts in log.texts.items():
         if name == RERUNNABLE:
             written = [', "qos": {"rerunnable": false}' if text else "" for text in texts.words]
@@ -294,6 +295,7 @@ def _extras(log: Log, records: Records) -> list[list[str]]:
             written = [f', "{name}": {json.dumps(text)}' if text else "" for text in texts.words]
         places = texts.which[records["job_number"] - 1]
         extras.append([written[place] for place in places.tolist()])
+
     for name, column in log.numbers.items():
         values = column[records["job_number"] - 1].tolist()
         extras.append(["" if v != v else f', "{name}": {plain_number(v)}' for v in values])
@@ -305,6 +307,7 @@ def _written(columns: JobColumns, ids: Iterable[Any], extras: list[list[str]]) -
     names = [*_written_texts(columns.profile_names)]
     has_limit = np.isfinite(columns.walltimes)
     limits = _written_numbers(np.where(has_limit, columns.walltimes, 0))
+
     rows = zip(
         ids,
         _written_numbers(columns.submission_times),
@@ -314,6 +317,7 @@ def _written(columns: JobColumns, ids: Iterable[Any], extras: list[list[str]]) -
         map("".join, zip(*extras, strict=True)) if extras else repeat("", len(limits)),
         strict=True,
     )
+
     lines = [
         f'{{"id": {each}, "subtime": {date}, "res": {width}{limit}, "profile": {profile}{more}'
         for each, date, width, limit, profile, more in rows
@@ -462,6 +466,7 @@ def _read_moment(moment: Moment | None, name: str) -> float | datetime | None:
         seconds = float(moment)
     except ValueError:
         seconds = math.nan
+
     if math.isfinite(seconds):
         return seconds
     try:
@@ -563,6 +568,7 @@ def repair_records(
     """
     records = records.copy()
     _choose_width(records, repairs.processors_field)
+
     counts = []
     for rule, description, find, change in _repairs(processors, next_number, repairs):
         wrong = find(records)
@@ -573,6 +579,7 @@ def repair_records(
             lines = lines[~wrong]
         elif choice in ("clip", "limit", "renumber") and change is not None:
             change(records, wrong)
+
     if counts[-1].jobs:
         # Stable: jobs of one date keep the order of the log.
         records = records[np.argsort(records["submit_time"], kind="stable")]

@@ -21,6 +21,7 @@ def run_times(workload: Workload) -> list[float]:
         raise InputError(
             f"{workload.source}: holds no job; a workload with at least one job is expected"
         )
+
     found = []
     for job in workload.jobs:
         profile = workload.profiles[job.profile]
@@ -87,6 +88,7 @@ class ProfileTable:
             return old_name
         base, delay = delay_profile(seconds)
         body = {**body, **delay}
+
         # An old profile of that name may last another time and still be needed.
         name = base
         number = 1
@@ -114,6 +116,7 @@ def with_deadline(job: Job, deadline: float | None, of_user: bool, *, workload: 
     qos = {"deadline": deadline, "has_user_deadline": of_user}
     if deadline is not None and not abs(deadline) <= MAX_SECONDS:
         return changed_job(job, {}, qos, workload=workload)  # which says what is wrong
+
     # This is done for every job, and most are never asked for their fields.
     asked = msgspec.structs.replace(
         job.qos or QosRequest(),

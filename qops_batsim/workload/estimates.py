@@ -102,8 +102,10 @@ def sample_estimates(
     uniform = generator.random((len(run_times), 2))
     run_times = np.minimum(run_times, values[-1])
     nearest = nearest_value(values, run_times)
+
     killed = uniform[:, 0] < killed_shares[nearest]
     run_times = np.where(killed, values[nearest], run_times)
+
     # Cumulative weights from 0: the values not below the run time are a tail of them.
     cumulative = np.concatenate(([0.0], np.cumsum(weights)))
     smallest = np.searchsorted(values, run_times)
@@ -176,6 +178,7 @@ def users_estimates(workload: Workload) -> Workload:
         return exact_estimates(workload)
     if not lacking.any():
         return workload
+
     longest = float(told[~lacking].max())
     jobs = [
         changed_job(job, {"walltime": plain_number(max(longest, time))}, {}, workload=workload)
@@ -360,6 +363,7 @@ def _walltimes(workload: Workload, requests: Workload) -> Floats:
         asked = known.get(job.id)
         if asked is None:
             raise InputError(f"{where} of {workload.source} is missing; {expected}")
+
         if asked.processors != job.processors:
             raise InputError(
                 f"{where} asks for {asked.processors} processors, but for {job.processors} in "
@@ -421,6 +425,7 @@ def _modal(
             f"{workload.source}: no job has a walltime; model modal expects some, to which it "
             "is fitted (--requests names a workload of the same jobs with walltimes)"
         )
+
     whole = np.ceil(limits[asked]).astype(np.int64)
     fitted = fit_estimates(run_times[asked], whole)
     # Run times stay: of the jobs that were killed at a value, it is not below that.
@@ -455,6 +460,7 @@ def predictions(jobs: Sequence[Job], run_times: Sequence[float], ends: Sequence[
             f"job {shown(job.id)} has no user; model predicted expects the field user in each job, "
             "which `workload import` writes if the log tells the users"
         )
+
     last: defaultdict[Any, tuple[float, float]] = defaultdict(lambda: (math.inf, math.inf))
     predicted = np.full(len(jobs), math.inf)
     for place, ended in _in_turn(jobs, ends):

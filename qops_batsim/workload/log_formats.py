@@ -105,10 +105,12 @@ def log_format(content: bytes) -> str:
     begin = content[:_BEGIN].removeprefix(b"\xef\xbb\xbf").lstrip()
     if begin.startswith(b"{"):
         return "json" if b'"nb_res"' not in content and b'"job_id"' in content else "batsim"
+
     line = begin.partition(b"\n")[0].decode("latin-1")
     names = {name.strip().lower() for name in line.split(delimiter_of(line))}
     if names & {"jobid", "jobidraw"} and len(names) > 1:
         return "sacct"
+
     if PBS_LINE.match(line):
         return "pbs"
     # Comments of a log in the Standard Workload Format, and its numbers, name nothing.

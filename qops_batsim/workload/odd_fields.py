@@ -76,6 +76,7 @@ def _misspelt_in(job: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
         yield "", name, meant
     if isinstance(told := job.get("qos"), dict):
         return  # Whatever is unknown there is an error.
+
     told = job.get("extra_data")
     if isinstance(told, str) and told.startswith("{"):
         try:

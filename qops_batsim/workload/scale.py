@@ -64,11 +64,13 @@ def scale_load(
             f"load is {load:g}; with method {method}, a number from {least:g} to {MAX_LOAD:g} is "
             "accepted (1.2 offers 20 % more work)"
         )
+
     if method == "expansion" and same_time:
         raise InputError(
             "same time is given with method expansion; it is for method duplication, whose "
             "duplicates it submits with their originals"
         )
+
     step: dict[str, Any] = {"step": "scale", "load": plain_number(load), "method": method}
     if method == "expansion":
         return _expanded(workload, load, step)
@@ -160,6 +162,7 @@ def _expanded(workload: Workload, load: float, step: dict[str, Any]) -> Workload
                 "the longer job; jobs without deadlines are expected (first scale the "
                 "load, then set deadlines)"
             )
+
         fields: dict[str, Any] = {"profile": profiles.name(job.profile, times(seconds) or 0.0)}
         if job.walltime is not None:
             fields["walltime"] = times(job.walltime)

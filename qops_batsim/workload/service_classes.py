@@ -174,6 +174,7 @@ def assign_classes(
     for job, run_time in jobs_until_killed(named):
         replaced += job.id in measured
         seconds = max(LEAST_CPU_TIME, measured[job.id]) if job.id in measured else run_time
+
         name, profiles[name] = compute_profile(seconds, choices.speed)
         assert job.qos is not None
         service = choices.every or _class_of(job.qos.queue or "", workload.source)
@@ -181,9 +182,11 @@ def assign_classes(
         if service == "deadline":
             date = job.submission_time + choices.deadline_factor * seconds
             qos |= {"deadline": plain_number(date), "has_user_deadline": True}
+
         fields = {"profile": name, "walltime": None}
         changed = changed_job(job, fields, qos, workload=workload)
         jobs += [changed] if choices.tasks == TOGETHER else _tasks(changed, workload)
+
     step = {
         "step": "classes",
         "every": choices.every,

@@ -72,9 +72,11 @@ class SwfHeader:
             if not text:
                 blanks += 1
                 continue
+
             indentation = len(line.expandtabs()) - len(text)
             deeper = bool(fields) and indentation >= depth + 2
             match = None if deeper else _KEY.fullmatch(text)
+
             if match:
                 fields.append((match[1], [(match[2] or "").strip()]))
                 depth = indentation
@@ -147,6 +149,7 @@ class SwfLog(Log):
                 f"{self.source}: the header has no UnixStartTime, so the log's seconds have no "
                 "dates; give the window in seconds since the log's start, not in dates"
             )
+
         name = time_zone or self.header.get("TimeZoneString")
         if name is None:
             raise InputError(
@@ -343,10 +346,12 @@ def _parse_at_once(rows: Sequence[str], width: int) -> Matrix | None:
     used = None if width <= len(FIELDS) else range(len(FIELDS))
     if used is not None and any(len(row.split()) != width for row in rows):
         return None
+
     try:
         matrix: Matrix = np.loadtxt(rows, dtype=np.float64, comments=None, ndmin=2, usecols=used)
     except ValueError:
         return None
+
     if matrix.shape != (len(rows), len(FIELDS)) or not np.isfinite(matrix).all():
         return None
     whole = matrix[:, _INTEGER_COLUMNS]

@@ -490,6 +490,7 @@ class _BrokenRows:
             if place != done:
                 last = place - 1
             done = place + 1
+
             if self._begins(line):
                 found[place], end = self._row(place, odd)
                 joined += range(place + 1, end)
@@ -529,6 +530,7 @@ class _BrokenRows:
 
         ``odd`` lines, with too few or too many cells, may be parts of the row.
         """
+
         text = self.rows[place]
         for end in range(place + 1, min(place + _MOST_LINES, len(self.rows)) + 1):
             count = text.count(self.delimiter) - self.size + 1

@@ -130,19 +130,23 @@ class _KnownJob:
             return False
         last = self.last
         slack = max(last.slack, row.slack)
+
         if math.isnan(row.submitted) and row.started > last.over + UNKNOWN_LIMIT:
             return False
         if row.submitted in self.dates or math.isnan(row.submitted):
             return bool(self.user and row.user) or not _differ(last.account, row.account)
+
         if not row.submitted <= last.over + AGAIN_WITHIN:
             return False
         if row.state == "REVOKED" or last.state == "REVOKED":
             return True
         if not (self.user and row.user) and _differ(last.account, row.account):
             return False
+
         if last.state in _INTERRUPTED | _OPEN:
             began = row.submitted >= last.started - slack or math.isnan(last.started)
             return began and not row.started < last.ended - slack
+
         same = not (_differ(last.account, row.account) or _differ(last.name, row.name))
         return same and not row.submitted < last.ended - slack
 
@@ -177,10 +181,12 @@ def tell_apart(rows: Rows) -> None:
     places = _shared(keys, rows)
     if not places:
         return
+
     unclear = rows.unclear_lines
     taken = {number_of(job) for job in rows.ids}
     lines: list[int] = []
     new: list[str] = []
+
     for number, several in places.items():
         jobs = _jobs_of([_row(rows, place, unclear) for place in several], keys)
         count = 1

@@ -127,6 +127,7 @@ class NodeSizes(dict[str, dict[str, int]]):
                     f"nodes of the others, but only these are chosen: "
                     f"{', '.join(sorted(chosen.intersection(pool)))}; choose all (--partition)"
                 )
+
         kinds = {frozenset(self._nodes.get(name, {}).items()) for name in chosen}
         if alike and (len(kinds) != 1 or frozenset() in kinds):
             told = ", ".join(f"{n}: {self.together([n])['nodes']} nodes" for n in sorted(chosen))

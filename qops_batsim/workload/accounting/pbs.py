@@ -83,12 +83,14 @@ class _PbsJob:
         for name in ("user", "ctime"):
             if name in fields and fields[name] != self.fields.get(name, fields[name]):
                 return False
+
         created = _number(fields.get("ctime"))
         if "ctime" in self.fields and not math.isnan(created):
             return True
         # Its zone is unknown to a date of creation: within a day, both may be the same moment.
         if created > self.last + AGAIN_WITHIN:
             return False
+
         date = _number(fields.get("start"), date)
         if self.has_ended:
             is_new = kind == "Q" and date >= self.last
@@ -106,10 +108,12 @@ def pbs_rows(content: bytes, source: str, choices: Choices) -> Rows:
     arrays: list[int] = []
     zone = ZoneInfo(choices.zone_name)
     read = 0
+
     for number, line in enumerate(text_in(content).split("\n"), start=1):
         if not line.strip():
             continue
         read += 1
+
         match = PBS_LINE.match(line)
         date = match and _date(match[1], zone)
         if match is None or date is None:
@@ -130,10 +134,12 @@ def pbs_rows(content: bytes, source: str, choices: Choices) -> Rows:
                 job = _PbsJob(number)
                 known.append(job)
             job.add(match[2], date, number, fields)
+
     refuse_lines(source, malformed)
     named, new = _named(jobs)
     rows = _rows_of(named, choices.unit)
     rows.read = read
+
     again = [line for line, job in zip(rows.lines.tolist(), rows.ids, strict=True) if job in new]
     tell_renamed(rows, new, again)
     for rule, what, lines in (
@@ -208,6 +214,7 @@ def _stretches(job: _PbsJob, limit: float) -> list[tuple[str, float, float, floa
     start = math.nan
     deleted = False
     begin_line = job.line
+
     for kind, date, line, fields in job.happened:
         if kind in "ST":
             start = _number(fields.get("start"), date)
@@ -238,6 +245,7 @@ def _stretches(job: _PbsJob, limit: float) -> list[tuple[str, float, float, floa
             elif kind == "A":
                 deleted = True
                 begin_line = line
+
     if not math.isnan(start):
         found.append(("RUNNING", start, math.nan, math.nan, begin_line))
     elif not found or found[-1][0] == "REQUEUED":
@@ -255,11 +263,16 @@ def _seconds(text: str | None) -> float:
     return math.nan if value is None else value
 
 
+def _counted(fields: Mapping[str, str], *keys: str) -> float:
+    """Return the first of these fields that is a number above 0; 0 if there is none."""
+    return next(filter(None, (_number(fields.get(key), 0.0) for key in keys)), 0.0)
+
+
 def _cores(fields: Mapping[str, str]) -> float:
     """Return the cores of a job: the request in PBS, the allocation in Torque."""
-    for key in ("Resource_List.ncpus", "total_execution_slots"):
-        if _number(fields.get(key)) > 0:
-            return _number(fields.get(key))
+    counted = _counted(fields, "Resource_List.ncpus", "total_execution_slots")
+    if counted:
+        return counted
     hosts = fields.get("exec_host", "")
     if hosts:
         return float(sum(_slots(part.partition("/")[2]) for part in hosts.split("+")))
@@ -270,9 +283,9 @@ def _cores(fields: Mapping[str, str]) -> float:
 
 
 def _nodes(fields: Mapping[str, str]) -> float:
-    for key in ("unique_node_count", "Resource_List.nodect"):
-        if _number(fields.get(key)) > 0:
-            return _number(fields.get(key))
+    counted = _counted(fields, "unique_node_count", "Resource_List.nodect")
+    if counted:
+        return counted
     hosts = fields.get("exec_host", "")
     if hosts:
         return float(len({part.partition("/")[0] for part in hosts.split("+")}))
@@ -281,8 +294,9 @@ def _nodes(fields: Mapping[str, str]) -> float:
 
 def _gpus(fields: Mapping[str, str]) -> float:
     """Return the GPUs that a job requested; NaN if its record names none."""
-    if _number(fields.get("Resource_List.ngpus")) > 0:
-        return _number(fields.get("Resource_List.ngpus"))
+    counted = _counted(fields, "Resource_List.ngpus")
+    if counted:
+        return counted
     for key, each in (("Resource_List.select", "ngpus"), ("Resource_List.nodes", "gpus")):
         if f":{each}=" in fields.get(key, ""):
             return float(sum(count * gpus for count, gpus in _chunks(fields[key], each, 0)))

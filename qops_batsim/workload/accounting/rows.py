@@ -284,11 +284,13 @@ def task_numbers(text: str) -> list[int] | None:
         match = _RANGE.fullmatch(part.strip())
         if not match:
             return None
+
         first = int(match[1])
         last = int(match[2] or first)
         step = int(match[3] or 1)
         if not 0 <= last - first < _MOST_TASKS or step < 1:
             return None
+
         tasks.extend(range(first, last + 1, step))
         if len(tasks) > _MOST_TASKS:
             return None

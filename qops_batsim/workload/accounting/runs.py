@@ -105,15 +105,18 @@ def keep_restarts(rows: Rows, choice: str) -> None:
     last = {job: place for place, job in enumerate(rows.ids)}
     if len(last) == len(rows.ids):
         return
+
     if choice == "last":
         gone = np.ones(len(rows.ids), np.bool_)
         gone[list(last.values())] = False
         rows.leave_out("earlier_runs", "runs before a restart (a later row has the id)", gone)
         rows.take(~gone)
         return
+
     seen: dict[str, int] = {}
     for place, job in enumerate(rows.ids):
-        seen[job] = count = seen.get(job, -1) + 1
+        count = seen.get(job, -1) + 1
+        seen[job] = count
         if count:
             rows.ids[place] = f"{job}r{count}"
             if place in rows.groups:
@@ -159,6 +162,7 @@ def _expand(rows: Rows) -> None:
         raise InputError(
             f"the lists of waiting tasks name {copies.sum()} tasks; up to {MAX_JOBS} are accepted"
         )
+
     begins = np.cumsum(copies) - copies
     rows.take(np.repeat(np.arange(len(rows.ids)), copies))
     rows.tasks = {}

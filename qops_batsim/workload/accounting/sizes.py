@@ -48,6 +48,7 @@ def cores_and_gpus(
     rates: dict[str, tuple[int, int]] = {}
     if gpus is None:
         return rates
+
     pools = rows.pools()
     for name in sorted(set(pools.words)):
         inside = pools.where(name.__eq__)
