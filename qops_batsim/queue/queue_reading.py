@@ -190,18 +190,8 @@ def _own_form(
             accepted = f"a number of seconds above 0, up to {MAX_SECONDS:g}, is accepted"
             require(0 < estimate <= MAX_SECONDS, f"{where}: estimate", estimate, accepted)
 
-        jobs.append(
-            QueuedJob(
-                id=str(each.id),
-                processors=each.processors,
-                estimate=estimate,
-                priority=priority,
-                user=each.user,
-                application=each.application,
-                partition=each.partition,
-                **dates,
-            )
-        )
+        fields = msgspec.structs.asdict(each) | dates | {"id": str(each.id)}
+        jobs.append(QueuedJob(**fields))
     return jobs, written.processors, _checked_date_of(written.now, f"{source}: now")
 
 

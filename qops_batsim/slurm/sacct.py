@@ -219,6 +219,7 @@ def _slurm_processors(table: TextTable, by: str) -> Floats:
     """Return each job's size in the unit ``by``: what was allocated, else what was requested."""
     allocated, resource, requested = _SIZES[by]
     sizes = np.full(len(table), np.nan)
+
     for name in (*allocated, "AllocTRES", requested, "ReqTRES"):
         unknown = np.isnan(sizes)
         if name not in table or not unknown.any():

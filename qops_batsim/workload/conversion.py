@@ -98,11 +98,11 @@ class Conversion(msgspec.Struct, kw_only=True):
     submission; None when that time is 0.
     """
 
-    def names(self, field: str, unknown: str = "") -> list[str]:
-        """Return the user, group, executable or queue (``field``) of each record as text;
-        ``unknown`` where the log does not know it.
+    def names(self, field: str) -> list[str]:
+        """Return the user, group, executable or queue (``field``) of each record as text, empty
+        where the log does not know it.
         """
-        return names_of(self.records, self.texts, field, unknown)
+        return names_of(self.records, self.texts, field, "")
 
 
 def convert_log(
@@ -608,25 +608,20 @@ def _repairs(processors: int, next_number: int, repairs: Repairs) -> list[_Repai
         ("too_wide", too_wide, lambda log: log[width] > processors, _set(width, processors)),
         ("no_run_time", "run time 0 or less", lambda log: log[run] <= 0, some_time),
         ("no_requested_time", "no requested time", lambda log: log[asked] <= 0, _set(asked, run)),
-        ("overrun", "run time above the requested time", _overruns, _set(run, asked)),
+        (
+            "overrun",
+            "run time above the requested time",
+            lambda log: (log[asked] > 0) & (log[run] > log[asked]),
+            _set(run, asked),
+        ),
         ("duplicate_id", "job number of an earlier job", _repeated, renumber),
-        ("submit_order", "submitted before the record above", _out_of_order, None),
+        (
+            "submit_order",
+            "submitted before the record above",
+            lambda log: np.diff(log["submit_time"], prepend=log["submit_time"][:1]) < 0,
+            None,
+        ),
     ]
-
-
-def _overruns(records: Records) -> Mask:
-    """Return which records ran longer than they requested."""
-    requested = records["requested_time"]
-    mask: Mask = (requested > 0) & (records["run_time"] > requested)
-    return mask
-
-
-def _out_of_order(records: Records) -> Mask:
-    """Return which records were submitted before the one above them."""
-    submitted = records["submit_time"]
-    mask = np.zeros(len(submitted), dtype=np.bool_)
-    mask[1:] = submitted[1:] < submitted[:-1]
-    return mask
 
 
 def _repeated(records: Records) -> Mask:

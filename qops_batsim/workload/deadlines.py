@@ -8,6 +8,7 @@ earlier than it would under EASY backfilling.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Mapping
 from hashlib import blake2b
 from typing import Any
@@ -154,19 +155,16 @@ def users_with_deadline(workload: Workload, share: float, seed: int) -> frozense
 
 def count_deadlines(workload: Workload) -> DeadlineCounts:
     """Return how many jobs have a user's, an artificial, or no deadline."""
-    user = 0
-    artificial = 0
-    none = 0
-    without_laxity = 0
+    counts: Counter[str] = Counter()
     for job, run_time in jobs_until_killed(workload):
         if job.qos is None or job.qos.deadline is None:
-            none += 1
+            counts["none"] += 1
         elif job.qos.has_user_deadline is False:
-            artificial += 1
+            counts["artificial"] += 1
         else:
-            user += 1
-            without_laxity += job.qos.deadline <= job.submission_time + run_time
-    return DeadlineCounts(user, artificial, none, without_laxity)
+            counts["user"] += 1
+            counts["tight"] += job.qos.deadline <= job.submission_time + run_time
+    return DeadlineCounts(counts["user"], counts["artificial"], counts["none"], counts["tight"])
 
 
 def early_deadlines_warning(workload: Workload, remedy: str = "") -> str:

@@ -70,9 +70,7 @@ class CancelledJobs(NamedTuple):
     texts: Mapping[str, Words] = MappingProxyType({})
 
 
-def names_of(
-    records: Records, texts: Mapping[str, Words], field: str, unknown: str = ""
-) -> list[str]:
+def names_of(records: Records, texts: Mapping[str, Words], field: str, unknown: str) -> list[str]:
     """Return the user, group, executable or queue (``field``) of each record as text: from
     ``texts``, else its number in the records, or ``unknown``.
 

@@ -123,11 +123,14 @@ def name_queues(
     choices = choices or ClassChoices()
     choices.check()
     names = (facts or LogFacts()).queue_names
-    jobs = [
-        changed_job(job, {}, {"queue": _queue_of(job, choices, names)}, workload=workload)
-        for job in workload.jobs
-    ]
-    drawn = sum(_known_queue(job, names) is None for job in workload.jobs)
+    jobs = []
+    drawn = 0
+    for job in workload.jobs:
+        queue = _known_queue(job, names)
+        if queue is None:
+            queue = _drawn_queue(job, choices.seed)
+            drawn += 1
+        jobs.append(changed_job(job, {}, {"queue": queue}, workload=workload))
     step: dict[str, Any] = {"step": "queues", "drawn": drawn}
     if drawn:
         step |= {"mix": SDSC_MIX, "seed": choices.seed}
@@ -235,10 +238,8 @@ def _known_queue(job: Job, names: Mapping[str, str]) -> str | None:
     return None if number is None else names.get(str(number), str(number))
 
 
-def _queue_of(job: Job, choices: ClassChoices, names: Mapping[str, str]) -> str:
-    if (known := _known_queue(job, names)) is not None:
-        return known
-    digest = blake2b(f"{choices.seed} {job.id}".encode(), digest_size=8, person=b"queue").digest()
+def _drawn_queue(job: Job, seed: int) -> str:
+    digest = blake2b(f"{seed} {job.id}".encode(), digest_size=8, person=b"queue").digest()
     bounds = [*accumulate(SDSC_MIX.values())]
     drawn = int.from_bytes(digest, "big") / 2**64 * bounds[-1]
     # A float may round up to the sum itself, which is below no bound.
