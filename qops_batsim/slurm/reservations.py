@@ -17,14 +17,7 @@ import numpy as np
 from qops_batsim.errors import InputError, shown
 from qops_batsim.files import read_text
 from qops_batsim.slurm.resources import amount_of
-from qops_batsim.slurm.values import (
-    DATE_EXPECTED,
-    as_iso,
-    checked_date,
-    fields_of,
-    is_seconds,
-    slurm_number,
-)
+from qops_batsim.slurm.values import checked_date, fields_of, local_date, slurm_number
 from qops_batsim.workload.accounting.cells import read_count, read_date
 from qops_batsim.workload.accounting.choices import Choices
 from qops_batsim.workload.accounting.clusters import refuse_several_clusters
@@ -220,17 +213,21 @@ def _amount(told: Any) -> str:
 
 
 def _reservation(where: str, fields: Mapping[str, str], choices: Choices) -> Reservation:
+    form = choices.date_format
+    zone = ZoneInfo(choices.zone_name)
+
     def date(name: str, fold: int = 0) -> float:
         text = fields.get(name, "")
-        form = choices.date_format
-        iso = text if form or is_seconds(text) else as_iso(text)
-        read = None if iso is None else read_date(iso, form)
-        if read is None or math.isnan(read[0]):
-            how = DATE_EXPECTED if form is None else f"{form} is expected"
-            raise InputError(f"{where}: {name} is {shown(fields.get(name))}; {how}")
-        zone = ZoneInfo(choices.zone_name) if read[1] else UTC
-        date = datetime.fromtimestamp(read[0], UTC).replace(tzinfo=zone, fold=fold).timestamp()
-        return checked_date(date, text, f"{where}: {name}")
+        place = f"{where}: {name}"
+        if form is None:
+            return local_date(text, place, zone, fold)
+        seconds, is_local = read_date(text, form) or (math.nan, False)
+        if math.isnan(seconds):
+            raise InputError(f"{place} is {shown(text)}; {form} is expected")
+        date = datetime.fromtimestamp(seconds, UTC)
+        if is_local:
+            date = date.replace(tzinfo=zone, fold=fold)
+        return checked_date(date.timestamp(), text, place)
 
     start = date("StartTime")
     end = date("EndTime")

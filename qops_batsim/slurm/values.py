@@ -118,12 +118,13 @@ def is_seconds(text: str) -> bool:
     return _SECONDS.fullmatch(text) is not None
 
 
-def local_date(text: str, where: str, zone: tzinfo | None) -> float:
+def local_date(text: str, where: str, zone: tzinfo | None, fold: int = 0) -> float:
     """Parse a date to seconds since 1970; one without offset is of the ``zone``, or if that is None
     of this machine's clock.
 
-    InputError, in which ``where`` names the field, for what is no sure date: relative ones, those
-    without a year or a time of day, and those before the year 2000.
+    Of an hour that comes twice, as clocks are put back, ``fold`` is 0 for the first, 1 for the
+    second. InputError, in which ``where`` names the field, for what is no sure date: relative ones,
+    those without a year or a time of day, and those before the year 2000.
     """
     seconds = 0.0
     if is_seconds(text):
@@ -131,7 +132,7 @@ def local_date(text: str, where: str, zone: tzinfo | None) -> float:
     elif (iso := as_iso(text)) is not None:
         with suppress(ValueError, OverflowError, OSError):
             date = datetime.fromisoformat(iso)
-            seconds = (date if date.tzinfo else date.replace(tzinfo=zone)).timestamp()
+            seconds = (date if date.tzinfo else date.replace(tzinfo=zone, fold=fold)).timestamp()
     return checked_date(seconds, text, where)
 
 
