@@ -100,13 +100,13 @@ class SlurmNodeState(NamedTuple):
     @property
     def away(self) -> tuple[str, ...]:
         """Return the states for which Slurm does not use the node, none if it does."""
-        found = [name for name in _AWAY if name in self.names]
+        states = [name for name in _AWAY if name in self.names]
         if "NOT_RESPONDING" in self.names and not self.names & _POWERING:
-            found.append("NOT_RESPONDING")
+            states.append("NOT_RESPONDING")
         # A node that is in use gets further jobs until it is idle, and is rebooted then.
         if "REBOOT_REQUESTED" in self.names and not self.names & {"ALLOCATED", "MIXED"}:
-            found.append("REBOOT_REQUESTED")
-        return tuple(found)
+            states.append("REBOOT_REQUESTED")
+        return tuple(states)
 
 
 def read_state(told: str | Iterable[str]) -> SlurmNodeState:

@@ -82,7 +82,7 @@ class Reservation(msgspec.Struct, frozen=True):
 
     @property
     def _repeated(self) -> str | None:
-        return next((each for each in _REPEATED if each in self.flags), None)
+        return next((flag for flag in _REPEATED if flag in self.flags), None)
 
     @property
     def no_window(self) -> str:
@@ -134,7 +134,7 @@ def reservations_of(text: str, path: str, choices: Choices) -> list[Reservation]
     else:
         listed = _of_table(text, path, choices.cluster)
     reservations = [_reservation(where, fields, choices) for where, fields in listed]
-    return list({(each.name, each.start): each for each in reservations}.values())
+    return list({(one.name, one.start): one for one in reservations}.values())
 
 
 _Listed = list[tuple[str, dict[str, str]]]
@@ -174,7 +174,7 @@ def _of_table(text: str, path: str, cluster: str) -> _Listed:
         clusters = {fields.get("Cluster", "") for _, fields in listed}
         refuse_several_clusters(clusters, path, "reservations", "--cluster {} takes one")
         return listed
-    return [each for each in listed if each[1].get("Cluster", "") in ("", cluster)]
+    return [record for record in listed if record[1].get("Cluster", "") in ("", cluster)]
 
 
 def _of_json(text: str, path: str) -> _Listed:
@@ -280,41 +280,44 @@ def windows_of(
 
     left_out: Counter[str] = Counter()
     wanted: list[tuple[tuple[bool, float], Reservation, list[tuple[float, float]]]] = []
-    in_order = sorted(reservations, key=lambda each: (each.name, each.start))
-    for each, following in pairwise([*in_order, None]):
-        assert each is not None
+    in_order = sorted(reservations, key=lambda reservation: (reservation.name, reservation.start))
+    for reservation, following in pairwise([*in_order, None]):
+        assert reservation is not None
         until = last
-        if following is not None and following.name == each.name:
+        if following is not None and following.name == reservation.name:
             until = min(last, following.start)
-        times = each.times(until, ZoneInfo(calendar.time_zone))
+        times = reservation.times(until, ZoneInfo(calendar.time_zone))
         spans = [(max(start, begin), min(end, last)) for start, end in times]
         spans = [(start, end) for start, end in spans if start < end]
 
-        is_maintenance = "MAINT" in each.flags
+        is_maintenance = "MAINT" in reservation.flags
         takes_all = "all" in choices.reservations and not is_maintenance
-        if each.name in choices.reservations or takes_all:
+        if reservation.name in choices.reservations or takes_all:
             left_out["whose jobs are taken"] += 1
-        elif each.no_window:
-            left_out[each.no_window] += 1
-        elif choices.partitions and each.partition not in ("", *choices.partitions):
+        elif reservation.no_window:
+            left_out[reservation.no_window] += 1
+        elif choices.partitions and reservation.partition not in ("", *choices.partitions):
             left_out["of other partitions"] += 1
         elif not spans:
             left_out["before or after the jobs"] += 1
         else:
             lasts = sum(end - start for start, end in spans)
-            wanted.append(((not is_maintenance, -lasts), each, spans))
+            wanted.append(((not is_maintenance, -lasts), reservation, spans))
 
     placed: list[_Placed] = []
     windows: list[MaintenanceWindow] = []
     wanted.sort(key=lambda one: one[0])
-    sized = [(each, spans, _hosts(each, choices, size)) for _, each, spans in wanted]
-    for each, spans, hosts in sized:
+    sized = [
+        (reservation, spans, _hosts(reservation, choices, size)) for _, reservation, spans in wanted
+    ]
+    for reservation, spans, hosts in sized:
         own: list[_Placed] = []
         for span in spans:
             own += _parts(*span, hosts, [*placed, *own], size)
         zero = of_jobs.unix_start
         windows += [
-            MaintenanceWindow(each.name, bits, start - zero, end - zero) for start, end, bits in own
+            MaintenanceWindow(reservation.name, bits, start - zero, end - zero)
+            for start, end, bits in own
         ]
         placed += own
         left_out["without hosts, or during others that have all"] += not own
@@ -328,7 +331,7 @@ def _hosts(reservation: Reservation, choices: Choices, size: int) -> int:
     amounts = reservation.amounts
     unit = choices.unit
 
-    known = next((each for each in (unit, "cores", "nodes") if each in amounts), unit)
+    known = next((name for name in (unit, "cores", "nodes") if name in amounts), unit)
     amount = amounts.get(known, 0.0)
     if known != unit and amount:
         nodes = choices.nodes or NodeSizes(())
@@ -350,20 +353,20 @@ def _parts(start: float, end: float, hosts: int, others: list[_Placed], size: in
     """Place a window on the highest free hosts; where other windows leave too few, return it in
     parts, each with what is free then.
     """
-    beside = [each for each in others if each[0] < end and each[1] > start]
-    cuts = {date for each in beside for date in each[:2] if start < date < end}
+    beside = [other for other in others if other[0] < end and other[1] > start]
+    cuts = {date for other in beside for date in other[:2] if start < date < end}
 
     enough = _free(beside, size).bit_count() >= hosts
-    found: list[_Placed] = []
+    parts: list[_Placed] = []
     for since, to in pairwise(sorted({start, end} if enough else {start, end, *cuts})):
-        free = _free([each for each in beside if each[0] < to and each[1] > since], size)
+        free = _free([other for other in beside if other[0] < to and other[1] > since], size)
         fewer = min(hosts, free.bit_count())
         low = 0  # As many as are wanted are free from here up.
         for bit in reversed(range(size.bit_length())):
             low += (1 << bit) * ((free >> low + (1 << bit)).bit_count() >= fewer > 0)
         if fewer:
-            found.append((since, to, free >> low << low))
-    return found
+            parts.append((since, to, free >> low << low))
+    return parts
 
 
 def _free(beside: Iterable[_Placed], size: int) -> int:

@@ -128,7 +128,7 @@ def _rows_of(table: TextTable, choices: Choices, steps: list[int], read: int) ->
     """Convert a table of sacct to rows of jobs; ``steps`` are the lines of job steps, which the
     table no longer has, ``read`` the number of lines that were read.
     """
-    columns = {key: [each for each in names if each in table] for key, names in _SACCT.items()}
+    columns = {key: [name for name in names if name in table] for key, names in _SACCT.items()}
     rows = rows_of_table(table, columns, _UNITS, choices)
     rows.processors = _slurm_processors(table, choices.unit)
     gpus = rows.processors if choices.unit == "gpus" else _slurm_processors(table, "gpus")
@@ -259,7 +259,7 @@ def _report_cut_lists(rows: Rows) -> None:
     """Report how many lists of array tasks or nodes Slurm has cut with ``...``."""
     tasks = [place for place in rows.tasks if "..." in rows.ids[place]]
     nodes = rows.nodes or Words.one("", len(rows.ids))
-    cut = nodes.where(lambda each: "..." in each)
+    cut = nodes.where(lambda listed: "..." in listed)
     told = "lists of waiting tasks that Slurm cut (...): more tasks wait"
     rows.tell("cut_tasks", told, rows.lines[tasks].tolist() if tasks else [])
     told = "lists of nodes that Slurm cut (...): jobs ran on more nodes"
@@ -367,7 +367,7 @@ def _cells_of(job: Mapping[str, Any], words: Callable[[str], str]) -> list[str]:
     )
 
     return [
-        *(job_id, state, *(f"{each:.15g}" if 0 < each < math.inf else "" for each in times)),
+        *(job_id, state, *(f"{number:.15g}" if 0 < number < math.inf else "" for number in times)),
         "UNLIMITED" if limit == math.inf else "" if math.isnan(limit) else f"{limit:.15g}",
         _resources(tres.get("allocated"), {"node": nodes}),
         _resources(tres.get("requested"), {"cpu": cpus}),

@@ -133,8 +133,8 @@ def meaning_of(reason: str) -> Meaning:
     ['nodes', 'cannot start until something changes']
     """
     plain = _plain(reason)
-    found = (meaning for meaning, names in _MEANINGS if names.match(plain))
-    return next(found, Meaning(Cause.OTHER, WaitKind.UNKNOWN))
+    meanings = (meaning for meaning, names in _MEANINGS if names.match(plain))
+    return next(meanings, Meaning(Cause.OTHER, WaitKind.UNKNOWN))
 
 
 def _plain(reason: str) -> str:

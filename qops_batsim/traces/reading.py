@@ -88,9 +88,9 @@ def read_trace(
     >>> trace.workload.processors, trace.records_read
     (4, 8)
     """
-    found = find_input(path, "workloads")
-    stored = read_stored(found, what=_WHAT)
-    return _trace_in(stored, str(found), processors, first, accounting, time_zone, choices)
+    place = find_input(path, "workloads")
+    stored = read_stored(place, what=_WHAT)
+    return _trace_in(stored, str(place), processors, first, accounting, time_zone, choices)
 
 
 def _trace_in(
@@ -146,9 +146,9 @@ def read_partitions(
     ``time_zone`` nor the log tells the zone of dates, it is ``default_zone``. See
     :func:`read_trace`.
     """
-    found = find_input(path, "workloads")
-    stored = read_stored(found, what=_WHAT)
-    source = str(found)
+    place = find_input(path, "workloads")
+    stored = read_stored(place, what=_WHAT)
+    source = str(place)
     choices = replace(accounting or Choices(by=by), default_zone=default_zone)
     if time_zone is not None:
         choices = replace(choices, time_zone=time_zone)
@@ -267,8 +267,9 @@ def log_in(
     Its ``kind`` is ``swf``, ``sacct``, ``pbs``, or ``csv``, of a published log or in a site's own
     ``form``; by default it is told by its content.
     """
-    found = log_format(stored.content)
-    kind = found if kind in ("", "sacct") and found in ("json", "sacct") else kind or found
+    by_content = log_format(stored.content)
+    if not kind or (kind == "sacct" and by_content == "json"):
+        kind = by_content
     if kind == "swf":
         return swf_in(stored, source)
     choices = choices or Choices()

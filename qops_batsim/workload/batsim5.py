@@ -65,10 +65,10 @@ def check_types(content: bytes, source: str) -> None:
     """Raise an InputError unless all profiles of a file have Batsim 5's type names."""
     known = (*_TYPES, TRACE)
     told = msgspec.json.decode(content.removeprefix(BOM_UTF8), type=_Profiles)
-    for name, each in told.profiles.items():
-        if each.get("type") not in known:
+    for name, profile in told.profiles.items():
+        if profile.get("type") not in known:
             raise InputError(
-                f"{source}: profile {shown(name)}: type is {shown(each.get('type'))}; one of "
+                f"{source}: profile {shown(name)}: type is {shown(profile.get('type'))}; one of "
                 f"{', '.join(known)} is expected (workload import --as 5 writes such)"
             )
 
@@ -140,9 +140,9 @@ def format_batsim5(
             f"profile {_listed(spread)}: com is spread as com/(n²-n) over each two of n hosts, "
             "which was com/n: communication takes another time"
         )
-    for rule, (description, found) in aborts_of_batsim5(workload).items():
-        if found and rule != "walltime":
-            losses.append(f"{len(found):,} {description}: {_listed(found)}")
+    for rule, (description, broken) in aborts_of_batsim5(workload).items():
+        if broken and rule != "walltime":
+            losses.append(f"{len(broken):,} {description}: {_listed(broken)}")
 
     told = ",\n".join(f"{_encoded(name)}: {_encoded(body)}" for name, body in profiles.items())
     lines = [f'{{"nb_res": {workload.processors},']
@@ -158,7 +158,7 @@ def with_requests(workload: Workload) -> Workload:
     jobs = []
     for job in workload.jobs:
         if job.qos is not None and "qos" not in job.fields:
-            fields = {name: each for name, each in job.fields.items() if name != "extra_data"}
+            fields = {name: value for name, value in job.fields.items() if name != "extra_data"}
             job = Job.from_fields(fields | {"qos": msgspec.to_builtins(job.qos)}, where=job.id)
         jobs.append(job)
     return msgspec.structs.replace(workload, jobs=jobs)
@@ -225,8 +225,8 @@ def aborts_of_batsim5(workload: Workload) -> dict[str, tuple[str, list[str]]]:
     tasks = ("parallel_homogeneous", "parallel_homogeneous_total")
     idle = [
         name
-        for name, each in workload.profiles.items()
-        if each["type"] in tasks and not each.get("cpu") and not each.get("com")
+        for name, profile in workload.profiles.items()
+        if profile["type"] in tasks and not profile.get("cpu") and not profile.get("com")
     ]
 
     without = [job.id for job in workload.jobs if job.fields.get("walltime") == -1]

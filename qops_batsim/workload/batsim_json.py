@@ -335,23 +335,23 @@ def _requests(values: Mapping[str, Sequence[Any]]) -> list[QosRequest | None] | 
 
 def _requested_values(requests: Sequence[QosRequest | None]) -> dict[str, list[Any]]:
     """Return the values that jobs request in ``qos``, by field, without fields that no job has."""
-    given = [each for each in requests if each is not None]
+    given = [request for request in requests if request is not None]
     asked: dict[str, list[Any]] = {}
     for name, unasked in zip(QosRequest.__struct_fields__, _UNASKED, strict=True):
         column = list(map(attrgetter(name), given))
         silent = column.count(unasked)
         if silent < len(column):
-            asked[name] = [each for each in column if each is not unasked] if silent else column
+            asked[name] = [value for value in column if value is not unasked] if silent else column
     return asked
 
 
 def _any_problem(asked: Mapping[str, Sequence[Any]]) -> bool:
     """Return whether a value that a job requests in ``qos`` is not accepted."""
     for name in CHECKED:
-        values = [each for each in asked.get(name, ()) if each is not None]
+        values = [value for value in asked.get(name, ()) if value is not None]
         if values:
             several = set(values) if isinstance(values[0], str) else (min(values), max(values))
-            if any(problem_in(name, each) for each in several):
+            if any(problem_in(name, value) for value in several):
                 return True
     return False
 

@@ -222,7 +222,7 @@ def _cancelled(log: Log, begin: float, last: float, field: str) -> CancelledJobs
 
 
 def _did(counts: Iterable[RepairCount]) -> str:
-    told = ", ".join(f"{each.jobs} with {each.description}" for each in counts if each.jobs)
+    told = ", ".join(f"{repair.jobs} with {repair.description}" for repair in counts if repair.jobs)
     return told and f" ({told})"
 
 
@@ -286,7 +286,7 @@ def _extras(log: Log, records: Records) -> list[list[str]]:
     extras = []
     for name in _NUMBERED_FIELDS if log.ids is None else ():
         column = records[name].tolist()
-        extras.append(["" if each == -1 else f', "{name}": {each}' for each in column])
+        extras.append(["" if value == -1 else f', "{name}": {value}' for value in column])
 
     for name, texts in log.texts.items():
         if name == RERUNNABLE:
@@ -328,7 +328,7 @@ def _written(columns: JobColumns, ids: Iterable[Any], extras: list[list[str]]) -
 def _written_texts(texts: list[str]) -> Iterable[str]:
     """Return identifiers or names as JSON strings."""
     plain = _PLAIN.fullmatch("".join(texts))
-    return (f'"{each}"' for each in texts) if plain else map(json.dumps, texts)
+    return (f'"{text}"' for text in texts) if plain else map(json.dumps, texts)
 
 
 def _written_numbers(column: NDArray[np.float64]) -> list[int] | list[float]:
@@ -336,7 +336,7 @@ def _written_numbers(column: NDArray[np.float64]) -> list[int] | list[float]:
     if (column == np.floor(column)).all() and (np.abs(column) <= MAX_SECONDS).all():
         whole: list[int] = column.astype(np.int64).tolist()
         return whole
-    return [plain_number(each) for each in column.tolist()]
+    return [plain_number(number) for number in column.tolist()]
 
 
 def _known_calendar(log: Log, time_zone: str | None, begin: float, last: float) -> Calendar | None:

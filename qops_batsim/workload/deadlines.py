@@ -175,7 +175,8 @@ def early_deadlines_warning(workload: Workload, remedy: str = "") -> str:
     """
     columns = workload.columns
     artificial = [
-        each is not None and each.has_user_deadline is False for each in columns.requests or ()
+        request is not None and request.has_user_deadline is False
+        for request in columns.requests or ()
     ]
     dates = columns.asked("deadline")
     dates[: len(artificial)][artificial] = math.inf

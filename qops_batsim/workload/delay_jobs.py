@@ -22,7 +22,7 @@ def run_times(workload: Workload) -> list[float]:
             f"{workload.source}: holds no job; a workload with at least one job is expected"
         )
 
-    found = []
+    delays = []
     for job in workload.jobs:
         profile = workload.profiles[job.profile]
         if profile["type"] != "delay":
@@ -30,8 +30,8 @@ def run_times(workload: Workload) -> list[float]:
                 f"{workload.source}: job {shown(job.id)}: profile {shown(job.profile)} is of type "
                 f"{profile['type']}; only type delay, which has a run time, is accepted here"
             )
-        found.append(float(profile["delay"]))
-    return found
+        delays.append(float(profile["delay"]))
+    return delays
 
 
 def run_times_until_killed(workload: Workload) -> list[float]:

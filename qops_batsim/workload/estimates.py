@@ -172,14 +172,14 @@ def users_estimates(workload: Workload) -> Workload:
     A job that has none gets the longest of all others as its walltime, or its run
     time if that is longer; where no job has one, all have exact ones.
     """
-    told = workload.columns.estimates
-    lacking = told == math.inf
+    limits = workload.columns.estimates
+    lacking = limits == math.inf
     if lacking.all():
         return exact_estimates(workload)
     if not lacking.any():
         return workload
 
-    longest = float(told[~lacking].max())
+    longest = float(limits[~lacking].max())
     jobs = [
         changed_job(job, {"walltime": plain_number(max(longest, time))}, {}, workload=workload)
         if lacks
@@ -196,13 +196,13 @@ def estimates_sentence(workload: Workload, estimates: str) -> str:
 
     ``estimates`` are ``"users"``, as of :func:`users_estimates`, or ``"exact"``. O(jobs).
     """
-    told = workload.columns.estimates
+    limits = workload.columns.estimates
     count = len(workload.jobs)
-    lacking = told == math.inf
+    lacking = limits == math.inf
     exact = "deadlines are made from run times, and schedulers know these in advance: "
     if lacking.all():
         return exact + "the log has no walltimes"
-    wrong = int((told != run_times_until_killed(workload)).sum())
+    wrong = int((limits != run_times_until_killed(workload)).sum())
     if estimates == "exact":
         return exact + f"they replace the walltimes of {wrong:,} of {count:,} jobs"
 
@@ -210,7 +210,7 @@ def estimates_sentence(workload: Workload, estimates: str) -> str:
     if not wrong:
         said += "; all of them are the run times"
     if lacking.any():
-        longest = float(told[~lacking].max())
+        longest = float(limits[~lacking].max())
         said += f"; {int(lacking.sum()):,} of {count:,} jobs have none and get the longest, "
         said += f"{longest:g} s"
     return said
@@ -431,8 +431,8 @@ def _modal(
     # Run times stay: of the jobs that were killed at a value, it is not below that.
     table = tuple((value, weight, 0.0) for value, weight, _ in fitted.table)
     fitted = msgspec.structs.replace(fitted, table=table)
-    _, found = sample_estimates(fitted, np.ceil(run_times).astype(np.int64), random)
-    return np.maximum(found, run_times)
+    _, estimates = sample_estimates(fitted, np.ceil(run_times).astype(np.int64), random)
+    return np.maximum(estimates, run_times)
 
 
 def _known(workload: Workload, ends: Mapping[str, float] | None) -> list[float]:
@@ -480,15 +480,15 @@ def learned(jobs: Sequence[Job], ratios: Floats, ends: Sequence[float], risk: fl
     a random world", 2005). Jobs without a prediction do not count.
     """
     known: list[float] = []
-    found = np.full(len(jobs), math.inf)
+    factors = np.full(len(jobs), math.inf)
     for place, ended in _in_turn(jobs, ends):
         for other in ended:
             if ratios[other] > 0:
                 insort(known, float(ratios[other]))
         k = math.ceil((len(known) + 1) * (1 - risk))
         if k <= len(known):
-            found[place] = known[k - 1]
-    return found
+            factors[place] = known[k - 1]
+    return factors
 
 
 def _in_turn(jobs: Sequence[Job], ends: Sequence[float]) -> Iterator[tuple[int, list[int]]]:

@@ -78,7 +78,7 @@ def names_of(records: Records, texts: Mapping[str, Words], field: str, unknown: 
     """
     if field in texts:
         return texts[field].texts()
-    return [unknown if each < 0 else str(each) for each in records[field].tolist()]
+    return [unknown if number < 0 else str(number) for number in records[field].tolist()]
 
 
 class Malformed(NamedTuple):

@@ -256,8 +256,8 @@ class GammaTable(NamedTuple):
 
     def quantile(self, probability: Floats) -> Floats:
         """Return the value below which the given probability lies."""
-        found: Floats = np.interp(probability, self.probabilities, self.values)
-        return found
+        value: Floats = np.interp(probability, self.probabilities, self.values)
+        return value
 
 
 def gamma_table(shape: float, scale: float) -> GammaTable:

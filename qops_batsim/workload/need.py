@@ -125,9 +125,9 @@ class NeedChoices(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
         """Raise :class:`~qops_batsim.errors.InputError` if a value is out of range."""
         self.mix.check()
         _check_factors(self.factors)
-        fits = bool(self.at) and not any(each.tzinfo for each in self.at)
+        fits = bool(self.at) and not any(moment.tzinfo for moment in self.at)
         accepted = 'one or more times of day as "09:00", without UTC offset, are expected'
-        require(fits, "at", [each.isoformat() for each in self.at], accepted)
+        require(fits, "at", [moment.isoformat() for moment in self.at], accepted)
         require(bool(self.days), "days", self.days, "one or more as mon are expected")
         for day in self.days:
             require_one_of("days", day, WEEKDAYS)
@@ -161,9 +161,9 @@ def _check_factors(factors: tuple[FactorClass, ...]) -> None:
     """
     borders = [math.inf if each.up_to is None else each.up_to for each in factors]
     if borders != sorted(set(borders)) or borders[-1:] != [math.inf] or not borders[0] > 0:
-        told = ", ".join("all others" if each == math.inf else f"{each:g} s" for each in borders)
+        listed = ", ".join("all others" if each == math.inf else f"{each:g} s" for each in borders)
         raise InputError(
-            f"factors: the classes are for jobs up to {told or 'none'}; ascending times above 0, "
+            f"factors: the classes are for jobs up to {listed or 'none'}; ascending times above 0, "
             "and a last class for all other jobs, are expected"
         )
     for each in factors:
@@ -281,9 +281,10 @@ def _needs(by_users: frozenset[str], choices: NeedChoices) -> dict[str, str]:
 
 def _factor(choices: NeedChoices, seconds: float, job_id: str) -> float:
     """Draw how long a job that takes ``seconds`` may wait, as a multiple of that time."""
-    found = next(each for each in choices.factors if each.up_to is None or seconds <= each.up_to)
+    kinds = (kind for kind in choices.factors if kind.up_to is None or seconds <= kind.up_to)
+    of_job = next(kinds)
     normal = NormalDist().inv_cdf(_uniform(choices.seed, "factor", job_id))
-    return found.median * math.exp(found.spread * normal)
+    return of_job.median * math.exp(of_job.spread * normal)
 
 
 def _uniform(seed: int, what: str, job_id: str) -> float:
@@ -300,10 +301,10 @@ def next_working_time(seconds: float, calendar: Calendar, choices: NeedChoices) 
     """
     calendar.date(seconds + 9 * DAY)  # Which says so where dates end.
     begin = calendar.date(seconds).date()
-    found = (
+    dates = (
         calendar.seconds(datetime.combine(date, moment))
         for date in (begin + timedelta(days) for days in range(9))
         if WEEKDAYS[date.weekday()] in choices.days
         for moment in choices.at
     )
-    return min(each for each in found if each >= seconds)
+    return min(second for second in dates if second >= seconds)

@@ -58,11 +58,11 @@ def _others(count: int) -> str:
 
 def _odd_names(written: Sequence[Any]) -> Iterator[str]:
     """Yield a sentence on each field that has nearly the name of one that means something."""
-    found: dict[tuple[str, str, str], list[str]] = {}
+    jobs_with: dict[tuple[str, str, str], list[str]] = {}
     for job in written:
         for place, name, meant in _misspelt_in(job):
-            found.setdefault((place, name, meant), []).append(str(job.get("id")))
-    for (place, name, meant), jobs in found.items():
+            jobs_with.setdefault((place, name, meant), []).append(str(job.get("id")))
+    for (place, name, meant), jobs in jobs_with.items():
         inside = f"{place}: " if place else ""
         yield (
             f"job {shown(jobs[0])}: {inside}field {shown(name)} means nothing; did you mean "

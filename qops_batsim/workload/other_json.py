@@ -168,9 +168,9 @@ def _kind_of_record(record: Mapping[str, Any]) -> JsonKind | None:
         return _OF_SLURM["squeue"]
     if len(_BATSIM_JOB & record.keys()) > 1:
         return _BATSIM
-    found = _kind_by(record, _RECORDS)
-    if found is not None:
-        return found
+    kind = _kind_by(record, _RECORDS)
+    if kind is not None:
+        return kind
     return _QUEUE if "id" in record and _OWN_JOB & record.keys() else None
 
 

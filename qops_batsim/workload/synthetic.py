@@ -177,7 +177,9 @@ def _qos_requests(
     """Return each job's ``qos``: an estimate equal to its run time, and for a share of the jobs a
     deadline by the ``rule``.
     """
-    requests: list[dict[str, Any]] = [{"estimated_runtime": each} for each in run_times.tolist()]
+    requests: list[dict[str, Any]] = [
+        {"estimated_runtime": seconds} for seconds in run_times.tolist()
+    ]
     if rule is not None:
         uniform = random_stream(seed, _DEADLINES).random((len(run_times), 2))
         low, high = rule.stretch

@@ -61,9 +61,11 @@ class Workload(msgspec.Struct):
 
         columns = self.columns
         used = (self.profiles.get(name, {}) for name in columns.profile_names)
-        delays = [each["delay"] if each.get("type") == "delay" else math.nan for each in used]
-        found: np.ndarray = np.array(delays, np.float64)[columns.profiles]
-        return found
+        delays = [
+            profile["delay"] if profile.get("type") == "delay" else math.nan for profile in used
+        ]
+        of_jobs: np.ndarray = np.array(delays, np.float64)[columns.profiles]
+        return of_jobs
 
     @property
     def offered_load(self) -> float | None:
@@ -292,12 +294,14 @@ class JobColumns(NamedTuple):
         """
         import numpy as np
 
-        found = np.full(len(self.ids), math.inf)
-        told = [None if each is None else getattr(each, name) for each in self.requests or ()]
+        values = np.full(len(self.ids), math.inf)
+        told = [
+            None if request is None else getattr(request, name) for request in self.requests or ()
+        ]
         if told.count(None) < len(told):
             numbers = np.array(told, np.float64)  # None becomes NaN.
-            found = np.where(np.isnan(numbers), math.inf, numbers)
-        return found
+            values = np.where(np.isnan(numbers), math.inf, numbers)
+        return values
 
     @classmethod
     def of(cls, jobs: Sequence[Job], profile_names: Sequence[str]) -> JobColumns:

@@ -235,8 +235,8 @@ class TextTable:
         if wrong.any():
             cell = self.column(name)[int(wrong.argmax())]
             problem = f"{name} is {shown(cell)}; {accepted} is expected"
-            found = [Malformed(line, problem) for line in self.lines[wrong].tolist()]
-            refuse_lines(self.source, found, self.place)
+            malformed = [Malformed(line, problem) for line in self.lines[wrong].tolist()]
+            refuse_lines(self.source, malformed, self.place)
 
     def numbers(self, name: str, read: Callable[[str], float | None], accepted: str) -> Floats:
         """Return a column as numbers, each made by ``read``; where that returns None, raise an
@@ -302,8 +302,8 @@ def _words(series: pl.Series) -> Words:
 
     words = series.unique(maintain_order=True)
     places = pl.DataFrame({"text": words, "place": np.arange(len(words))})
-    found = series.alias("text").to_frame().join(places, on="text", maintain_order="left")
-    return Words(words.to_list(), found["place"].to_numpy())
+    rows = series.alias("text").to_frame().join(places, on="text", maintain_order="left")
+    return Words(words.to_list(), rows["place"].to_numpy())
 
 
 def _iso_seconds(cells: pl.Series) -> Floats:
@@ -315,8 +315,8 @@ def _iso_seconds(cells: pl.Series) -> Floats:
     text = pl.col("text")
     usual = pl.when(text.str.contains(_ISO)).then(text.str.replace(" ", "T", literal=True))
     date = usual.str.to_datetime("%Y-%m-%dT%H:%M:%S", strict=False, time_unit="ms")
-    found = cells.alias("text").to_frame().select(date.dt.epoch("s").cast(pl.Float64))
-    return np.array(found.to_series().to_numpy())
+    seconds = cells.alias("text").to_frame().select(date.dt.epoch("s").cast(pl.Float64))
+    return np.array(seconds.to_series().to_numpy())
 
 
 def read_cells(
@@ -479,7 +479,7 @@ class _BrokenRows:
         """Return the repaired rows by their first line, and the numbers of the lines joined to
         them.
         """
-        found: dict[int, str] = {}
+        repaired: dict[int, str] = {}
         joined: list[int] = []
         last = 0  # The row to which a line may belong, 0 if to none.
         done = 0
@@ -492,7 +492,7 @@ class _BrokenRows:
             done = place + 1
 
             if self._begins(line):
-                found[place], end = self._row(place, odd)
+                repaired[place], end = self._row(place, odd)
                 joined += range(place + 1, end)
                 last = place if end else 0
                 done = end or done
@@ -502,10 +502,10 @@ class _BrokenRows:
                 last = 0  # It may be a row that lost a cell.
             elif last and self.free[-1] == self.size - 1:
                 joined.append(place)
-                found[last] = f"{found.get(last, self.rows[last])}\n{self._inner(line)}"
+                repaired[last] = f"{repaired.get(last, self.rows[last])}\n{self._inner(line)}"
             elif self.free[0] == 0 and done < len(self.rows):
                 joined.append(place)
-        return {place: row for place, row in found.items() if row}, joined
+        return {place: row for place, row in repaired.items() if row}, joined
 
     def _may_be_cut(self, line: str, last: int, done: int) -> bool:
         """Return whether a line may be the beginning of a row that a line break has cut in its
@@ -513,8 +513,8 @@ class _BrokenRows:
         """
         if self.most == 1 or not _CUT.fullmatch(line):
             return self.most == 1 and self.first.fullmatch(line) is not None
-        numbers = [re.match("[0-9]*", each) for each in (line, self.rows[last])]
-        job, before = (int(each[0] or 0) if each else 0 for each in numbers)
+        numbers = [re.match("[0-9]*", text) for text in (line, self.rows[last])]
+        job, before = (int(number[0] or 0) if number else 0 for number in numbers)
         return done == len(self.rows) or job >= before
 
     def _begins(self, line: str) -> bool:

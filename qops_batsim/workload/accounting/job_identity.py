@@ -227,12 +227,12 @@ def _shared(keys: Sequence[str], rows: Rows) -> dict[str, list[int]]:
         if key in seen:
             again.add(number_of(key))
         seen.add(key)
-    found: dict[str, list[int]] = {}
+    places_of: dict[str, list[int]] = {}
     for place, key in enumerate(keys) if again else ():
         number = number_of(key)
         if number in again:
-            found.setdefault(number, []).append(place)
-    return {number: places for number, places in found.items() if len(places) > 1}
+            places_of.setdefault(number, []).append(place)
+    return {number: places for number, places in places_of.items() if len(places) > 1}
 
 
 def _row(rows: Rows, place: int, unclear: Collection[int]) -> _Row:
@@ -255,7 +255,7 @@ def _row(rows: Rows, place: int, unclear: Collection[int]) -> _Row:
     )
 
 
-def _jobs_of(found: list[_Row], keys: Sequence[str]) -> list[_KnownJob]:
+def _jobs_of(rows: list[_Row], keys: Sequence[str]) -> list[_KnownJob]:
     """Return the jobs that rows of one number belong to, by first submission: tasks and parts are
     jobs of their own here.
     """
@@ -267,7 +267,7 @@ def _jobs_of(found: list[_Row], keys: Sequence[str]) -> list[_KnownJob]:
 
     jobs: list[_KnownJob] = []
     by_key: dict[str, list[_KnownJob]] = {}
-    for row in sorted(found, key=order):
+    for row in sorted(rows, key=order):
         known = by_key.setdefault(keys[row.place], [])
         job = next((job for job in reversed(known) if job.has(row)), None)
         if job is None:

@@ -129,7 +129,7 @@ def pbs_rows(content: bytes, source: str, choices: Choices) -> Rows:
         else:
             fields = {key: value.strip("\"'") for key, value in _FIELD.findall(match[4])}
             known = jobs.setdefault(match[3], [])
-            job = next((each for each in reversed(known) if each.has(match[2], date, fields)), None)
+            job = next((job for job in reversed(known) if job.has(match[2], date, fields)), None)
             if job is None:
                 job = _PbsJob(number)
                 known.append(job)
@@ -155,12 +155,12 @@ def _named(jobs: Mapping[str, list[_PbsJob]]) -> tuple[dict[str, _PbsJob], list[
     named: dict[str, _PbsJob] = {}
     new: list[str] = []
     for job, several in jobs.items():
-        several.sort(key=lambda each: float(np.fmin(each.submitted, each.last)))
+        several.sort(key=lambda namesake: float(np.fmin(namesake.submitted, namesake.last)))
         named[job] = several[0]
         count = 1
-        for each in several[1:]:
+        for namesake in several[1:]:
             count = next_count(job, count, jobs)
-            named[renamed(job, count)] = each
+            named[renamed(job, count)] = namesake
             new.append(renamed(job, count))
     return named, new
 
@@ -210,7 +210,7 @@ def _stretches(job: _PbsJob, limit: float) -> list[tuple[str, float, float, floa
     """Return (state, start, end, run time, line) of each run of a job, NaN where unknown; a job
     that never ran has one row. ``limit`` is the walltime (seconds).
     """
-    found: list[tuple[str, float, float, float, int]] = []
+    stretches: list[tuple[str, float, float, float, int]] = []
     start = math.nan
     deleted = False
     begin_line = job.line
@@ -230,7 +230,7 @@ def _stretches(job: _PbsJob, limit: float) -> list[tuple[str, float, float, floa
             if fields.get("Exit_status", "0") != "0":
                 is_cut = end - start >= limit
                 state = "TIMEOUT" if is_cut else "CANCELLED" if deleted else "FAILED"
-            found.append((state, start, end, used, line))
+            stretches.append((state, start, end, used, line))
             start = math.nan
             deleted = False
         else:  # It runs again, or was aborted.
@@ -240,18 +240,18 @@ def _stretches(job: _PbsJob, limit: float) -> list[tuple[str, float, float, floa
                 start = _number(fields.get("start"))
             if not math.isnan(start):
                 state = "REQUEUED" if kind == "R" else "FAILED"
-                found.append((state, start, date, math.nan, line))
+                stretches.append((state, start, date, math.nan, line))
                 start = math.nan
             elif kind == "A":
                 deleted = True
                 begin_line = line
 
     if not math.isnan(start):
-        found.append(("RUNNING", start, math.nan, math.nan, begin_line))
-    elif not found or found[-1][0] == "REQUEUED":
+        stretches.append(("RUNNING", start, math.nan, math.nan, begin_line))
+    elif not stretches or stretches[-1][0] == "REQUEUED":
         state = "CANCELLED" if deleted else "PENDING"
-        found.append((state, math.nan, math.nan, math.nan, begin_line))
-    return found
+        stretches.append((state, math.nan, math.nan, math.nan, begin_line))
+    return stretches
 
 
 def _number(text: str | None, default: float = math.nan) -> float:
@@ -321,9 +321,9 @@ def _chunks(text: str, each: str, default: int = 1) -> list[tuple[int, int]]:
     """Return (count, size) of each part of a request such as ``2:ppn=8+1:ppn=4``: the size is the
     number behind ``each`` (``ppn``), or the default.
     """
-    found = []
+    chunks = []
     for part in filter(None, text.split("+")):
         count = re.match(r"(\d{1,6})(?::|$)", part)
         size = re.search(rf":{each}=(\d{{1,6}})", part)
-        found.append((int(count[1]) if count else 1, int(size[1]) if size else default))
-    return found
+        chunks.append((int(count[1]) if count else 1, int(size[1]) if size else default))
+    return chunks

@@ -124,7 +124,7 @@ class Rows:
     def unclear_lines(self) -> set[int]:
         """Lines of the file with such a date."""
         rules = ("hour_twice", "hour_missing")
-        return {line for each in self.left_out if each.rule in rules for line in each.lines}
+        return {line for repair in self.left_out if repair.rule in rules for line in repair.lines}
 
     def take(self, kept: Any) -> None:
         """Replace the rows by those at the positions ``kept``, in that order, or where a mask is
@@ -166,9 +166,9 @@ class Rows:
         rows.take(kept)
         rows.left_out = []
         inside = set(rows.lines.tolist())
-        for each in self.left_out:
-            lines = [line for line in each.lines if line in inside]
-            rows.tell(each.rule, each.description, lines, each.choice)
+        for repair in self.left_out:
+            lines = [line for line in repair.lines if line in inside]
+            rows.tell(repair.rule, repair.description, lines, repair.choice)
         return rows
 
     def choose(self, choices: Choices) -> None:

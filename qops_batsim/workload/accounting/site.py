@@ -103,9 +103,13 @@ def profiles() -> dict[str, CsvForm]:
     """Return, by name, how to read each published log that is a table (``eagle`` ...)."""
     return {
         name: CsvForm(
-            each["columns"], each.get("units"), "", each.get("states"), each.get("time_zone")
+            description["columns"],
+            description.get("units"),
+            "",
+            description.get("states"),
+            description.get("time_zone"),
         )
-        for name, each in published_tables().items()
+        for name, description in published_tables().items()
     }
 
 
