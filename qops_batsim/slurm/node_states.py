@@ -127,12 +127,12 @@ def read_state(told: str | Iterable[str]) -> SlurmNodeState:
             names.add(_SIGNS[plain[-1]])
             plain = plain[:-1]
 
-        # Of a word that a narrow column has cut, the beginning is enough if it is of one state.
-        begun = {name for known, name in _WORDS.items() if known.startswith(plain)}
-        if plain in _WORDS:
-            names.add(_WORDS[plain])
-        elif len(plain) > 2 and len(begun) == 1:
-            names |= begun
+        states = {_WORDS[plain]} if plain in _WORDS else set[str]()
+        if not states and len(plain) > 2:
+            # Of a word that a narrow column has cut, the beginning is enough.
+            states = {name for known, name in _WORDS.items() if known.startswith(plain)}
+        if len(states) == 1:
+            names |= states
         elif plain:
             unknown.append(plain)
         with_jobs |= plain in _WITH_JOBS

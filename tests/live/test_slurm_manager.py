@@ -12,7 +12,7 @@ from qops_batsim.live import slurm_manager
 from qops_batsim.live.check import check_slurm, unfiltered
 from qops_batsim.live.manager import CommandFailed, JobPhase, NodeState, Unreachable, natural_key
 from qops_batsim.live.slurm_manager import MOST_ARRAYS, SlurmManager, node_state
-from qops_batsim.slurm.commands import run_command, settings_of
+from qops_batsim.slurm.commands import settings_of
 from qops_batsim.slurm.node_states import read_state
 from qops_batsim.workload.accounting.node_sizes import node_names
 
@@ -265,15 +265,6 @@ def test_an_answer_that_is_cut_is_no_news() -> None:
         SlurmManager(run=lambda command, form: squeue(ROWS, form)[:-60]).jobs()
 
 
-def test_the_filters_of_an_operator_hide_no_job(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("SQUEUE_USERS", "SQUEUE_STATES", "SINFO_PARTITION", "SQUEUE_FORMAT2"):
-        monkeypatch.setenv(name, "nobody")
-    said = run_command(["env"], "Comment:0<a>").splitlines()
-    assert [each for each in said if each.startswith(("SQUEUE", "SINFO"))] == [
-        "SQUEUE_FORMAT2=Comment:0<a>"
-    ]
-
-
 def test_nodes_that_do_not_answer_are_neither_there_nor_away() -> None:
     said = "n1|idle\nn2|allocated*\nn3|down*\nn4|unknown\nn5|drained\nn6|mixed\nn7|odd\n"
     there, away, unknown = NodeState.THERE, NodeState.AWAY, NodeState.UNKNOWN
@@ -308,23 +299,6 @@ def test_a_job_is_cancelled_though_slurm_takes_no_comment_on_it() -> None:
     run = Recorded(scontrol=CommandFailed("no"))
     SlurmManager(run=run).refuse("15", "too wide")
     assert run.said[-1] == "scancel --state=PENDING 15"
-
-
-@pytest.mark.parametrize(
-    ("script", "kind"),
-    [
-        (
-            "echo 'slurm_load_jobs error: Zero Bytes were transmitted' >&2; exit 1",
-            Unreachable,
-        ),
-        ("echo 'Invalid job id specified' >&2; exit 1", CommandFailed),
-        # squeue --json of 22.05 says so and exits with 0.
-        ("echo 'squeue: error: Unable to contact slurm controller' >&2", Unreachable),
-    ],
-)
-def test_errors_are_told_from_no_answer(script: str, kind: type[Exception]) -> None:
-    with pytest.raises(kind):
-        run_command(["sh", "-c", script])
 
 
 def test_lists_of_nodes_are_expanded_and_in_order() -> None:
@@ -413,8 +387,3 @@ def test_outcomes_are_those_of_batsim() -> None:
 def test_who_is_never_answered_without_a_filter_is_told(name: str) -> None:
     assert "is never answered" in unfiltered(settings_of(Recorded(scontrol=f"{name} = (null)\n")))
     assert unfiltered(settings_of(Recorded(scontrol=f"{name} = cli_filter/lua\n"))) == ""
-
-
-def test_a_setting_of_a_plugin_hides_none_of_slurm() -> None:
-    said = "KillWait = 30 sec\n\nPlugin Configuration:\nKillWait = 5 sec\n"
-    assert settings_of(Recorded(scontrol=said)) == {"killwait": "30 sec"}

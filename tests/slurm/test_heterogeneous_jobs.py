@@ -9,9 +9,8 @@ from typing import Any
 import pytest
 
 from qops_batsim.errors import InputError
-from qops_batsim.queue.queue_quote import Ask, QueueAsker
+from qops_batsim.queue import Ask, QueueAsker, QueuedJob, QueueState
 from qops_batsim.queue.queue_reading import read_queue
-from qops_batsim.queue.queue_state import QueuedJob, QueueState
 from qops_batsim.slurm.heterogeneous_jobs import size_of
 
 NOW = 1_780_000_000

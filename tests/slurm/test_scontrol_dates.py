@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from qops_batsim.errors import InputError
+from qops_batsim.queue import QueueState
 from qops_batsim.queue.queue_reading import read_queue
-from qops_batsim.queue.queue_state import QueueState
 
 NOW = 1_782_000_000  # 2026-06-21T00:00:00Z
 JOB = """\

@@ -10,10 +10,11 @@ from typing import Any
 import pytest
 
 from qops_batsim.errors import InputError
-from qops_batsim.traces.reading import read_partitions, read_trace
+from qops_batsim.traces import read_trace
+from qops_batsim.traces.reading import read_partitions
+from qops_batsim.workload import Conversion, convert_log
 from qops_batsim.workload.accounting import Choices
 from qops_batsim.workload.accounting.site import CsvForm
-from qops_batsim.workload.conversion import Conversion, convert_log
 from support.logs import read_log
 
 HEAD = "JobID|User|Account|JobName|State|Submit|Start|End|AllocCPUS|Timelimit"
