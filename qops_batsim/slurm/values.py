@@ -113,11 +113,6 @@ def as_iso(text: str) -> str | None:
     return text.replace(" ", "T", 1).replace(" ", "")
 
 
-def is_seconds(text: str) -> bool:
-    """Return whether a text is a number of seconds, as of ``SLURM_TIME_FORMAT=%s``."""
-    return _SECONDS.fullmatch(text) is not None
-
-
 def local_date(text: str, where: str, zone: tzinfo | None, fold: int = 0) -> float:
     """Parse a date to seconds since 1970; one without offset is of the ``zone``, or if that is None
     of this machine's clock.
@@ -127,7 +122,7 @@ def local_date(text: str, where: str, zone: tzinfo | None, fold: int = 0) -> flo
     those without a year or a time of day, and those before the year 2000.
     """
     seconds = 0.0
-    if is_seconds(text):
+    if _SECONDS.fullmatch(text):  # As of SLURM_TIME_FORMAT=%s.
         seconds = float(text)
     elif (iso := as_iso(text)) is not None:
         with suppress(ValueError, OverflowError, OSError):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field
 from typing import Any
@@ -297,14 +297,6 @@ def task_numbers(text: str) -> list[int] | None:
     return tasks
 
 
-def first_known(columns: Iterable[Floats], size: int) -> Floats:
-    """Return, for each of ``size`` rows, the first value in these columns that is not NaN."""
-    known = np.full(size, np.nan)
-    for column in columns:
-        known = np.where(np.isnan(known), column, known)
-    return known
-
-
 _NAMES = {
     "user": "user",
     "group": "group",
@@ -347,9 +339,10 @@ def rows_of_table(
         return table.dates(columns[says][0], zone, choices.date_format)
 
     def seconds(says: str) -> Floats:
-        return first_known(
-            (table.durations(name, units[says]) for name in columns.get(says, ())), size
-        )
+        known = np.full(size, np.nan)
+        for name in columns.get(says, ()):
+            known = np.where(np.isnan(known), table.durations(name, units[says]), known)
+        return known
 
     states = Words.one("COMPLETED", size)
     given = words("state")
