@@ -100,7 +100,6 @@ def decide(
     from qops_batsim.live.centre import LIVE, SHADOW, hand_back
     from qops_batsim.live.daemon import JOURNAL_FAILED, about_journal
     from qops_batsim.live.journal import JournalFailure
-    from qops_batsim.live.slurm_manager import Slurm
 
     step = duration(poll, "--poll", zero=False)
     about = about_journal(
@@ -115,11 +114,13 @@ def decide(
     try:
         _follow(journal, about, step, kept, dry_run=dry_run)
     except JournalFailure as error:
+        from qops_batsim.live.slurm_manager import SlurmManager
+
         releases = release_on_failure and not (shadow or dry_run)
         stays = "is handed back" if releases else "stays held: `live release-all` hands it back"
         print_error(f"{error}; nothing is decided any more, and what is held {stays}")
         if releases:
-            released = hand_back(None, Slurm(partition), time.time())
+            released = hand_back(None, SlurmManager(partition), time.time())
             note(f"released {len(released)} jobs: {', '.join(released) or 'none was held'}")
         raise typer.Exit(JOURNAL_FAILED) from None
 
@@ -133,9 +134,9 @@ def _follow(
     from qops_batsim.live.daemon import effect_time, follow, settings_when_told, sole_decider
     from qops_batsim.live.journal import Journal
     from qops_batsim.live.shadow import ShadowManager
-    from qops_batsim.live.slurm_manager import Slurm
+    from qops_batsim.live.slurm_manager import SlurmManager
 
-    manager: CentreManager = Slurm(about.partition)
+    manager: CentreManager = SlurmManager(about.partition)
     is_live = about.mode == LIVE
     with ExitStack() as stack:
         journal = stack.enter_context(Journal(path, writes=True))
@@ -222,7 +223,8 @@ def release_all(
     from qops_batsim.live.centre import LIVE, hand_back
     from qops_batsim.live.daemon import sole_decider
     from qops_batsim.live.journal import InUse, Journal
-    from qops_batsim.live.slurm_manager import Slurm, read_config
+    from qops_batsim.live.slurm_manager import SlurmManager
+    from qops_batsim.slurm.commands import settings_of
 
     found: Journal | None = None
     about: About | None = None
@@ -247,10 +249,10 @@ def release_all(
         # Where Slurm does not tell its settings nobody can be locked out.
         config: dict[str, str] = {}
         with suppress(QopsError):
-            config = read_config()
+            config = settings_of()
         if config:
             stack.enter_context(sole_decider(config, partition))
-        released = hand_back(found, Slurm(partition), time.time())
+        released = hand_back(found, SlurmManager(partition), time.time())
     say(f"released {len(released)} jobs: {', '.join(released) or 'none was held'}")
 
 
@@ -364,10 +366,10 @@ def record(
     """
     from qops_batsim.live.record import Recorder
     from qops_batsim.live.record import record as go_on
-    from qops_batsim.live.slurm_manager import Slurm
+    from qops_batsim.live.slurm_manager import SlurmManager
 
     step = duration(poll, "--poll", zero=False)
-    with Recorder(file, Slurm(partition)) as recorder:
+    with Recorder(file, SlurmManager(partition)) as recorder:
         note(f"records what Slurm expects to {file}, each {step:g} s")
         go_on(recorder, step, _line)
 

@@ -29,7 +29,9 @@ from qops_batsim.parameters import (
 if TYPE_CHECKING:
     from qops_batsim.workload.workload_model import Workload
 
-EASY, NEED, SCALED = "easy", "need", "scaled"
+EASY = "easy"
+NEED = "need"
+SCALED = "scaled"
 
 app = typer.Typer(no_args_is_help=True, help="Read, check, convert and make workloads.")
 
@@ -93,7 +95,6 @@ def generate(
         # Applications that share hosts:
         qops-batsim workload generate mixed.json --preset mixed --jobs 200
     """
-    from qops_batsim.workload.batsim_json import write_workload
     from qops_batsim.workload.synthetic import DeadlineRule, generate_workload
 
     if preset == MIXED:
@@ -115,8 +116,7 @@ def generate(
         exact_estimates=exact_estimates,
         deadlines=DeadlineRule(share=deadline_share, stretch=stretch),
     )
-    write_workload(workload, out)
-    say(f"{out}: {len(workload.jobs)} jobs on {workload.processors} processors")
+    _write(workload, out)
     say(f"offered load: {load_text(workload.offered_load)}")
 
 
@@ -206,24 +206,30 @@ def scale(
         qops-batsim workload scale ctc.json long.json --skip 5000 --first 5000 \\
           --load 1.3 --method expansion
     """
-    from qops_batsim.workload.batsim_json import write_workload
     from qops_batsim.workload.scale import scale_load, subset
 
     whole = read_source(source, out)
     trace = subset(whole, first=first or None, skip=skip)
     scaled = scale_load(trace, load, method=method, seed=seed, same_time=same_time)
-    write_workload(scaled, out)
     added = len(scaled.jobs) - len(trace.jobs)
-    duplicates = f", {added} of them duplicates" if method == "duplication" else ""
-    say(f"{out}: {len(scaled.jobs)} jobs on {scaled.processors} processors{duplicates}")
+    _write(scaled, out, f", {added} of them duplicates" if method == "duplication" else "")
     if len(trace.jobs) < len(whole.jobs):
         say(
             f"made of {len(trace.jobs):,} of {len(whole.jobs):,} jobs, from job {skip + 1:,} on in "
             "the order of submission"
         )
-    before, now = trace.offered_load, scaled.offered_load
+    before = trace.offered_load
+    now = scaled.offered_load
     share = "" if before is None or now is None else f"{before:.4f} of the trace, {now:.4f} now"
     say(f"offered load: {share or load_text(None)}")
+
+
+def _write(workload: Workload, out: Path, more: str = "") -> None:
+    """Write a workload, and print how large it is."""
+    from qops_batsim.workload.batsim_json import write_workload
+
+    write_workload(workload, out)
+    say(f"{out}: {len(workload.jobs)} jobs on {workload.processors} processors{more}")
 
 
 @app.command("deadlines")
@@ -276,7 +282,6 @@ def deadlines(
         give_deadlines_by_need,
         measure,
     )
-    from qops_batsim.workload.batsim_json import write_workload
     from qops_batsim.workload.deadlines import (
         DeadlineChoices,
         count_deadlines,
@@ -325,9 +330,8 @@ def deadlines(
         response_times = measured.response_times
     with announce_slow("running EASY to compare ..."):
         facts = deadline_facts(result, response_times, reaction=seconds)
-    write_workload(result, out)
+    _write(result, out)
     counts = count_deadlines(result)
-    say(f"{out}: {len(result.jobs)} jobs on {result.processors} processors")
     say(
         f"user deadlines: {counts.user}, {counts.without_laxity} of them met only by an "
         "immediate start"
@@ -441,7 +445,8 @@ def _tell_errors(result: Workload) -> None:
         warn(doubt)
 
 
-RUN_TIME, LOG = "run-time", "log"
+RUN_TIME = "run-time"
+LOG = "log"
 MIXED = "mixed"
 """Preset of applications that share hosts."""
 
@@ -507,10 +512,8 @@ def classes(
 
 def _write_classes(workload: Workload, out: Path) -> None:
     """Write a workload of service classes, and print how many applications each class has."""
-    from qops_batsim.workload.batsim_json import write_workload
     from qops_batsim.workload.service_classes import count_classes
 
-    write_workload(workload, out)
-    say(f"{out}: {len(workload.jobs)} jobs on {workload.processors} processors")
+    _write(workload, out)
     counts = count_classes(workload)
     say("applications: " + ", ".join(f"{n} {name}" for name, n in counts.items()))

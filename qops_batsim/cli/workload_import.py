@@ -27,7 +27,7 @@ from qops_batsim.errors import InputError, did_you_mean, require_one_of, shown
 if TYPE_CHECKING:
     from qops_batsim.files import Stored
     from qops_batsim.slurm.reservations import Reservation
-    from qops_batsim.workload.accounting.rows import Choices
+    from qops_batsim.workload.accounting.choices import Choices
     from qops_batsim.workload.accounting.site import CsvForm
     from qops_batsim.workload.conversion import Conversion, Repairs
     from qops_batsim.workload.log_records import RepairCount
@@ -239,7 +239,8 @@ def _form(given: Mapping[str, Any], found: str) -> tuple[str, CsvForm | None]:
     """Return the log's format, by ``--format`` or else as ``found``, and how to read a table."""
     from qops_batsim.workload.accounting import site
 
-    asked, columns = given.get("--format"), given.get("--map")
+    asked = given.get("--format")
+    columns = given.get("--map")
     kind = asked or found
     if asked is not None and asked not in FORMATS:
         require_one_of("--format", asked, (*FORMATS, *site.profiles()))
@@ -296,7 +297,7 @@ def _pairs(texts: Iterable[str] | None, option: str, example: str) -> dict[str, 
 
 def _choices(given: Mapping[str, Any]) -> Choices:
     """Return which rows of accounting are jobs, and how to read cells, from the options."""
-    from qops_batsim.workload.accounting.rows import Choices
+    from qops_batsim.workload.accounting.choices import Choices
 
     names = ("partition", "qos", "account", "reservation", "nodes")
     chosen = selection(*(given.get(f"--{name}") for name in names))
@@ -339,8 +340,10 @@ def _convert(
     from qops_batsim.traces.reading import log_in
     from qops_batsim.workload.conversion import Bounds, convert_log
 
-    choices, repairs = _choices(given), _repairs(given, kind)
-    listed, notice = given.get("--reservations"), given.get("--notice")
+    choices = _choices(given)
+    repairs = _repairs(given, kind)
+    listed = given.get("--reservations")
+    notice = given.get("--notice")
     if notice is not None and listed is None:
         raise InputError(
             "--notice is given without --reservations, the file with the windows; both are expected"
@@ -359,30 +362,32 @@ def _convert(
         rebase="--rebase" in given,
         **bounds,
     )
+
     odd = [each for each in conversion.repairs if each.jobs]
     read = f"{path.name}: {conversion.records_read} records of {FORMATS[kind]}"
-    found = None if windows is None else _events_of(windows, conversion, choices, ahead)
-    if out is None:
-        if "--json" in given:
-            report = {"records": conversion.records_read, "findings": to_builtins(odd)}
-            counts = {} if found is None else {"reservations": found[1]}
-            print_json(report | counts)
-        else:
-            _tell(conversion, read, odd, None)
-            if found is not None:
-                say(_windows_text(found[1]))
+    events = ""
+    counts: dict[str, Any] = {}
+    if windows is not None:
+        events, counts = _events_of(windows, conversion, choices, ahead)
+    if "--json" in given:
+        report = {"records": conversion.records_read, "findings": to_builtins(odd)}
+        print_json(report | ({"reservations": counts} if counts else {}))
         return bool(odd)
-    events = out.with_name(f"{out.name.removesuffix('.gz').removesuffix('.json')}_events.txt")
-    if listed is not None and found is not None:
-        refuse_same_file(listed, events, "list of reservations")
-        write_text(events, found[0])
-    losses = _write(conversion.workload, out, release)
+
+    told = _windows_text(counts) if counts else ""
+    losses: list[str] = []
+    if out is not None:
+        if listed is not None:
+            file = out.with_name(f"{out.name.removesuffix('.gz').removesuffix('.json')}_events.txt")
+            refuse_same_file(listed, file, "list of reservations")
+            write_text(file, events)
+            told = f"{file}: {told}; `qops-batsim run SCHEDULER -w {out} --events {file}` has them"
+        losses = _write(conversion.workload, out, release)
     _tell(conversion, read, odd, out)
     for line in losses:
         warn(line)
-    if found is not None:
-        told = _windows_text(found[1])
-        say(f"{events}: {told}; `qops-batsim run SCHEDULER -w {out} --events {events}` has them")
+    if told:
+        say(told)
     return bool(odd)
 
 
@@ -434,11 +439,17 @@ def _events_of(
     from qops_batsim.workload.workload_model import plain_number
 
     windows, left_out = windows_of(reservations, conversion, choices)
-    first, lines = conversion.workload.jobs[0].submission_time, []
-    for each in windows:
-        event = {"timestamp": plain_number(max(first, each.start - ahead)), "type": "maintenance"}
-        event |= {"resources": str(HostSet(each.hosts)), "reservation": each.name}
-        event |= {"start": plain_number(each.start), "end": plain_number(each.end)}
+    first = conversion.workload.jobs[0].submission_time
+    lines = []
+    for window in windows:
+        event = {
+            "timestamp": plain_number(max(first, window.start - ahead)),
+            "type": "maintenance",
+            "resources": str(HostSet(window.hosts)),
+            "reservation": window.name,
+            "start": plain_number(window.start),
+            "end": plain_number(window.end),
+        }
         lines.append(json.dumps(event) + "\n")
     counts = {"read": len(reservations), "windows": len(windows), "left_out": dict(left_out)}
     return "".join(lines), counts
@@ -461,10 +472,13 @@ def _tell(conversion: Conversion, read: str, odd: Sequence[RepairCount], out: Pa
         say(f"submitted in the window: {conversion.records_in_window}")
     if odd:
         columns = ("what", "done", "jobs") if out else ("what", "done", "jobs", "lines")
-        cells = (
-            (each.description, DONE[each.choice], str(each.jobs), _some(each.lines)) for each in odd
-        )
-        print_table("Left out and repaired", columns, [each[: len(columns)] for each in cells])
+        rows = []
+        for repair in odd:
+            more = ["…"] if len(repair.lines) > _LINES else []
+            lines = " ".join([*map(str, repair.lines[:_LINES]), *more])
+            row = (repair.description, DONE[repair.choice], str(repair.jobs), lines)
+            rows.append(row[: len(columns)])
+        print_table("Left out and repaired", columns, rows)
     written = f"{len(workload.jobs)} of {conversion.usable_jobs} usable jobs"
     written = f"{out}: {written} written" if out else written
     say(f"{written}, {workload.processors} processors")
@@ -473,19 +487,11 @@ def _tell(conversion: Conversion, read: str, odd: Sequence[RepairCount], out: Pa
     if conversion.counted:
         say(f"counted in {conversion.counted}")
     say(f"offered load: {load_text(conversion.offered_load)}")
-    begin, last, calendar = (
-        conversion.first_submission,
-        conversion.last_submission,
-        conversion.calendar,
-    )
+
+    begin = conversion.first_submission
+    last = conversion.last_submission
+    calendar = conversion.calendar
     dates = ""
     if calendar is not None:
-        period = " to ".join(calendar.text(each) for each in (begin, last))
-        dates = f"{period} ({calendar.time_zone}), "
+        dates = f"{calendar.text(begin)} to {calendar.text(last)} ({calendar.time_zone}), "
     say(f"submitted: {dates}second {begin:.10g} to {last:.10g} of the log")
-
-
-def _some(lines: Sequence[int]) -> str:
-    """Return the first line numbers of a finding, as text."""
-    more = ["…"] if len(lines) > _LINES else []
-    return " ".join([*map(str, lines[:_LINES]), *more])

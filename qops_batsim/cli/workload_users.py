@@ -120,7 +120,8 @@ def _found(
             )
         found = replace(read_users(source), seed=seed)
         for name in ("think_limit", "gap_limit"):
-            asked, fitted = getattr(chosen, name), getattr(found.sessions, name)
+            asked = getattr(chosen, name)
+            fitted = getattr(found.sessions, name)
             if asked not in (fitted, getattr(UserChoices(), name)):
                 raise InputError(
                     f"{choices}: {name} is {asked:g}, but the users in {source} were fitted to "

@@ -9,7 +9,13 @@ from collections.abc import Mapping
 import msgspec
 
 from qops_batsim.errors import InputError
-from qops_batsim.live.slurm_manager import Run, read_config, run_command
+from qops_batsim.slurm.commands import (
+    Run,
+    partition_nodes,
+    run_command,
+    settings_of,
+    shared_nodes,
+)
 from qops_batsim.workload.accounting.node_sizes import NodeSizes
 
 SWEEP = 30.0
@@ -43,15 +49,22 @@ def check_slurm(partition: str | None, poll: float, run: Run = run_command) -> C
     ``poll`` is the time between two looks at Slurm (seconds); without a ``partition``, all
     count.
     """
-    config = read_config(run)
+    config = settings_of(run)
     scheduling = config.get("schedulerparameters", "")
-    kill_wait, over = _number(config, "killwait", 30), 60 * _number(config, "overtimelimit", 0)
+    kill_wait = _number(config, "killwait", 30)
+    over = 60 * _number(config, "overtimelimit", 0)
     margin = SWEEP + kill_wait + over
-    intervals = [_parameter(scheduling, name, 60 if name == "sched_interval" else 30)
-                 for name in ("sched_interval", "bf_interval")]  # fmt: skip
+
+    by_priority = _parameter(scheduling, "sched_interval", 60)
+    backfill = _parameter(scheduling, "bf_interval", 30)
     # What is released is tried at once, unless Slurm defers that.
-    start = min(intervals) if "defer" in scheduling else min(3.0, *intervals)
+    defers = "defer" in scheduling
+    start = min(by_priority, backfill)
+    if not defers:
+        start = min(3.0, start)
     grace = poll + start + 2
+
+    requeues = config.get("jobrequeue", "1") == "1"
     findings = [
         Finding(
             about="limits",
@@ -61,10 +74,10 @@ def check_slurm(partition: str | None, poll: float, run: Run = run_command) -> C
         ),
         Finding(
             about="intervals",
-            is_fine="defer" not in scheduling,
-            text=f"sched_interval {intervals[0]:g} s, bf_interval {intervals[1]:g} s: a released "
+            is_fine=not defers,
+            text=f"sched_interval {by_priority:g} s, bf_interval {backfill:g} s: a released "
             f"job starts within some {start:g} s, so --set grace={grace:g} at least"
-            + ("; without 'defer' in SchedulerParameters sooner" if "defer" in scheduling else ""),
+            + ("; without 'defer' in SchedulerParameters sooner" if defers else ""),
         ),
         Finding(
             about="filter",
@@ -75,12 +88,17 @@ def check_slurm(partition: str | None, poll: float, run: Run = run_command) -> C
         _age(config, poll),
         Finding(
             about="requeue",
-            is_fine=config.get("jobrequeue", "1") == "1",
+            is_fine=requeues,
             text="JobRequeue=1: what ran on a lost node waits, and is planned again"
-            if config.get("jobrequeue", "1") == "1"
+            if requeues
             else "JobRequeue=0: a job ends with its node; JobRequeue=1 is expected for kills, too",
         ),
-        _lost_nodes(config),
+        Finding(
+            about="lost nodes",
+            is_fine=True,
+            text=f"SlurmdTimeout {_number(config, 'slurmdtimeout', 300):g} s: for that long a node "
+            "that has died counts as there",
+        ),
         _shared_nodes(partition, run),
     ]
     return Checked(findings=findings, margin=margin, grace=grace)
@@ -140,48 +158,35 @@ def _age(config: Mapping[str, str], poll: float) -> Finding:
     return Finding(about="ended jobs", is_fine=fine, text=text)
 
 
-def _lost_nodes(config: Mapping[str, str]) -> Finding:
-    timeout = _number(config, "slurmdtimeout", 300)
-    return Finding(
-        about="lost nodes",
-        is_fine=True,
-        text=f"SlurmdTimeout {timeout:g} s: for that long a node that has died counts as there",
-    )
-
-
 def _shared_nodes(partition: str | None, run: Run) -> Finding:
     """Check that each job has its nodes for itself, also against other partitions."""
-    rows: list[list[str]] = []
+    are_shared = False
     for name in [None] if partition is None else partition.split(","):
-        of = [] if name is None else ["-p", name]
-        found = run(["sinfo", "-h", *of, "-o", "%c|%h"], "").split()
-        if not found:
+        kinds = shared_nodes(run, name)
+        if not kinds:
             text = f"no nodes in {name or 'any partition'}; one that `sinfo` lists is expected"
             return Finding(about="partition", is_fine=False, text=text)
-        rows += [line.split("|") for line in found]
-    shared = [
-        row
-        for row in rows
-        if row[1] != "EXCLUSIVE" and (row[0].rstrip("+") != "1" or row[1] != "NO")
-    ]
+        are_shared |= any(kinds)
     text = "every job has its nodes for itself"
-    if shared:
+    if are_shared:
         text = (
             "nodes may be shared by jobs, and decisions are about whole nodes: "
             "OverSubscribe=EXCLUSIVE on the partition is expected"
         )
-    said = run(["sinfo", "-h", "-a", "-N", "-o", "%N|%R|%p|%M"], "")
-    rows = re.findall(r"(?m)^(\S+)\|(\S+)\|(\d+)\|(\S+)", said)
-    chosen = {name for _, name, *_ in rows} if partition is None else {*partition.split(",")}
-    tier = min((int(tier) for _, name, tier, _ in rows if name in chosen), default=0)
+
+    listed = partition_nodes(run)
+    chosen = {node.partition for node in listed}
+    if partition is not None:
+        chosen = {*partition.split(",")}
+    tier = min((node.tier for node in listed if node.partition in chosen), default=0)
     # The jobs of a partition that gives way are on nobody's nodes.
-    nodes = (
-        (name, (node, 1, 0))
-        for node, name, below, mode in rows
-        if int(below) >= tier or mode not in ("REQUEUE", "CANCEL")
+    counted = (
+        (node.partition, (node.node, 1, 0))
+        for node in listed
+        if node.tier >= tier or not node.gives_way
     )
     try:
-        NodeSizes(nodes).refuse_cut(chosen, alike=bool(rows))
+        NodeSizes(counted).refuse_cut(chosen, alike=bool(listed))
     except InputError as error:
         return Finding(about="whole nodes", is_fine=False, text=str(error))
-    return Finding(about="whole nodes", is_fine=not shared, text=text)
+    return Finding(about="whole nodes", is_fine=not are_shared, text=text)

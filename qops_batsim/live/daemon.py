@@ -17,8 +17,8 @@ from qops_batsim.dates import machine_zone
 from qops_batsim.live.centre import LiveCentre, deciding_module
 from qops_batsim.live.journal import About, locked
 from qops_batsim.live.manager import CommandFailed, Unreachable
-from qops_batsim.live.slurm_manager import read_config
 from qops_batsim.schedulers.registry import parse_settings
+from qops_batsim.slurm.commands import settings_of
 
 JOURNAL_FAILED = 74
 """Exit code where the journal cannot be read or written (EX_IOERR): nothing is decided any more."""
@@ -64,7 +64,7 @@ def settings_when_told(poll: float, on_line: Callable[[str], None]) -> dict[str,
     told = ""
     while True:
         try:
-            return read_config()
+            return settings_of()
         except (Unreachable, CommandFailed) as error:
             if str(error) != told:
                 on_line(f"no news: {error}")

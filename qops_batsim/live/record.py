@@ -11,7 +11,7 @@ import msgspec
 
 from qops_batsim.live.journal import locked
 from qops_batsim.live.manager import Unreachable
-from qops_batsim.live.slurm_manager import Slurm
+from qops_batsim.live.slurm_manager import SlurmManager
 from qops_batsim.queue.expected_starts import Look
 
 
@@ -26,11 +26,13 @@ class Recorder:
         The Slurm that is asked; nothing is changed there.
     """
 
-    def __init__(self, path: Path, slurm: Slurm) -> None:
+    def __init__(self, path: Path, slurm: SlurmManager) -> None:
         self._slurm = slurm
         self._known: dict[str, float | None] = {}
         self._file = os.fdopen(locked(path, f"{path}: another process writes it"), "r+b")
-        self._drop_cut_line()
+        # A last line that an earlier process did not finish is dropped.
+        content = self._file.read()
+        self._file.truncate(self._file.seek(content.rfind(b"\n") + 1))
 
     def __enter__(self) -> Recorder:
         return self
@@ -38,25 +40,20 @@ class Recorder:
     def __exit__(self, *raised: object) -> None:
         self._file.close()
 
-    def _drop_cut_line(self) -> None:
-        """Go to the file's end; drop a last line that an earlier process did not finish."""
-        content = self._file.read()
-        self._file.truncate(self._file.seek(content.rfind(b"\n") + 1))
-
     def look(self, date: float) -> int:
         """Append the expected starts that changed by ``date`` (s since 1970); return how many jobs
         wait.
         """
-        found = self._slurm.expected_starts()
+        expected = self._slurm.expected_starts()
         nothing = object()
         starts = {
-            job: start for job, start in found.items() if self._known.get(job, nothing) != start
+            job: start for job, start in expected.items() if self._known.get(job, nothing) != start
         }
-        self._known = found
+        self._known = expected
         self._file.write(msgspec.json.encode(Look(date=date, starts=starts)) + b"\n")
         self._file.flush()
         os.fsync(self._file.fileno())
-        return len(found)
+        return len(expected)
 
 
 def record(recorder: Recorder, poll: float, on_line: Callable[[str], None]) -> None:

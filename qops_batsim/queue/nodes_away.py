@@ -37,12 +37,14 @@ def without_away(state: QueueState, away: Sequence[NodeAway]) -> QueueState:
         return state
     told = _by_state(away, state.now)
     returns = Counter[float]()
-    for each in away:
-        until = _return(each, state.now)
-        if until is not None:
-            returns[until] += each.node[1]
-    total = sum(each.node[1] for each in away)
-    gone = total - returns.total()
+    gone = 0
+    for node in away:
+        until = _return(node, state.now)
+        if until is None:
+            gone += node.node[1]
+        else:
+            returns[until] += node.node[1]
+
     size = state.processors - gone
     if size < 1:
         raise InputError(
@@ -50,18 +52,20 @@ def without_away(state: QueueState, away: Sequence[NodeAway]) -> QueueState:
             f"({', '.join(f'{count:,} {what}' for what, count in told.items())}); nodes that are "
             "not away are expected"
         )
+
     held = _held(state, away, returns)
     kept: list[QueuedJob] = []
     blocked = list(state.blocked)
     apart: list[QueuedJob] = []
     for job in state.jobs:
-        part = held.parts.get(job.id, 0)
+        part = held.parts[job.id]
         if job.start is None and job.processors > size:
             blocked.append(replace(job, reason=TOO_WIDE_NOW))
         elif part == job.processors:
             apart.append(job)
         else:
             kept.append(replace(job, processors=job.processors - part) if part else job)
+
     closed = [
         QueuedJob(
             id=f"nodes away until {until:.0f}",
@@ -73,6 +77,7 @@ def without_away(state: QueueState, away: Sequence[NodeAway]) -> QueueState:
         )
         for until, count in sorted((returns - held.beyond).items())
     ]
+
     left = size - sum(job.processors for job in closed)
     used = sum(job.processors for job in kept if job.start is not None)
     if used > left:
@@ -80,6 +85,7 @@ def without_away(state: QueueState, away: Sequence[NodeAway]) -> QueueState:
             f"{state.source}: the running jobs use {used:,} processors beside the nodes that are "
             f"away, which leave {left:,}; the queue and the nodes of the same time are expected"
         )
+
     return replace(
         state,
         processors=size,
@@ -100,16 +106,15 @@ def _return(node: NodeAway, now: float) -> float | None:
 
 def _by_state(away: Sequence[NodeAway], now: float) -> dict[str, int]:
     """Count nodes that are away, by the words in which they are reported: states, end, size."""
-    counts = Counter((each.why, _return(each, now)) for each in away)
-    cores = Counter[tuple[tuple[str, ...], float | None]]()
-    for each in away:
-        cores[each.why, _return(each, now)] += each.node[1]
-    found = {}
-    for (why, until), count in counts.items():
+    cores: dict[tuple[tuple[str, ...], float | None], list[int]] = {}
+    for node in away:
+        cores.setdefault((node.why, _return(node, now)), []).append(node.node[1])
+    counts = {}
+    for (why, until), sizes in cores.items():
         end = "" if until is None else f" until {date_text(until)}"
-        what = f"nodes away ({'+'.join(why)}{end}), with {cores[why, until]:,} processors"
-        found[what] = count
-    return found
+        what = f"nodes away ({'+'.join(why)}{end}), with {sum(sizes):,} processors"
+        counts[what] = len(sizes)
+    return counts
 
 
 class _Held(NamedTuple):
@@ -119,7 +124,7 @@ class _Held(NamedTuple):
     jobs that end after the nodes are back, by the date of that.
     """
 
-    parts: dict[str, int]
+    parts: Counter[str]
     beyond: Counter[float]
     unsure: Counter[str]
 
@@ -128,46 +133,46 @@ def _held(state: QueueState, away: Sequence[NodeAway], returns: Mapping[float, i
     """Return what running jobs have of the nodes that are away: where they are, or, of jobs of
     which that is not told, as few processors as are in use there, of those that end first.
     """
-    of_name = {each.node[0]: each for each in away if each.node[0]}
-    found = _Held({}, Counter(), Counter())
-    total = sum(each.node[1] for each in away)
-    last = max(returns, default=0.0) if sum(returns.values()) == total else None
-    untold: list[QueuedJob] = []
+    of_name = {node.node[0]: node for node in away if node.node[0]}
+    held = _Held(Counter(), Counter(), Counter())
+    running = [job for job in state.jobs if job.start is not None]
     known = 0
-    for job in (job for job in state.jobs if job.start is not None):
+    for job in running:
         names = node_names(job.nodes)
         there = [of_name[name] for name in names if name in of_name]
-        if not names:
-            untold.append(job)
-        elif there:
-            found.unsure[_SPLIT] += len(there) < len(names)
-            parts = {
-                place: job.processors * (place + 1) // len(names)
-                - job.processors * place // len(names)
-                for place in range(len(there))
-            }
-            for place, node in enumerate(there):
-                part = min(parts[place], node.node[1])
-                known += part
-                _hold(found, job, part, _return(node, state.now))
-    used = sum(job.processors for job in state.jobs if job.start is not None)
+        if not there:
+            continue
+        if len(there) < len(names):
+            held.unsure[_SPLIT] += 1
+        for place, node in enumerate(there):
+            # An equal share of the job's processors.
+            share = job.processors * (place + 1) // len(names)
+            share -= job.processors * place // len(names)
+            part = min(share, node.node[1])
+            known += part
+            _hold(held, job, part, _return(node, state.now))
+
+    # As many others are in use as nodes tell, or as have no place on the rest of the machine.
+    total = sum(node.node[1] for node in away)
+    used = sum(job.processors for job in running)
     beyond = used - (state.processors - total)
-    rest = max(sum(each.busy or 0 for each in away), beyond) - known
-    for job in sorted(untold, key=_end):
+    rest = max(sum(node.busy or 0 for node in away), beyond) - known
+    last = max(returns, default=0.0) if sum(returns.values()) == total else None
+    for job in sorted((job for job in running if not node_names(job.nodes)), key=_end):
         part = min(rest, job.processors)
         if part > 0:
-            _hold(found, job, part, last)
-            found.unsure[_ASSUMED] += part
+            _hold(held, job, part, last)
+            held.unsure[_ASSUMED] += part
             rest -= part
-    return found._replace(unsure=+found.unsure)
+    return held
 
 
-def _hold(found: _Held, job: QueuedJob, part: int, until: float | None) -> None:
+def _hold(held: _Held, job: QueuedJob, part: int, until: float | None) -> None:
     """Note that a job has some processors of nodes that are away ``until`` a date, if known."""
     if until is not None and _end(job) >= until:
-        found.beyond[until] += part
+        held.beyond[until] += part
     else:
-        found.parts[job.id] = found.parts.get(job.id, 0) + part
+        held.parts[job.id] += part
 
 
 def _end(job: QueuedJob) -> float:

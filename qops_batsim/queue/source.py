@@ -99,6 +99,7 @@ class QueueSource:
     _asker: QueueAsker | None = field(default=None, init=False)
 
     def __post_init__(self) -> None:
+        self._size = self.machine
         if self.nodes_file is not None:
             self._nodes_have_changed(self.nodes_file)
         elif self.nodes is not None:

@@ -22,12 +22,12 @@ from qops_batsim.experiments.page import Aliases
 from qops_batsim.limits import MAX_SECONDS
 from qops_batsim.queue.backtest import INTERVALS, LEVELS, MEDIAN, Correction, corrected
 from qops_batsim.queue.forecast import Drawn, Moment, quantiles
-from qops_batsim.queue.heterogeneous_jobs import listed
 from qops_batsim.queue.past import FIELDS, Habits, Past, Patience, no_past
 from qops_batsim.queue.queue_rows import simulation_of, submitted
 from qops_batsim.queue.queue_state import Ask, QueuedJob, QueueState, line_of
 from qops_batsim.queue.unexplained_waits import UnexplainedWait, without_date
-from qops_batsim.slurm.waiting_reasons import Cause, Waits
+from qops_batsim.slurm.heterogeneous_jobs import listed
+from qops_batsim.slurm.waiting_reasons import Cause, WaitKind
 
 DRAWS = 200
 """Simulations of a queue, by default."""
@@ -66,7 +66,7 @@ class JobStart(msgspec.Struct, frozen=True, kw_only=True):
     limit: float | None
     waits_for: Cause
     reason: str
-    no_date: Waits | None
+    no_date: WaitKind | None
     planned: float | None
 
     @property
@@ -283,7 +283,7 @@ def simulated_starts(
     for place, (row, ask) in enumerate(zip(ours.tolist(), asks, strict=True)):
         job = submitted(ask, state.now)
         if drawn is None:
-            undated = model.without_date(job, Waits.BEHIND)
+            undated = model.without_date(job, WaitKind.BEHIND)
             yield SimulatedStart(none, none, (), undated, unexplained)
             continue
         moment = Moment(now, running, np.append(queue, row))
@@ -296,7 +296,7 @@ def simulated_starts(
 
 def _unexplained(
     state: QueueState, line: Sequence[QueuedJob], waits: np.ndarray
-) -> tuple[list[UnexplainedWait], dict[str, Waits]]:
+) -> tuple[list[UnexplainedWait], dict[str, WaitKind]]:
     """Return the waits of a queue that its plan does not explain, and why jobs have no date, by id.
 
     ``waits`` are from now to the planned starts of the jobs in line (seconds).
@@ -388,10 +388,10 @@ class _Plan:
         time limits (seconds).
         """
         date = self._date(planned)
-        why = Waits.CANNOT_START if date is None else None
+        why = WaitKind.CANNOT_START if date is None else None
         return JobStart(**_about(job, is_first=is_first), no_date=why, planned=date)
 
-    def without_date(self, job: QueuedJob, why: Waits) -> JobStart:
+    def without_date(self, job: QueuedJob, why: WaitKind) -> JobStart:
         """Return what is told of a job that has no date."""
         return self.kind(**_about(job), no_date=why, planned=None)
 
@@ -464,7 +464,7 @@ class _Forecast(_Plan):
 
         return StartForecast(
             **_about(job, is_first=is_first),
-            no_date=Waits.CANNOT_START if dates[MEDIAN] is None else None,
+            no_date=WaitKind.CANNOT_START if dates[MEDIAN] is None else None,
             planned=self._date(planned),
             early=dates[first],
             half=(dates[second], dates[third]),

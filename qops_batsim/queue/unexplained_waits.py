@@ -1,4 +1,4 @@
-"""Waits that a plan by processors cannot explain: Slurm lacks what the plan does not count.
+"""WaitKind that a plan by processors cannot explain: Slurm lacks what the plan does not count.
 
 A job waits for ``Resources``, and the plan starts it at once. What it lacks (GPUs, memory, whole
 nodes, ...) is not in the plan, so neither this job's start is known nor that of any job behind it
@@ -15,7 +15,7 @@ from qops_batsim.core.job import RUNNING, WAITING, Job
 from qops_batsim.core.scheduler import ResourceManager
 from qops_batsim.queue.queue_state import QueueState, by_priority, limit_of, line_of
 from qops_batsim.schedulers.easy import Easy
-from qops_batsim.slurm.waiting_reasons import Waits, is_for_resources
+from qops_batsim.slurm.waiting_reasons import WaitKind, is_for_resources
 
 AT_ONCE = 0.5
 """A planned start counts as at once if it is sooner (seconds)."""
@@ -42,7 +42,7 @@ def why_no_date(wait: UnexplainedWait) -> str:
 
 def without_date(
     state: QueueState, plan: Mapping[str, float]
-) -> tuple[list[UnexplainedWait], dict[str, Waits]]:
+) -> tuple[list[UnexplainedWait], dict[str, WaitKind]]:
     """Return the waits that a plan of a queue does not explain, of each partition the first, and
     why jobs have no date, by id. O(jobs x log jobs).
 
@@ -62,11 +62,11 @@ def without_date(
 
     closed: set[str] = set()
     first: list[UnexplainedWait] = []
-    why: dict[str, Waits] = {}
+    why: dict[str, WaitKind] = {}
     for job in sorted((job for job in state.jobs if job.id in plan), key=by_priority):
         is_behind = bool(closed) if state.shares_nodes else not closed.isdisjoint(job.partitions)
         if job.id in at_once and is_for_resources(job.reason):
-            why[job.id] = Waits.THOUGH_IT_FITS
+            why[job.id] = WaitKind.THOUGH_IT_FITS
             if not is_behind:
                 wait = UnexplainedWait(
                     job=job.id,
@@ -76,7 +76,7 @@ def without_date(
                 )
                 first.append(wait)
         elif is_behind:
-            why[job.id] = Waits.BEHIND
+            why[job.id] = WaitKind.BEHIND
         else:
             continue
         # Whoever has no date leaves none to those behind it.

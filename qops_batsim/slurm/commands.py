@@ -8,18 +8,27 @@ from __future__ import annotations
 
 import os
 import re
+import secrets
 import subprocess
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from typing import NamedTuple
 
-from qops_batsim.errors import InputError, QopsError, printable
-from qops_batsim.slurm.node_states import MAINTENANCE, RESERVED
+from qops_batsim.errors import InputError, QopsError, printable, shown
+from qops_batsim.slurm.config import pairs_of
+from qops_batsim.slurm.node_states import MAINTENANCE, RESERVED, SlurmNodeState, read_state
 from qops_batsim.slurm.nodes import nodes_of
 from qops_batsim.slurm.squeue_text import FORMAT
+from qops_batsim.slurm.values import time_limit
 from qops_batsim.workload.accounting.node_sizes import NodeSizes
 
 PATIENCE = 20.0
 """Longest time for an answer of Slurm (seconds)."""
+
+_NUMBER = re.compile(r"(-?[0-9]+)(?:-[0-9]+)?")
+_JOB_ID = re.compile(r"([0-9]+(?:[_+][0-9]+)?)")
+_THROTTLE = re.compile(r"JobId=\S+ ArrayJobId=\S+ ArrayTaskId=\S+ ArrayTaskThrottle=([0-9]+) ")
+_NO_DATES = ("", "N/A", "Unknown", "NONE", "None", "0")
 
 
 class Unreachable(QopsError):
@@ -82,6 +91,65 @@ def run_command(command: Sequence[str], form: str = "") -> str:
     return done.stdout
 
 
+def answer_of(run: Run, command: Sequence[str], form: str = "") -> str:
+    """Run a command that only reads; return its output, or raise Unreachable if it fails."""
+    try:
+        return run(command, form)
+    except CommandFailed as error:
+        raise Unreachable(str(error)) from None
+
+
+class JobRow(dict[str, str]):
+    """A row of squeue: its cells by column.
+
+    The methods parse a cell; an InputError says which value is wrong.
+    """
+
+    @property
+    def job_id(self) -> str:
+        """The job's id, each task of an array one of its own: ``4711``, ``4711_3``, ``4711+1``."""
+        return self._matched("JobArrayID", _JOB_ID)
+
+    def number(self, column: str) -> int:
+        """Return a whole number, of a range the lower end."""
+        return int(self._matched(column, _NUMBER))
+
+    def date(self, column: str) -> float | None:
+        """Return a date (seconds since 1970), None if there is none."""
+        return None if self[column] in _NO_DATES else float(self.number(column))
+
+    def limit(self, column: str) -> float | None:
+        """Return a time limit (seconds), None if there is no limit."""
+        return time_limit(self[column], column)
+
+    def _matched(self, column: str, form: re.Pattern[str]) -> str:
+        match = form.fullmatch(self[column])
+        if match is None:
+            raise InputError(f"{column} is {shown(self[column])}; a number is expected")
+        return match[1]
+
+
+def job_rows(run: Run, columns: Sequence[str], asked: Sequence[str]) -> list[JobRow]:
+    """Return these columns of the jobs that squeue lists, tasks of arrays one by one.
+
+    ``asked`` are arguments that choose jobs. Each cell ends with a word that is drawn for this
+    call, so that no text of a user ends a cell.
+    """
+    end = f"<{secrets.token_hex(16)}>"
+    form = ",".join(f"{name}:0{end}" for name in columns)
+    said = answer_of(run, ["squeue", "-h", "-a", "-r", *asked], form)
+
+    *cells, last = said.split(end)
+    if last.strip() or len(cells) % len(columns):
+        raise Unreachable(
+            f"squeue prints {shown(last or said)}; rows of {len(columns)} columns are expected"
+        )
+    return [
+        JobRow(zip(columns, map(str.strip, cells[first:]), strict=False))
+        for first in range(0, len(cells), len(columns))
+    ]
+
+
 def queue_text(run: Run) -> str:
     """Return what squeue prints about all jobs: JSON, or text if this squeue has no JSON.
 
@@ -91,6 +159,20 @@ def queue_text(run: Run) -> str:
         return run(["squeue", "-a", "--json"], "")
     except CommandFailed:
         return run(["squeue", "-a"], FORMAT)
+
+
+def array_throttle(run: Run, task: str) -> int:
+    """Return how many tasks of an array may run at once (``sbatch --array=1-9%2``), 0 for any
+    number; squeue does not tell it of tasks that are held one by one.
+    """
+    match = _THROTTLE.match(run(["scontrol", "-o", "show", "job", task], ""))
+    return int(match[1]) if match else 0
+
+
+def settings_of(run: Run = run_command) -> dict[str, str]:
+    """Return Slurm's settings by lower-case name, without those of plug-ins of the same name."""
+    pairs = pairs_of(run(["scontrol", "show", "config"], ""))
+    return {name.lower(): value for name, value in pairs.items()}
 
 
 def config_text(run: Run) -> str:
@@ -110,3 +192,41 @@ def node_sizes(run: Run) -> NodeSizes:
         text += run(["scontrol", "show", "reservation"], "")
         nodes = nodes_of(text, source)
     return nodes
+
+
+def node_states(run: Run, asked: Sequence[str]) -> dict[str, SlurmNodeState]:
+    """Return the state of each node that sinfo lists; ``asked`` are arguments that choose nodes."""
+    said = answer_of(run, ["sinfo", "-h", "-N", *asked, "-o", "%N|%T"])
+    pairs = (line.strip().partition("|") for line in said.splitlines())
+    return {name: read_state(state) for name, _, state in pairs if state}
+
+
+def shared_nodes(run: Run, partition: str | None) -> list[bool]:
+    """Return, for each kind of nodes of a partition (None: of any), whether jobs may share them."""
+    of_partition = [] if partition is None else ["-p", partition]
+    said = run(["sinfo", "-h", *of_partition, "-o", "%c|%h"], "")
+    rows = (row.split("|") for row in said.split())
+    return [
+        mode != "EXCLUSIVE" and (cores.rstrip("+") != "1" or mode != "NO") for cores, mode in rows
+    ]
+
+
+class PartitionNode(NamedTuple):
+    """A node in a partition, whose jobs are above those of lower ``tier``.
+
+    If it ``gives_way``, its jobs are cut off for those of a higher tier.
+    """
+
+    node: str
+    partition: str
+    tier: int
+    gives_way: bool
+
+
+def partition_nodes(run: Run) -> list[PartitionNode]:
+    """Return the nodes of all partitions."""
+    said = run(["sinfo", "-h", "-a", "-N", "-o", "%N|%R|%p|%M"], "")
+    return [
+        PartitionNode(node, partition, int(tier), mode in ("REQUEUE", "CANCEL"))
+        for node, partition, tier, mode in re.findall(r"(?m)^(\S+)\|(\S+)\|(\d+)\|(\S+)", said)
+    ]

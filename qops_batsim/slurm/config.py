@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import math
 import re
 from typing import Any, NamedTuple
 
 from qops_batsim.errors import InputError, printable, shown
+from qops_batsim.workload.accounting.cells import read_duration
 
 MAX_BYTES = 1 << 26
 """Longest text that is read (bytes)."""
@@ -43,8 +43,6 @@ _UNTOLD = {
     "weight_fairshare": "shares and usage of accounts",
 }
 """What a weight is of, where other commands tell it."""
-
-_TIME = re.compile(r"(?:(\d{1,6})-)?(\d{1,9}):(\d\d):(\d\d)")
 
 
 class SlurmConfig(NamedTuple):
@@ -134,10 +132,10 @@ def _seconds(text: str, where: str) -> float:
     """Return a Slurm time such as 7-00:00:00 in seconds, 0 if it is unlimited."""
     if text.upper() in ("UNLIMITED", "INFINITE"):
         return 0.0
-    if (parts := _TIME.fullmatch(text)) is None:
+    seconds = read_duration(text)
+    if seconds is None or ":" not in text:
         raise InputError(
             f"{where} is {shown(text)}; a time such as 7-00:00:00 "
             "(days-hours:minutes:seconds), or UNLIMITED, is expected"
         )
-    days, hours, minutes, seconds = (int(part or 0) for part in parts.groups())
-    return math.fsum((days * 86_400, hours * 3600, minutes * 60, seconds))
+    return seconds

@@ -100,19 +100,17 @@ class SlurmNodeState(NamedTuple):
     @property
     def away(self) -> tuple[str, ...]:
         """Return the states for which Slurm does not use the node, none if it does."""
-        found = [name for name in _AWAY if name in self.names]
+        states = [name for name in _AWAY if name in self.names]
         if "NOT_RESPONDING" in self.names and not self.names & _POWERING:
-            found.append("NOT_RESPONDING")
+            states.append("NOT_RESPONDING")
         # A node that is in use gets further jobs until it is idle, and is rebooted then.
         if "REBOOT_REQUESTED" in self.names and not self.names & {"ALLOCATED", "MIXED"}:
-            found.append("REBOOT_REQUESTED")
-        return tuple(found)
+            states.append("REBOOT_REQUESTED")
+        return tuple(states)
 
 
 def read_state(told: str | Iterable[str]) -> SlurmNodeState:
     """Parse a node's state: words that are joined by ``+``, or a list of words.
-
-    Of a word that a narrow column has cut, the beginning is enough.
 
     >>> sorted(read_state("IDLE+CLOUD+POWERED_DOWN").names), read_state("idle~").away
     (['CLOUD', 'IDLE', 'POWERED_DOWN'], ())
@@ -128,17 +126,16 @@ def read_state(told: str | Iterable[str]) -> SlurmNodeState:
         while plain[-1:] in _SIGNS:
             names.add(_SIGNS[plain[-1]])
             plain = plain[:-1]
-        name = _WORDS.get(plain) or _of_beginning(plain)
-        if name:
-            names.add(name)
+
+        states = {_WORDS[plain]} if plain in _WORDS else set[str]()
+        if not states and len(plain) > 2:
+            # Of a word that a narrow column has cut, the beginning is enough.
+            states = {name for known, name in _WORDS.items() if known.startswith(plain)}
+        if len(states) == 1:
+            names |= states
         elif plain:
             unknown.append(plain)
         with_jobs |= plain in _WITH_JOBS
+
     has_jobs = with_jobs or bool(names & {"ALLOCATED", "MIXED", "COMPLETING"})
     return SlurmNodeState(frozenset(names), has_jobs, tuple(unknown))
-
-
-def _of_beginning(word: str) -> str:
-    """Return the state whose words alone begin so, empty if there is none or more than one."""
-    found = {name for each, name in _WORDS.items() if len(word) > 2 and each.startswith(word)}
-    return found.pop() if len(found) == 1 else ""

@@ -1,10 +1,9 @@
-"""Nodes of a machine as Slurm reports them: sizes of its partitions, now and over time."""
+"""Nodes of a machine as Slurm reports them: sizes of its partitions, and which nodes are away."""
 
 from __future__ import annotations
 
-import math
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 from zoneinfo import ZoneInfo
@@ -20,8 +19,13 @@ from qops_batsim.slurm.node_states import (
     read_state,
 )
 from qops_batsim.slurm.resources import gpus_of
-from qops_batsim.slurm.scontrol_text import checked_date, fields_of, local_date
-from qops_batsim.workload.accounting.cells import is_none, slurm_number
+from qops_batsim.slurm.values import (
+    checked_date,
+    date_if_any,
+    fields_of,
+    finite_number,
+    local_date,
+)
 from qops_batsim.workload.accounting.node_sizes import Node, NodeAway, NodeSizes, node_names
 
 _EXPECTED = (
@@ -32,6 +36,9 @@ _EXPECTED = (
 _FREE = ("Reason", "Comment", "Extra")
 """Fields of a node that hold what somebody wrote."""
 _MOST_BYTES = 1 << 28
+
+_RESUMED = {"DOWN", "DRAIN"}
+"""States that end when a node is resumed; others end with a reservation."""
 
 
 def read_nodes(path: str | Path, time_zone: str | None = None) -> NodeSizes:
@@ -49,55 +56,32 @@ def nodes_of(text: str, path: str, time_zone: str | None = None) -> NodeSizes:
     Reservations behind the nodes (``scontrol show reservation``) tell until when those are away
     that are in one.
     """
-    is_table = False
+    is_json = text.lstrip().startswith("{")
+    is_table = not is_json and "NodeName=" not in text
     try:
-        if text.lstrip().startswith("{"):
-            listed = [*_of_json(text, path)]
-        elif "NodeName=" in text:
-            listed = [*_of_records(text, path, None if time_zone is None else ZoneInfo(time_zone))]
+        if is_json:
+            kinds = _of_json(text, path)
+        elif is_table:
+            kinds = _of_table(text)
         else:
-            listed = [*_of_table(text)]
-            is_table = True
-        nodes = [
-            (partition, node, each, place)
-            for each in listed
-            for partition in each.partitions
-            for place, node in enumerate(each.nodes(path))
+            kinds = _of_records(text, path, None if time_zone is None else ZoneInfo(time_zone))
+        rows = [
+            (partition, node, kind, place)
+            for kind in kinds
+            for partition in kind.partitions
+            for place, node in enumerate(kind.nodes(path))
         ]
     except (KeyError, ValueError, IndexError, TypeError, AttributeError, msgspec.DecodeError):
         raise InputError(f"{path}: is no list of nodes; {_EXPECTED}") from None
-    _refuse_wrong(((partition, node) for partition, node, _, _ in nodes), path)
-    sizes = NodeSizes((partition, node) for partition, node, _, _ in nodes)
+
+    sizes = NodeSizes((partition, node) for partition, node, _, _ in rows)
     sizes.hides_reserved = is_table
-    sizes.set_away(
-        (partition, NodeAway(node, each.state.away, each.until, each.busy_of(place)))
-        for partition, node, each, place in nodes
-        if each.state is not None and each.state.away
-    )
-    sizes.set_asleep(
-        (partition, node)
-        for partition, node, each, _ in nodes
-        if each.state is not None and each.state.is_asleep
-    )
-    doubts = {(each.doubt, node) for _, node, each, _ in nodes if each.doubt}
-    sizes.unsure.update(doubt for doubt, node in doubts if node[0])
-    sizes.unsure.update(each.doubt for *_, node, each, _ in nodes if each.doubt and not node[0])
-    if not sizes:
-        raise InputError(f"{path}: names no partition; {_EXPECTED}")
-    if len(sizes) > 1 and any(not name for _, (name, *_), _, _ in nodes):
-        raise InputError(
-            f"{path}: does not tell which nodes partitions {', '.join(sizes)} have, and "
-            f"they may share nodes; {_EXPECTED}"
-        )
-    return sizes
-
-
-def _refuse_wrong(nodes: Iterable[tuple[str, Node]], path: str) -> None:
-    """Raise an InputError, which names ``path``, if a partition has a node twice, as in lists that
-    were put together, or one with fewer than no cores.
-    """
+    away: list[tuple[str, NodeAway]] = []
+    asleep: list[tuple[str, Node]] = []
+    doubts: set[tuple[str, Node]] = set()
     seen: set[tuple[str, str]] = set()
-    for partition, (name, cores, _) in nodes:
+    for partition, node, kind, place in rows:
+        name, cores, _ = node
         if name and (partition, name) in seen:
             raise InputError(
                 f"{path}: node {shown(name)} is listed twice in partition {shown(partition)}; one "
@@ -109,8 +93,30 @@ def _refuse_wrong(nodes: Iterable[tuple[str, Node]], path: str) -> None:
             )
         seen.add((partition, name))
 
+        state = kind.state
+        if state is not None and state.away:
+            away.append((partition, NodeAway(node, state.away, kind.until, kind.busy_of(place))))
+        if state is not None and state.is_asleep:
+            asleep.append((partition, node))
+        # A node of several partitions counts once, if its name tells that.
+        if kind.doubt and (kind.doubt, node) not in doubts:
+            sizes.unsure[kind.doubt] += 1
+            if name:
+                doubts.add((kind.doubt, node))
+    sizes.set_away(away)
+    sizes.set_asleep(asleep)
 
-class _Listed(NamedTuple):
+    if not sizes:
+        raise InputError(f"{path}: names no partition; {_EXPECTED}")
+    if len(sizes) > 1 and any(not name for _, (name, *_), _, _ in rows):
+        raise InputError(
+            f"{path}: does not tell which nodes partitions {', '.join(sizes)} have, and "
+            f"they may share nodes; {_EXPECTED}"
+        )
+    return sizes
+
+
+class _NodeKind(NamedTuple):
     """Nodes of a kind in a list: their names, cores and generic resources (each), and partitions.
 
     ``state`` is None where none is told; of all their cores, ``busy`` are in use, if that is told.
@@ -139,11 +145,11 @@ class _Listed(NamedTuple):
         """What is not known of their state, empty if it is known."""
         if self.state is None or not (self.state.names or self.state.unknown):
             return "nodes whose state is not told, counted as if Slurm used them"
-        if not self.state.unknown:
-            told = "nodes of a reservation with TIME_FLOAT, counted: only short jobs get them"
-            return told if self.floats else ""
-        words = printable("+".join(self.state.unknown).upper())
-        return f"nodes in a state that is not known ({words}), counted as there"
+        if self.state.unknown:
+            words = printable("+".join(self.state.unknown).upper())
+            return f"nodes in a state that is not known ({words}), counted as there"
+        told = "nodes of a reservation with TIME_FLOAT, counted: only short jobs get them"
+        return told if self.floats else ""
 
     def busy_of(self, place: int) -> int | None:
         """Return how many cores of the node at a place are in use: an equal share of them all."""
@@ -156,42 +162,38 @@ class _Listed(NamedTuple):
 
 
 def _split(partitions: str) -> list[str]:
-    return [each for each in partitions.replace("*", "").split(",") if each]
+    return [name for name in partitions.replace("*", "").split(",") if name]
 
 
-def _of_records(text: str, path: str, zone: ZoneInfo | None) -> Iterator[_Listed]:
+def _of_records(text: str, path: str, zone: ZoneInfo | None) -> Iterator[_NodeKind]:
     """Yield the nodes in the text of ``scontrol show node``."""
     parts = re.split(r"^(?=NodeName=|ReservationName=)", text, flags=re.MULTILINE)
-    ends = _Ends(path, [each for each in parts if each.startswith("ReservationName=")], zone)
+    reservations = [part for part in parts if part.startswith("ReservationName=")]
+    ends = _Ends(path, reservations, zone)
     for record in parts:
         if not record.startswith("NodeName="):
             continue
         fields = fields_of(record, _FREE)
-        where = f"{path}: node {shown(fields['NodeName'])}"
         names = node_names(fields["NodeName"])
         state = read_state(fields["State"]) if "State" in fields else None
         # Behind what somebody wrote, of which the last is Slurm's.
         inside = ["", *re.findall(r"\sReservationName=(\S+)", record)][-1]
-        until = None
+
         floats = state is not None and ends.only_float(state.away, names, inside)
         if state is not None and floats:
             state = state._replace(names=state.names - {RESERVED, MAINTENANCE})
+        until = None
         if state is not None and state.away:
-            resume = fields.get("ResumeAfterTime", "")
-            until = ends.of(
-                state.away,
-                names,
-                inside,
-                None if is_none(resume) else local_date(resume, f"{where}: ResumeAfterTime", zone),
-            )
-        busy = int(fields["CPUAlloc"]) if "CPUAlloc" in fields else None
-        yield _Listed(
+            where = f"{path}: node {shown(fields['NodeName'])}: ResumeAfterTime"
+            resumed = date_if_any(fields.get("ResumeAfterTime", ""), where, zone)
+            until = ends.of(state.away, names, inside, resumed)
+        yield _NodeKind(
             names,
             _usable(fields["CPUTot"], fields.get("CPUEfctv")),
             fields["Gres"],
             _split(fields.get("Partitions", "")),
             state,
-            busy,
+            _whole(fields.get("CPUAlloc")),
             until,
             floats,
         )
@@ -200,9 +202,9 @@ def _of_records(text: str, path: str, zone: ZoneInfo | None) -> Iterator[_Listed
 class _Ends:
     """Ends of states: those of the active reservations, as text, and of what is resumed later."""
 
-    def __init__(self, path: str, records: Sequence[str], zone: ZoneInfo | None = None) -> None:
-        self._of: list[tuple[str, set[str], float]] = []
-        self._floating: list[tuple[str, set[str]]] = []
+    def __init__(self, path: str, records: Sequence[str], zone: ZoneInfo | None) -> None:
+        self._active: list[tuple[str, set[str], float]] = []
+        self._floating: list[tuple[str, set[str], float]] = []
         for record in records:
             fields = fields_of(record, ("Comment",))
             name = fields["ReservationName"]
@@ -210,96 +212,105 @@ class _Ends:
             if fields.get("State") == "ACTIVE":
                 where = f"{path}: reservation {shown(name)}: EndTime"
                 end = local_date(fields.get("EndTime", ""), where, zone)
-                self._of.append((name, nodes, end))
+                self._active.append((name, nodes, end))
             elif "TIME_FLOAT" in fields.get("Flags", "").split(","):
-                self._floating.append((name, nodes))
+                self._floating.append((name, nodes, 0.0))
 
-    def only_float(self, states: Iterable[str], names: Sequence[str], inside: str) -> bool:
+    def only_float(self, states: Sequence[str], names: Sequence[str], inside: str) -> bool:
         """Return whether nodes are in these states only for a reservation whose start moves with
         the clock: Slurm gives them to jobs that end before it.
         """
         if not states or not {RESERVED, MAINTENANCE}.issuperset(states):
             return False
-        active = any(name == inside or not on.isdisjoint(names) for name, on, _ in self._of)
-        floating = any(name == inside or not on.isdisjoint(names) for name, on in self._floating)
-        return floating and not active
+        floating = _ends_on(self._floating, names, inside)
+        return bool(floating) and not _ends_on(self._active, names, inside)
 
     def of(
-        self, states: Iterable[str], names: Sequence[str], inside: str, resumed: float | None
+        self, states: Sequence[str], names: Sequence[str], inside: str, resumed: float | None
     ) -> float | None:
         """Return when nodes leave these states, for all of which the end has to be known."""
-        reserved = [
-            end for name, nodes, end in self._of if name == inside or not nodes.isdisjoint(names)
-        ]
+        reserved = max(_ends_on(self._active, names, inside), default=None)
         ends = [
-            resumed if each in ("DOWN", "DRAIN") else max(reserved, default=None)
-            for each in states
-            if each in ("DOWN", "DRAIN", MAINTENANCE, RESERVED)
+            resumed if state in _RESUMED else reserved
+            for state in states
+            if state in {*_RESUMED, MAINTENANCE, RESERVED}
         ]
-        known = [each for each in ends if each is not None]
-        return max(known) if known and len(known) == len([*states]) else None
+        known = [end for end in ends if end is not None]
+        return max(known) if known and len(known) == len(states) else None
 
 
-def _of_table(text: str) -> Iterator[_Listed]:
+def _ends_on(
+    reservations: Sequence[tuple[str, set[str], float]], names: Sequence[str], inside: str
+) -> list[float]:
+    """Return the ends of the reservations that have one of the nodes, or the name ``inside``."""
+    return [
+        end for name, nodes, end in reservations if name == inside or not nodes.isdisjoint(names)
+    ]
+
+
+def _of_table(text: str) -> Iterator[_NodeKind]:
     """Yield the nodes in a table of ``sinfo``."""
     lines = [line for line in text.splitlines() if line.strip()]
     # Before its header, sinfo --long prints the date.
     start = ["PARTITION" in line for line in lines].index(True)
     header, *rows = lines[start:]
     mark = "|" if "|" in header else None
-    names = [name.strip() for name in header.split(mark)]
+    heads = [name.strip() for name in header.split(mark)]
     for row in rows:
-        cells = dict(zip(names, map(str.strip, row.split(mark)), strict=False))
+        cells = dict(zip(heads, map(str.strip, row.split(mark)), strict=False))
         listed = cells.get("NODELIST") or cells.get("HOSTNAMES", "")
-        nodes = node_names(listed)
-        count = int(cells.get("NODES", len(nodes) or 1))
-        if (nodes and len(nodes) != count) or listed.count("[") != listed.count("]"):
+        names = node_names(listed)
+        count = int(cells.get("NODES", len(names) or 1))
+        if (names and len(names) != count) or listed.count("[") != listed.count("]"):
             raise ValueError(row)  # The list was cut.
+
         state = cells.get("STATECOMPLETE") or cells.get("STATE")
         in_use = cells.get("CPUS(A/I/O/T)", "").partition("/")[0]
-        yield _Listed(
-            nodes or [""] * count,
+        yield _NodeKind(
+            names or [""] * count,
             int(cells["CPUS"]),
             cells.get("GRES", ""),
             _split(cells["PARTITION"]),
             None if state is None else read_state(state),
-            int(in_use) if in_use else None,
+            _whole(in_use or None),
         )
 
 
-def _of_json(text: str, path: str) -> Iterator[_Listed]:
+def _of_json(text: str, path: str) -> Iterator[_NodeKind]:
     """Yield the nodes in JSON: of ``scontrol show node``, or of ``sinfo``, which before Slurm 23.02
     wrote the same, and since then nodes of a kind together.
     """
     data = msgspec.json.decode(text, type=dict[str, Any])
     if errors := data.get("errors"):
         raise InputError(f"{path}: Slurm failed ({shown(errors)}); {_EXPECTED}")
-    for each in data.get("sinfo", ()):
-        cores = each["cpus"]["maximum"]
-        if cores != each["cpus"]["minimum"]:
+
+    for kind in data.get("sinfo", ()):
+        cores = kind["cpus"]["maximum"]
+        if cores != kind["cpus"]["minimum"]:
             raise ValueError(cores)
-        names = [name for listed in each["nodes"]["nodes"] for name in node_names(listed)]
-        yield _Listed(
-            names,
+        yield _NodeKind(
+            [name for listed in kind["nodes"]["nodes"] for name in node_names(listed)],
             int(cores),
-            each["gres"]["total"],
-            [each["partition"]["name"]],
-            _state_in(each["node"]),
-            _whole(each["cpus"].get("allocated")),
+            kind["gres"]["total"],
+            [kind["partition"]["name"]],
+            _state_in(kind["node"]),
+            _whole(kind["cpus"].get("allocated")),
         )
-    for each in data["nodes"] if "sinfo" not in data else ():
-        state, until = _state_in(each), None
-        resume = slurm_number(each.get("resume_after"))
-        if state.away and {*state.away} <= {"DOWN", "DRAIN"} and 0 < resume < math.inf:
-            until = checked_date(resume, resume, f"{path}: node {each['name']}: resume_after")
-        yield _Listed(
-            node_names(each["name"]),
-            _usable(each["cpus"], each.get("effective_cpus")),
-            each.get("gres") or "",
-            _split(",".join(each.get("partitions") or [])),
+
+    for node in data["nodes"] if "sinfo" not in data else ():
+        state = _state_in(node)
+        where = f"{path}: node {node['name']}: resume_after"
+        until = finite_number(node.get("resume_after"), where) or None
+        if not state.away or not _RESUMED.issuperset(state.away):
+            until = None
+        yield _NodeKind(
+            node_names(node["name"]),
+            _usable(node["cpus"], node.get("effective_cpus")),
+            node.get("gres") or "",
+            _split(",".join(node.get("partitions") or [])),
             state,
-            _whole(each.get("alloc_cpus")),
-            until,
+            _whole(node.get("alloc_cpus")),
+            until and checked_date(until, until, where),
         )
 
 
@@ -314,8 +325,8 @@ def _whole(value: Any) -> int | None:
     return None if value is None else int(value)
 
 
-def _state_in(record: Mapping[str, Any]) -> SlurmNodeState:
+def _state_in(record: dict[str, Any]) -> SlurmNodeState:
     """Return the state in JSON: a list, or a word and, in older versions, a list of flags."""
-    told, flags = record["state"], record.get("state_flags") or []
+    told = record["state"]
     words = told.split("+") if isinstance(told, str) else told
-    return read_state([*words, *flags])
+    return read_state([*words, *(record.get("state_flags") or [])])

@@ -14,19 +14,14 @@ from zoneinfo import ZoneInfo
 import msgspec
 import numpy as np
 
-from qops_batsim.errors import InputError, printable, shown
+from qops_batsim.errors import InputError, shown
 from qops_batsim.files import read_text
 from qops_batsim.slurm.resources import amount_of
-from qops_batsim.slurm.scontrol_text import (
-    DATE_EXPECTED,
-    as_iso,
-    checked_date,
-    fields_of,
-    is_seconds,
-)
-from qops_batsim.workload.accounting.cells import read_count, read_date, slurm_number
+from qops_batsim.slurm.values import checked_date, fields_of, local_date, slurm_number
+from qops_batsim.workload.accounting.cells import read_count, read_date
+from qops_batsim.workload.accounting.choices import Choices
+from qops_batsim.workload.accounting.clusters import refuse_several_clusters
 from qops_batsim.workload.accounting.node_sizes import NodeSizes, node_names
-from qops_batsim.workload.accounting.rows import Choices
 from qops_batsim.workload.conversion import Conversion
 
 _EXPECTED = (
@@ -87,7 +82,7 @@ class Reservation(msgspec.Struct, frozen=True):
 
     @property
     def _repeated(self) -> str | None:
-        return next((each for each in _REPEATED if each in self.flags), None)
+        return next((flag for flag in _REPEATED if flag in self.flags), None)
 
     @property
     def no_window(self) -> str:
@@ -112,7 +107,7 @@ class Reservation(msgspec.Struct, frozen=True):
         return [(each, each + self.end - self.start) for each in seconds]
 
 
-class Window(NamedTuple):
+class MaintenanceWindow(NamedTuple):
     """A reservation in a workload: from ``start`` to ``end`` (seconds of the workload) no job may
     use the ``hosts``, bit k of which stands for host k.
     """
@@ -133,20 +128,20 @@ def read_reservations(path: str | Path, choices: Choices) -> list[Reservation]:
 def reservations_of(text: str, path: str, choices: Choices) -> list[Reservation]:
     """Parse a list of reservations as :func:`read_reservations` does; messages name ``path``."""
     if text.lstrip().startswith("{"):
-        found = _of_json(text, path)
+        listed = _of_json(text, path)
     elif "ReservationName=" in text:
-        found = _of_text(text, path)
+        listed = _of_text(text, path)
     else:
-        found = _of_table(text, path, choices.cluster)
-    all_read = [_reservation(where, fields, choices) for where, fields in found]
-    return list({(each.name, each.start): each for each in all_read}.values())
+        listed = _of_table(text, path, choices.cluster)
+    reservations = [_reservation(where, fields, choices) for where, fields in listed]
+    return list({(one.name, one.start): one for one in reservations}.values())
 
 
-_Told = list[tuple[str, Mapping[str, str]]]
+_Listed = list[tuple[str, dict[str, str]]]
 """Where each record stands (for messages), and its fields as ``scontrol`` names them."""
 
 
-def _of_text(text: str, path: str) -> _Told:
+def _of_text(text: str, path: str) -> _Listed:
     lines = text.splitlines()
     begins = [at for at, line in enumerate(lines) if line.startswith("ReservationName=")]
     if not begins:  # As in a list of nodes.
@@ -157,62 +152,56 @@ def _of_text(text: str, path: str) -> _Told:
     ]
 
 
-def _of_table(text: str, path: str, cluster: str) -> _Told:
+def _of_table(text: str, path: str, cluster: str) -> _Listed:
     """Return the reservations in a table of ``sacctmgr``, which lists those of all clusters: of the
     ``cluster`` if one is named.
     """
-    lines = text.splitlines()
-    header = next((each.split("|") for each in lines if "|" in each), [])
-    names = [_COLUMNS.get(each, each) for each in header]
+    rows = [line.split("|") for line in text.splitlines()]
+    header = next((row for row in rows if len(row) > 1), [])
+    names = [_COLUMNS.get(name, name) for name in header]
     if "ReservationName" not in names and "No reservations" not in text:
         raise InputError(f"{path}: is no list of reservations; {_EXPECTED}")
     if names and "Flags" not in names:
         # Without them, nobody knows which are repeated, or never begin.
         raise InputError(f"{path}: has no column Flags; {_EXPECTED}")
-    cells = ((number, line.split("|")) for number, line in enumerate(lines, start=1))
-    found = [
-        (f"{path}: line {number}", dict(zip(names, each, strict=False)))
-        for number, each in cells
-        if each != header and "ReservationName" in names[: len(each)]
+
+    listed = [
+        (f"{path}: line {number}", dict(zip(names, row, strict=False)))
+        for number, row in enumerate(rows, start=1)
+        if row != header and "ReservationName" in names[: len(row)]
     ]
-    clusters = {fields["Cluster"] for _, fields in found if fields.get("Cluster")}
-    if len(clusters) > 1 and not cluster:
-        told = ", ".join(map(printable, sorted(clusters)))
-        raise InputError(
-            f"{path}: has reservations of {len(clusters)} clusters ({told}), which are machines of "
-            f"their own; those of one are expected (--cluster {min(clusters)} takes one)"
-        )
-    wanted = ("", cluster) if cluster else ("", *clusters)
-    return [each for each in found if each[1].get("Cluster", "") in wanted]
+    if not cluster:
+        clusters = {fields.get("Cluster", "") for _, fields in listed}
+        refuse_several_clusters(clusters, path, "reservations", "--cluster {} takes one")
+        return listed
+    return [record for record in listed if record[1].get("Cluster", "") in ("", cluster)]
 
 
-def _of_json(text: str, path: str) -> _Told:
+def _of_json(text: str, path: str) -> _Listed:
     """Return the reservations in JSON, of which times and counts may be plain or objects."""
     try:
-        listed = msgspec.json.decode(text, type=dict[str, Any])["reservations"]
+        records = msgspec.json.decode(text, type=dict[str, Any])["reservations"]
     except (msgspec.DecodeError, KeyError, RecursionError):
-        listed = None
-    if not isinstance(listed, list) or not all(isinstance(each, dict) for each in listed):
+        records = None
+    if not isinstance(records, list) or not all(isinstance(record, dict) for record in records):
         raise InputError(f"{path}: is no list of reservations; {_EXPECTED}")
-    found: _Told = []
-    for place, record in enumerate(listed):
+
+    listed: _Listed = []
+    for place, record in enumerate(records):
         where = f"{path}: reservations[{place}]"
-        times = record.get("time")
-        told = record | ({f"{name}_time": at for name, at in times.items()} if times else {})
+        for name, at in (record.get("time") or {}).items():
+            record[f"{name}_time"] = at
         fields: dict[str, str] = {}
         for name, field in _JSON_NAMES.items():
-            value = told.get(field, told.get("nodes") if name == "Nodes" else None)
+            value = record.get(field, record.get("nodes") if name == "Nodes" else None)
             if isinstance(value, (dict, int, float)):
-                try:
-                    value = slurm_number(value)
-                except InputError as error:
-                    raise InputError(f"{where}: {field}: {error}") from None
-                value = f"{value:.0f}" if math.isfinite(value) else ""
+                number = slurm_number(value, f"{where}: {field}")
+                value = f"{number:.0f}" if math.isfinite(number) else ""
             elif isinstance(value, list):
-                value = ",".join(_amount(each) for each in value)
+                value = ",".join(map(_amount, value))
             fields[name] = str(value or "")
-        found.append((where, fields))
-    return found
+        listed.append((where, fields))
+    return listed
 
 
 def _amount(told: Any) -> str:
@@ -224,43 +213,51 @@ def _amount(told: Any) -> str:
 
 
 def _reservation(where: str, fields: Mapping[str, str], choices: Choices) -> Reservation:
+    form = choices.date_format
+    zone = ZoneInfo(choices.zone_name)
+
     def date(name: str, fold: int = 0) -> float:
         text = fields.get(name, "")
-        iso = text if choices.date_format or is_seconds(text) else as_iso(text)
-        read = None if iso is None else read_date(iso, choices.date_format)
-        if read is None or math.isnan(read[0]):
-            form = choices.date_format
-            how = DATE_EXPECTED if form is None else f"{form} is expected"
-            raise InputError(f"{where}: {name} is {shown(fields.get(name))}; {how}")
-        zone = ZoneInfo(choices.zone_name) if read[1] else UTC
-        date = datetime.fromtimestamp(read[0], UTC).replace(tzinfo=zone, fold=fold).timestamp()
-        return checked_date(date, fields[name], f"{where}: {name}")
+        place = f"{where}: {name}"
+        if form is None:
+            return local_date(text, place, zone, fold)
+        seconds, is_local = read_date(text, form) or (math.nan, False)
+        if math.isnan(seconds):
+            raise InputError(f"{place} is {shown(text)}; {form} is expected")
+        date = datetime.fromtimestamp(seconds, UTC)
+        if is_local:
+            date = date.replace(tzinfo=zone, fold=fold)
+        return checked_date(date.timestamp(), text, place)
 
-    start, end = date("StartTime"), date("EndTime")
+    start = date("StartTime")
+    end = date("EndTime")
     if end < start:  # Where the clock is put back, an hour comes twice.
         end = date("EndTime", fold=1)
     if end < start:
         told = shown(fields["EndTime"])
         raise InputError(f"{where}: EndTime is {told}; a date after StartTime is expected")
+
     amounts = {}
     nodes = str(len(node_names(fields.get("Nodes", ""))) or "")
     for unit, (resource, name) in _COUNTED.items():
         text = fields.get(name, nodes if unit == "nodes" else "")
-        amount = read_count(text)
-        if amount is None:
+        count = read_count(text)
+        if count is None:
             raise InputError(f"{where}: {name} is {shown(text)}; a whole number is expected")
-        known = amount_of(fields.get("TRES", ""), resource)
-        if (known if known == known else amount) >= 0:
-            amounts[unit] = known if known == known else amount
+        amount = amount_of(fields.get("TRES", ""), resource)
+        if math.isnan(amount):
+            amount = count
+        if not math.isnan(amount):
+            amounts[unit] = amount
     # A flag may have a time: PURGE_COMP=00:05:00.
-    flags = frozenset(each.partition("=")[0] for each in fields.get("Flags", "").split(","))
+    flags = frozenset(flag.partition("=")[0] for flag in fields.get("Flags", "").split(","))
     partition = fields.get("PartitionName", "").replace("(null)", "")
     return Reservation(where, fields["ReservationName"], start, end, flags, partition, amounts)
 
 
 def windows_of(
     reservations: Iterable[Reservation], trace: Conversion, choices: Choices
-) -> tuple[list[Window], Counter[str]]:
+) -> tuple[list[MaintenanceWindow], Counter[str]]:
     """Convert reservations to windows in a workload, by start; also count those left out, by
     reason.
 
@@ -268,67 +265,83 @@ def windows_of(
     highest numbers that are not away for another: maintenance is placed first, then what lasts
     longest. One that is periodic is repeated until the next of its name.
     """
-    records, calendar, of_jobs = trace.records, trace.calendar, trace.workload.calendar
+    records = trace.records
+    calendar = trace.calendar
+    of_jobs = trace.workload.calendar
     if calendar is None or of_jobs is None:
         raise InputError(
             f"{trace.workload.source}: the log does not say which dates its seconds are, so "
             "reservations have no place in it; a log with dates is expected"
         )
     ends = records["submit_time"] + np.maximum(records["wait_time"], 0) + records["run_time"]
-    begin, last = (calendar.unix_start + each for each in (trace.first_submission, ends.max()))
+    begin = calendar.unix_start + trace.first_submission
+    last = calendar.unix_start + ends.max()
+    size = trace.workload.processors
+
     left_out: Counter[str] = Counter()
-    wanted = []
-    in_order = sorted(reservations, key=lambda each: (each.name, each.start))
-    for place, each in enumerate(in_order, start=1):
-        following = [
-            other.start for other in in_order[place : place + 1] if other.name == each.name
-        ]
-        times = each.times(min([last, *following]), ZoneInfo(calendar.time_zone))
+    wanted: list[tuple[tuple[bool, float], Reservation, list[tuple[float, float]]]] = []
+    in_order = sorted(reservations, key=lambda reservation: (reservation.name, reservation.start))
+    for reservation, following in pairwise([*in_order, None]):
+        assert reservation is not None
+        until = last
+        if following is not None and following.name == reservation.name:
+            until = min(last, following.start)
+        times = reservation.times(until, ZoneInfo(calendar.time_zone))
         spans = [(max(start, begin), min(end, last)) for start, end in times]
         spans = [(start, end) for start, end in spans if start < end]
-        maintenance, taken = "MAINT" in each.flags, choices.reservations
-        if each.name in taken or ("all" in taken and not maintenance):
+
+        is_maintenance = "MAINT" in reservation.flags
+        takes_all = "all" in choices.reservations and not is_maintenance
+        if reservation.name in choices.reservations or takes_all:
             left_out["whose jobs are taken"] += 1
-        elif each.no_window:
-            left_out[each.no_window] += 1
-        elif choices.partitions and each.partition not in ("", *choices.partitions):
+        elif reservation.no_window:
+            left_out[reservation.no_window] += 1
+        elif choices.partitions and reservation.partition not in ("", *choices.partitions):
             left_out["of other partitions"] += 1
         elif not spans:
             left_out["before or after the jobs"] += 1
         else:
-            hosts = _hosts(each, choices, trace.workload.processors)
             lasts = sum(end - start for start, end in spans)
-            wanted.append((not maintenance, -lasts, place, each, spans, hosts))
+            wanted.append(((not is_maintenance, -lasts), reservation, spans))
+
     placed: list[_Placed] = []
-    windows: list[Window] = []
-    for _, _, _, each, spans, hosts in sorted(wanted, key=lambda one: one[:3]):
+    windows: list[MaintenanceWindow] = []
+    wanted.sort(key=lambda one: one[0])
+    sized = [
+        (reservation, spans, _hosts(reservation, choices, size)) for _, reservation, spans in wanted
+    ]
+    for reservation, spans, hosts in sized:
         own: list[_Placed] = []
         for span in spans:
-            own += _parts(*span, hosts, [*placed, *own], trace.workload.processors)
+            own += _parts(*span, hosts, [*placed, *own], size)
         zero = of_jobs.unix_start
-        windows += [Window(each.name, h, start - zero, end - zero) for start, end, h in own]
+        windows += [
+            MaintenanceWindow(reservation.name, bits, start - zero, end - zero)
+            for start, end, bits in own
+        ]
         placed += own
         left_out["without hosts, or during others that have all"] += not own
-    return sorted(windows, key=lambda each: each.start), +left_out
+    return sorted(windows, key=lambda window: window.start), +left_out
 
 
 def _hosts(reservation: Reservation, choices: Choices, size: int) -> int:
     """Return how many hosts of a machine of ``size`` hosts a reservation takes."""
-    amounts, unit = reservation.amounts, choices.unit
     if "ALL_NODES" in reservation.flags:
         return size
-    known = next((each for each in (unit, "cores", "nodes") if each in amounts), unit)
+    amounts = reservation.amounts
+    unit = choices.unit
+
+    known = next((name for name in (unit, "cores", "nodes") if name in amounts), unit)
     amount = amounts.get(known, 0.0)
     if known != unit and amount:
         nodes = choices.nodes or NodeSizes(())
         of = nodes.together([reservation.partition] if reservation.partition in nodes else nodes)
-        total, all_known = of[unit], of[known]
-        if not all_known:
+        if not of[known]:
             raise InputError(
                 f"{reservation.where}: TRES does not tell how many {unit} reservation "
                 f"{shown(reservation.name)} takes; give them in TRES, or a list of nodes (--nodes)"
             )
-        amount *= total / all_known
+        amount *= of[unit] / of[known]
     return min(math.ceil(amount), size)
 
 
@@ -340,18 +353,20 @@ def _parts(start: float, end: float, hosts: int, others: list[_Placed], size: in
     """Place a window on the highest free hosts; where other windows leave too few, return it in
     parts, each with what is free then.
     """
-    beside = [each for each in others if each[0] < end and each[1] > start]
-    cuts = {date for each in beside for date in each[:2] if start < date < end}
+    beside = [other for other in others if other[0] < end and other[1] > start]
+    cuts = {date for other in beside for date in other[:2] if start < date < end}
+
     enough = _free(beside, size).bit_count() >= hosts
-    found: list[_Placed] = []
+    parts: list[_Placed] = []
     for since, to in pairwise(sorted({start, end} if enough else {start, end, *cuts})):
-        free = _free([each for each in beside if each[0] < to and each[1] > since], size)
-        fewer, low = min(hosts, free.bit_count()), 0
+        free = _free([other for other in beside if other[0] < to and other[1] > since], size)
+        fewer = min(hosts, free.bit_count())
+        low = 0  # As many as are wanted are free from here up.
         for bit in reversed(range(size.bit_length())):
             low += (1 << bit) * ((free >> low + (1 << bit)).bit_count() >= fewer > 0)
         if fewer:
-            found.append((since, to, free >> low << low))
-    return found
+            parts.append((since, to, free >> low << low))
+    return parts
 
 
 def _free(beside: Iterable[_Placed], size: int) -> int:

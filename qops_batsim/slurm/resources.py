@@ -27,8 +27,7 @@ def amount_of(resources: str, name: str) -> float:
     >>> amount_of("gpu:2080ti:8(S:0-1),gpu:4090:2,shard:4090:8", "gpu"), amount_of("gpu:8", "gpu")
     (10.0, 8.0)
     """
-    # Slurm may tell the total next to its types.
-    typed, found = 0.0, False
+    of_types = []
     for part in _INDICES.sub("", resources).split(","):
         key, mark, count = part.strip().rpartition("=")
         if not mark:
@@ -36,9 +35,9 @@ def amount_of(resources: str, name: str) -> float:
         is_typed = key.startswith(f"{name}:")
         if (key == name or is_typed) and _COUNT.fullmatch(count):
             if mark == "=" and not is_typed:
-                return float(count)
-            typed, found = typed + float(count), True
-    return typed if found else math.nan
+                return float(count)  # The total, next to its types.
+            of_types.append(float(count))
+    return sum(of_types) if of_types else math.nan
 
 
 def gpus_of(gres: str) -> int:
@@ -51,6 +50,7 @@ def gpus_of(gres: str) -> int:
     if "=" in gres:
         told = amount_of(gres, "gres/gpu")
         return 0 if math.isnan(told) else int(told)
+
     total = 0.0
     for part in _INDICES.sub("", gres).split(","):
         entry = part.strip().removeprefix("gres/").removeprefix("gres:")

@@ -18,17 +18,12 @@ import numpy as np
 from qops_batsim.errors import InputError, shown
 from qops_batsim.files import decoded
 from qops_batsim.slurm.resources import amount_of
+from qops_batsim.slurm.values import slurm_number
 from qops_batsim.tables import Booleans, Floats, Words
-from qops_batsim.workload.accounting.cells import TextTable, read_cells, slurm_number
-from qops_batsim.workload.accounting.rows import (
-    STATES_EXPECTED,
-    Choices,
-    Rows,
-    first_known,
-    rows_of_table,
-    state_reader,
-    task_numbers,
-)
+from qops_batsim.workload.accounting.cells import TextTable, read_cells
+from qops_batsim.workload.accounting.choices import Choices
+from qops_batsim.workload.accounting.rows import Rows, rows_of_table, task_numbers
+from qops_batsim.workload.accounting.states import STATES_EXPECTED, state_reader
 from qops_batsim.workload.log_formats import delimiter_of
 from qops_batsim.workload.log_records import RepairCount
 from qops_batsim.workload.other_json import kind_of, refuse_kind, refuse_other_json
@@ -79,7 +74,8 @@ _TEXTS = (
 """Columns of sacct that hold what users wrote, delimiters and line breaks included."""
 
 _JOB = r"^[0-9]{1,12}(?:_[0-9]{1,9}|_\[[0-9][0-9,:%.-]*\])?(?:\+[0-9]{1,9})?"
-_ID, _STEP = f"{_JOB}$", rf"{_JOB}\."
+_ID = f"{_JOB}$"
+_STEP = rf"{_JOB}\."
 
 _JOBS_EXPECTED = "a job of Slurm such as 123, 123_4, 123_[5-9%2] or 123+1"
 
@@ -111,11 +107,13 @@ def sacct_rows(content: bytes, source: str, choices: Choices) -> Rows:
     delimiter = delimiter_of(header)
     # Dates of a site's own format have any form.
     forms = {n: f for n, f in _FORMS.items() if choices.date_format is None or _DATE not in f}
+
     table = read_cells(
         content, source, SACCT, delimiter=delimiter, quoted=False, texts=_TEXTS, forms=forms
     )
     _restore_capitals(table, choices.unit, header)
-    read = len(table.lines)
+
+    read = len(table)
     steps = table.column(_id_of(table)).str.contains(_STEP).to_numpy()
     lines = table.lines[steps].tolist()
     table.keep(~steps)
@@ -130,18 +128,20 @@ def _rows_of(table: TextTable, choices: Choices, steps: list[int], read: int) ->
     """Convert a table of sacct to rows of jobs; ``steps`` are the lines of job steps, which the
     table no longer has, ``read`` the number of lines that were read.
     """
-    columns = {key: [each for each in names if each in table] for key, names in _SACCT.items()}
+    columns = {key: [name for name in names if name in table] for key, names in _SACCT.items()}
     rows = rows_of_table(table, columns, _UNITS, choices)
     rows.processors = _slurm_processors(table, choices.unit)
     gpus = rows.processors if choices.unit == "gpus" else _slurm_processors(table, "gpus")
     if (gpus > 0).any():
         rows.numbers["gpus"] = gpus
+
     rows.not_counted = _not_counted(table, choices.by)
     if "NodeList" in table:
         rows.nodes = table.words("NodeList")
         _set_partitions_by_node(rows, rows.nodes)
     _infer_suspensions(rows)
     _split_heterogeneous_ids(rows, table, _id_of(table))
+
     rows.left_out[:0] = [RepairCount.of_lines("steps", "steps of jobs", steps)]
     told = "lines of texts of the rows above (comments or commands with line breaks)"
     rows.tell("broken_texts", told, table.joined, "merge")
@@ -157,12 +157,11 @@ def _not_counted(table: TextTable, by: str) -> dict[str, Booleans]:
     """Return which jobs requested or had each resource that job sizes do not count (memory ...)."""
     looked = _OTHERS if by in ("gpus", "binding") else {**_OTHERS, "GPUs": r"\bgres/gpu"}
     columns = [table.column(name) for name in ("AllocTRES", "ReqTRES") if name in table]
-    found = {}
+    held = {name: np.zeros(len(table), np.bool_) for name in looked}
     for name, pattern in looked.items():
-        held = [column.str.contains(pattern).to_numpy().astype(np.bool_) for column in columns]
-        if any(each.any() for each in held):
-            found[name] = np.logical_or.reduce(held)
-    return found
+        for column in columns:
+            held[name] |= column.str.contains(pattern).to_numpy()
+    return {name: mask for name, mask in held.items() if mask.any()}
 
 
 def _restore_capitals(table: TextTable, by: str, header: str) -> None:
@@ -175,9 +174,11 @@ def _restore_capitals(table: TextTable, by: str, header: str) -> None:
         usual |= {*allocated, requested}
     spelled = {name.lower(): name for name in usual}
     table.header = {spelled.get(name.lower(), name): at for name, at in table.header.items()}
+
     there = table.header.keys()
     needed = [*(_SACCT[key] for key in ("id", "state", "submit", "start"))]
     needed += [("ElapsedRaw", "Elapsed", "End"), (*_SIZES[by][0], "AllocTRES", "ReqTRES")]
+
     missing = [" or ".join(names) for names in needed if not there & set(names)]
     if len(missing) == len(needed):
         raise InputError(
@@ -195,39 +196,41 @@ def _set_partitions_by_node(rows: Rows, nodes: Words) -> None:
     """Set the partition in which a job ran that was submitted to several (``a,b``): the one of
     other jobs on its first node.
     """
-    column = rows.texts.get("queue", Words([], np.zeros(0, np.int64)))
-    names = list(column.words)
-    several = [place for place, word in enumerate(names) if "," in word]
-    if not several:
+    column = rows.texts.get("queue")
+    if column is None:
         return
+
+    several = column.where(lambda word: "," in word)
     first = [word.replace("[", ",").partition(",")[0] for word in nodes.words]
-    pairs = zip(nodes.which.tolist(), column.which.tolist(), strict=True)
-    seen = {(first[node], names[name]) for node, name in set(pairs)}
+    pairs = set(zip(nodes.which.tolist(), column.which.tolist(), strict=True))
+    seen = {(first[node], column.words[name]) for node, name in pairs}
+
     which = column.which.copy()
-    for row in np.flatnonzero(np.isin(which, several)).tolist():
-        node, asked = first[nodes.which[row]], names[which[row]].split(",")
+    for row in np.flatnonzero(several).tolist():
+        node = first[nodes.which[row]]
+        asked = column.words[which[row]].split(",")
         ran = [name for name in asked if (node, name) in seen]
         if len(ran) == 1:
-            which[row] = names.index(ran[0])
-    rows.texts["queue"] = Words(names, which)
+            which[row] = column.words.index(ran[0])
+    rows.texts["queue"] = Words(column.words, which)
 
 
 def _slurm_processors(table: TextTable, by: str) -> Floats:
     """Return each job's size in the unit ``by``: what was allocated, else what was requested."""
     allocated, resource, requested = _SIZES[by]
-    found: list[Floats] = [np.full(len(table), np.nan)]
+    sizes = np.full(len(table), np.nan)
+
     for name in (*allocated, "AllocTRES", requested, "ReqTRES"):
-        if name in table and (not found or np.isnan(found[-1]).any()):
-            if name.endswith("TRES"):
-                column = table.numbers(
-                    name, lambda text: amount_of(text, resource), "a list of resources"
-                )
-            else:
-                column = table.counts(name)
-            # Jobs that never started have 0 allocated.
-            column = np.where(column > 0, column, np.nan)
-            found.append(first_known([*found[-1:], column], len(table)))
-    return found[-1]
+        unknown = np.isnan(sizes)
+        if name not in table or not unknown.any():
+            continue
+        if name.endswith("TRES"):
+            column = table.numbers(name, lambda text: amount_of(text, resource), "")
+        else:
+            column = table.counts(name)
+        # Jobs that never started have 0 allocated.
+        sizes = np.where(unknown & (column > 0), column, sizes)
+    return sizes
 
 
 def _split_heterogeneous_ids(rows: Rows, table: TextTable, name: str) -> None:
@@ -237,6 +240,7 @@ def _split_heterogeneous_ids(rows: Rows, table: TextTable, name: str) -> None:
     column = table.column(name)
     wrong = ~column.str.contains(_ID).to_numpy()
     table.refuse(wrong, name, _JOBS_EXPECTED)
+
     lists = dict[str, list[int] | None]()
     special = column.str.contains("[+\\[]").to_numpy()
     for place in np.flatnonzero(special).tolist():
@@ -255,7 +259,7 @@ def _report_cut_lists(rows: Rows) -> None:
     """Report how many lists of array tasks or nodes Slurm has cut with ``...``."""
     tasks = [place for place in rows.tasks if "..." in rows.ids[place]]
     nodes = rows.nodes or Words.one("", len(rows.ids))
-    cut = nodes.where(lambda each: "..." in each)
+    cut = nodes.where(lambda listed: "..." in listed)
     told = "lists of waiting tasks that Slurm cut (...): more tasks wait"
     rows.tell("cut_tasks", told, rows.lines[tasks].tolist() if tasks else [])
     told = "lists of nodes that Slurm cut (...): jobs ran on more nodes"
@@ -283,7 +287,7 @@ _outputs = msgspec.json.Decoder(_Output)
 
 def slurm_job_id(job: Mapping[str, Any]) -> str:
     """Return a job's id as ``sacct`` shows it: ``123``, ``123_4``, ``123+1``."""
-    array, het = _object(job.get("array")), _object(job.get("het"))
+    array = _object(job.get("array"))
     if parent := _whole(array.get("job_id")):
         task = slurm_number(array.get("task_id"))
         waiting = array.get("task")
@@ -291,6 +295,8 @@ def slurm_job_id(job: Mapping[str, Any]) -> str:
             return f"{parent}_[{waiting}]"
         if math.isfinite(task):
             return f"{parent}_{int(task)}"
+
+    het = _object(job.get("het"))
     if parent := _whole(het.get("job_id")):
         return f"{parent}+{_whole(het.get('job_offset'))}"
     return str(_whole(job.get("job_id")))
@@ -340,24 +346,28 @@ _TOLD = (
 
 def _cells_of(job: Mapping[str, Any], words: Callable[[str], str]) -> list[str]:
     """Return the cells of a job in sacct's JSON, one for each column of :data:`_TOLD`."""
-    job_id, time = slurm_job_id(job), job.get("time")
+    job_id = slurm_job_id(job)
     if job_id == "0" or not re.fullmatch(_ID, job_id):
         raise InputError(f"job_id is {shown(job_id)}; {_JOBS_EXPECTED} is expected")
     state = _state(job, words)
+    time = job.get("time")
     if not isinstance(time, dict):
         raise InputError(f"time is {shown(time)}; an object with the job's dates is expected")
     times = [slurm_number(time.get(key)) for key in _TIMES.values()]
     limit = slurm_number(time.get("limit"))
-    tres, of = _object(job.get("tres")), _object(job.get("association"))
+
+    tres = _object(job.get("tres"))
     nodes = slurm_number(job.get("allocation_nodes"))
     cpus = slurm_number(_object(job.get("required")).get("CPUs"))
+    of = _object(job.get("association"))
     names = (
         *(job.get("user") or of.get("user"), job.get("account") or of.get("account")),
         *(job.get("partition"), job.get("qos"), _object(job.get("reservation")).get("name")),
         *(job.get("cluster"), job.get("name")),
     )
+
     return [
-        *(job_id, state, *(f"{each:.15g}" if 0 < each < math.inf else "" for each in times)),
+        *(job_id, state, *(f"{number:.15g}" if 0 < number < math.inf else "" for number in times)),
         "UNLIMITED" if limit == math.inf else "" if math.isnan(limit) else f"{limit:.15g}",
         _resources(tres.get("allocated"), {"node": nodes}),
         _resources(tres.get("requested"), {"cpu": cpus}),
@@ -371,16 +381,16 @@ def _resources(listed: Any, others: Mapping[str, float]) -> str:
     """Format the JSON list ``listed`` of resources as sacct does (``cpu=4,node=1``); ``others`` are
     amounts to take where the list has none.
     """
-    amounts = {}
-    for each in map(_object, _list(listed)):
-        parts = str(each.get("type")), str(each.get("name") or "")
-        amounts["/".join(filter(None, parts))] = count = slurm_number(each.get("count"))
+    amounts = {**others}
+    for resource in map(_object, _list(listed)):
+        kind = str(resource.get("type"))
+        count = slurm_number(resource.get("count"))
         if math.isinf(count):
             raise InputError(
-                f"the count of resource {shown(parts[0])} is infinite; a finite number is expected"
+                f"the count of resource {shown(kind)} is infinite; a finite number is expected"
             )
-    known = {**others, **amounts}.items()
-    return ",".join(f"{name}={count:.0f}" for name, count in known if count > 0)
+        amounts["/".join(filter(None, (kind, str(resource.get("name") or ""))))] = count
+    return ",".join(f"{name}={count:.0f}" for name, count in amounts.items() if count > 0)
 
 
 def _object(value: Any) -> dict[str, Any]:
@@ -401,12 +411,11 @@ def _whole(value: Any) -> int:
 
 
 def _state(job: Mapping[str, Any], words: Callable[[str], str]) -> str:
-    given = job.get("state")
-    given = given.get("current") if isinstance(given, dict) else given
+    told = job.get("state")
+    told = told.get("current") if isinstance(told, dict) else told
     # Newer versions tell the state PENDING as well as the flag of a stretch that was ended.
     flags = ("RESIZING", "REQUEUED", "REVOKED")
-    found = given if isinstance(given, list) else [given]
-    for word in sorted(found, key=lambda each: each not in flags):
+    for word in sorted(told if isinstance(told, list) else [told], key=lambda w: w not in flags):
         if isinstance(word, str) and words(word):
             return word
-    raise InputError(f"state is {shown(given)}; {STATES_EXPECTED} is expected")
+    raise InputError(f"state is {shown(told)}; {STATES_EXPECTED} is expected")

@@ -6,18 +6,19 @@ unless another time zone is named.
 
 from __future__ import annotations
 
-import math
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from datetime import datetime
+from itertools import pairwise
 from typing import Any
 from zoneinfo import ZoneInfo
 
 from qops_batsim.dates import comes_twice
-from qops_batsim.errors import InputError, printable, shown
-from qops_batsim.slurm.scontrol_text import as_iso, fields_of, local_date
-from qops_batsim.workload.accounting.cells import is_none, read_duration
+from qops_batsim.errors import InputError, shown
+from qops_batsim.slurm.values import as_iso, date_if_any, fields_of, time_limit
+from qops_batsim.workload.accounting.cells import is_none
+from qops_batsim.workload.accounting.clusters import refuse_several_clusters
 
 COLUMNS = (
     *("JobArrayID", "State", "NumCPUs", "NumNodes", "TimeLimit", "SubmitTime", "StartTime"),
@@ -79,6 +80,9 @@ _DATES = {
     "END_TIME": "end_time",
     "DEADLINE": "deadline",
 }
+_CLUSTER = "CLUSTER: "
+"""Begin of the line in which squeue names the cluster that it was asked for."""
+
 _NODES_OR_REASON = "NODELIST(REASON)"
 """Column with the nodes of a job that runs, or in brackets why it waits."""
 
@@ -105,7 +109,7 @@ _FREE = (
 
 
 def records_of_text(
-    text: str, source: str, time_zone: str | None = None, unsure: Counter[str] | None = None
+    text: str, source: str, time_zone: str | None, unsure: Counter[str]
 ) -> list[dict[str, Any]]:
     """Convert the text of squeue or of ``scontrol show job`` to records as ``squeue --json`` writes
     them. O(text).
@@ -125,9 +129,9 @@ def records_of_text(
     records = []
     for where, told in rows:
         records.append(_record(told, where, names, zone))
-        if unsure is not None and any(_is_twice(told.get(name, ""), zone) for name in _DATES):
+        if any(_is_twice(told.get(name, ""), zone) for name in _DATES):
             unsure["dated in an hour that comes twice, and taken for the first"] += 1
-        if unsure is not None and told["STATE"] == "PENDING" and "REASON" not in told:
+        if told["STATE"] == "PENDING" and "REASON" not in told:
             unsure[_NO_REASON] += 1
     return records
 
@@ -140,9 +144,11 @@ def _of_squeue(text: str, source: str) -> Iterator[tuple[str, dict[str, str]]]:
     heads = [name.strip() for name in head.split("|")]
     if lacks := [name for name in _NEEDED if name not in heads]:
         raise InputError(f"{source}: lacks the columns {', '.join(lacks)}; {EXPECTED}")
+
     twice = [name for name, count in Counter(heads).items() if count > 1 and name in _READ]
     if twice:
         raise InputError(f"{source}: has the column {twice[0]} twice; each is expected once")
+
     for number, line in enumerate(lines, first + 1):
         # A name may hold the separator.
         cells = line.split("|", len(heads) - 1)
@@ -151,6 +157,7 @@ def _of_squeue(text: str, source: str) -> Iterator[tuple[str, dict[str, str]]]:
                 f"{source}: line {number} is {shown(line)}; {len(heads)} columns that are "
                 "separated by | are expected"
             )
+
         told = {name: cell.strip() for name, cell in zip(heads, cells, strict=True)}
         if both := told.get(_NODES_OR_REASON):
             waits = both.startswith("(")
@@ -163,13 +170,9 @@ def _header(text: str, source: str) -> tuple[str, int, list[str]]:
     behind it; before it, squeue writes the cluster that it was asked for.
     """
     lines = text.splitlines() or [""]
-    clusters = [line.split()[1:] for line in lines if line.startswith("CLUSTER: ")]
-    if len(clusters) > 1:
-        told = ", ".join(printable(name) for names in clusters for name in names)
-        raise InputError(
-            f"{source}: has jobs of clusters {told}; the jobs of one cluster are expected"
-        )
-    first = 1 if lines[0].startswith("CLUSTER: ") else 0
+    clusters = [line.removeprefix(_CLUSTER) for line in lines if line.startswith(_CLUSTER)]
+    refuse_several_clusters(clusters, source)
+    first = 1 if lines[0].startswith(_CLUSTER) else 0
     return (lines[first] if first < len(lines) else ""), first + 1, lines[first + 1 :]
 
 
@@ -210,15 +213,15 @@ def _jobs(text: str) -> list[str]:
     """
     if _OWNER.search(text.partition("\n")[0]) is None:
         return re.split(r"(?:\A|^[ \t]*\n)JobId=", text, flags=re.MULTILINE)[1:]
-    found: list[str] = []
+    jobs: list[str] = []
     parts = re.split(r"^JobId=", text, flags=re.MULTILINE)[1:]
     for place, part in enumerate(parts, 1):
         is_cut = place == len(parts) and not text.endswith("\n")
-        if found and not is_cut and _OWNER.search(part) is None:
-            found[-1] += f"JobId={part}"
+        if jobs and not is_cut and _OWNER.search(part) is None:
+            jobs[-1] += f"JobId={part}"
         else:
-            found.append(part)
-    return found
+            jobs.append(part)
+    return jobs
 
 
 def _structure(record: str, job: str, where: str) -> tuple[str, dict[str, str]]:
@@ -232,25 +235,26 @@ def _structure(record: str, job: str, where: str) -> tuple[str, dict[str, str]]:
         raise InputError(
             f"{where} is {shown(record)}; the text of `scontrol show job` for one job is expected"
         )
-    ends = [*(each.start() for each in owners[1:]), len(record)]
-    found: list[tuple[int, dict[str, str]]] = []
-    for owner, end in zip(owners, ends, strict=True):
-        fields = fields_of(record[owner.start() : end], _FREE)
+    starts = [owner.start() for owner in owners]
+    whole: list[tuple[int, dict[str, str]]] = []
+    lacks: list[list[str]] = []
+    for start, end in pairwise([*starts, len(record)]):
         told = {
             _HEADS.get(field, field.upper()): "" if value == "(null)" else value
-            for field, value in fields.items()
+            for field, value in fields_of(record[start:end], _FREE).items()
         }
-        found.append((owner.start(), told))
-    lacks = [[name for name in _NEEDED[1:] if name not in told] for _, told in found]
-    whole = [each for each, lacking in zip(found, lacks, strict=True) if not lacking]
+        lacks.append([_FIELDS[name] for name in _NEEDED[1:] if name not in told])
+        if not lacks[-1]:
+            whole.append((start, told))
     if not whole:
-        names = ", ".join(_FIELDS[name] for name in min(lacks, key=len))
-        raise InputError(f"{job} has no field {names}; {EXPECTED}")
+        fewest = min(lacks, key=len)
+        raise InputError(f"{job} has no field {', '.join(fewest)}; {EXPECTED}")
     if len(whole) > 1:
         raise InputError(
             f"{job} has a name, a comment or a command that looks like the fields of a job; "
             "`squeue --json`, in which these differ, is expected"
         )
+
     ((at, told),) = whole
     _, _, name = record[:at].partition("JobName=")
     behind = _BEHIND_NAME.search(name)
@@ -265,10 +269,10 @@ def _record(
 
     In errors, columns have other ``names``.
     """
-    found: dict[str, Any] = {
+    record: dict[str, Any] = {
         field: told[name]
         for name, field in _TEXTS.items()
-        if name in told and not (name != "NAME" and is_none(told[name]))
+        if name in told and (name == "NAME" or not is_none(told[name]))
     }
     parts = _ID.fullmatch(told["JOBID"])
     if parts is None:
@@ -277,30 +281,30 @@ def _record(
             "12_[3-9] is expected"
         )
     job, tasks, part = parts.groups()
-    found["job_id"] = int(job)
+    record["job_id"] = int(job)
     if part is not None:
-        found |= {"het_job_id": int(job), "het_job_offset": int(part)}
+        record |= {"het_job_id": int(job), "het_job_offset": int(part)}
     elif tasks is not None:
-        found["array_job_id"] = int(job)
-        is_task = tasks.isdecimal() and "[" not in told["JOBID"]
-        found["array_task_id" if is_task else "array_task_string"] = (
-            int(tasks) if is_task else tasks
-        )
+        record["array_job_id"] = int(job)
+        if tasks.isdecimal() and "[" not in told["JOBID"]:
+            record["array_task_id"] = int(tasks)
+        else:
+            record["array_task_string"] = tasks
+
+    def place(name: str) -> str:
+        return f"{where}: {names.get(name, name)}"
+
     for name, field in _NUMBERS.items():
         if name in told:
-            found[field] = _count(told[name], f"{where}: {names.get(name, name)}")
+            record[field] = _count(told[name], place(name))
     for name, field in _DATES.items():
         if name in told:
-            found[field] = _date(told[name], f"{where}: {names.get(name, name)}", zone)
-    limit = read_duration(told["TIME_LIMIT"])
-    if limit is None:
-        told_limit = shown(told["TIME_LIMIT"])
-        name = names.get("TIME_LIMIT", "TIME_LIMIT")
-        raise InputError(f"{where}: {name} is {told_limit}; a time as 1-02:30:00 is expected")
-    found["time_limit"] = limit / 60 if math.isfinite(limit) else None
+            record[field] = date_if_any(told[name], place(name), zone)
+    limit = time_limit(told["TIME_LIMIT"], place("TIME_LIMIT"))
+    record["time_limit"] = None if limit is None else limit / 60
     if told.get("OVER_SUBSCRIBE") == "NO":
-        found["shared"] = "none"
-    return found
+        record["shared"] = "none"
+    return record
 
 
 def _count(text: str, where: str) -> float | None:
@@ -320,10 +324,3 @@ def _is_twice(text: str, zone: ZoneInfo | None) -> bool:
         return date.tzinfo is None and comes_twice(date.replace(tzinfo=zone))
     except (ValueError, OverflowError, OSError):
         return False
-
-
-def _date(text: str, where: str, zone: ZoneInfo | None) -> float | None:
-    """Parse a date, in the ``zone`` unless it has an offset, to seconds since 1970; return None for
-    "none".
-    """
-    return None if is_none(text) else local_date(text, where, zone)

@@ -7,7 +7,7 @@ from enum import StrEnum
 from typing import NamedTuple
 
 
-class Waits(StrEnum):
+class WaitKind(StrEnum):
     """How a plan has to treat a waiting job, by Slurm's reason: plan it, or leave it out.
 
     Of the last two, no reason of Slurm tells: see :mod:`qops_batsim.queue.unexplained_waits`.
@@ -42,7 +42,7 @@ class Meaning(NamedTuple):
     """What a reason of Slurm means: why the job waits, and how a plan has to treat it."""
 
     cause: Cause
-    waits: Waits
+    waits: WaitKind
 
 
 ARRAY_LIMIT = "JobArrayTaskLimit"
@@ -62,36 +62,36 @@ _LACKS = re.compile(r"Resources|Nodes[ _]required[ _]for[ _]job")
 _MEANINGS = [
     (Meaning(cause, waits), re.compile(rf"(?:{names})(?![^\W_])"))
     for cause, waits, names in (
-        (Cause.PRIORITY, Waits.FOR_PROCESSORS, r"None|Priority|SchedDefer"),
+        (Cause.PRIORITY, WaitKind.FOR_PROCESSORS, r"None|Priority|SchedDefer"),
         (
             Cause.RESOURCES,
-            Waits.FOR_PROCESSORS,
+            WaitKind.FOR_PROCESSORS,
             r"Resources|Nodes[ _]required[ _]for[ _]job|Prolog|Cleaning|MpiPortsBusy",
         ),
-        (Cause.RESOURCES, Waits.CANNOT_START, TOO_WIDE),
+        (Cause.RESOURCES, WaitKind.CANNOT_START, TOO_WIDE),
         (
             Cause.HOLD,
-            Waits.CANNOT_START,
+            WaitKind.CANNOT_START,
             # Held, by anybody, also after a failure ("launch failed requeued held").
             r".*[Hh]eld(Admin|User|[ _]state)?|JobHoldMaxRequeue|REQUEUE_HOLD|SPECIAL_EXIT"
             r"|RESV_DEL_HOLD",
         ),
         (
             Cause.PARTITION,
-            Waits.CANNOT_START,
+            WaitKind.CANNOT_START,
             r"Partition(NodeLimit|TimeLimit|Down|Inactive|Config)",
         ),
         (
             Cause.NODES,
-            Waits.CANNOT_START,
+            WaitKind.CANNOT_START,
             rf"{TOO_WIDE_NOW}|ReqNodeNotAvail|FrontEndDown|NodeDown|(Bad)?Constraints",
         ),
-        (Cause.DEPENDENCY, Waits.CANNOT_START, r"DependencyNeverSatisfied"),
-        (Cause.RESERVATION, Waits.CANNOT_START, r"Reservation(Deleted|Invalid)"),
+        (Cause.DEPENDENCY, WaitKind.CANNOT_START, r"DependencyNeverSatisfied"),
+        (Cause.RESERVATION, WaitKind.CANNOT_START, r"Reservation(Deleted|Invalid)"),
         (
             # Limits of each job, amounts of time that are spent, and who may not use what.
             Cause.LIMIT,
-            Waits.CANNOT_START,
+            WaitKind.CANNOT_START,
             r"DeadLine|MaxMemPerLimit|Invalid(Account|QOS)|(Account|QOS)NotAllowed"
             r"|AccountingPolicy|QOSMin\w+|QOSUsageThreshold|(Assoc|QOS)Max\w+Per(Job|Node)(Limit)?"
             r"|(Assoc|QOS)Grp(?!\w*Run)\w*Minutes(Limit)?|(Assoc|QOS)GrpWall(Limit)?"
@@ -100,24 +100,24 @@ _MEANINGS = [
         (
             # With which a job waits that was put back into the queue.
             Cause.FAILURE,
-            Waits.CANNOT_START,
+            WaitKind.CANNOT_START,
             r"SystemFailure|JobLaunchFailure|NonZeroExitCode|RaisedSignal|OutOfMemory"
             r"|InactiveLimit|TimeLimit|BlockMaxError|BlockFreeAction|BurstBufferOperation",
         ),
-        (Cause.DEPENDENCY, Waits.FOR_OTHERS, r"Dependency"),
-        (Cause.BEGIN, Waits.FOR_OTHERS, r"BeginTime"),
-        (Cause.RESERVATION, Waits.FOR_OTHERS, r"Reservation"),
-        (Cause.ARRAY, Waits.FOR_OTHERS, ARRAY_LIMIT),
-        (Cause.OTHER, Waits.FOR_OTHERS, INCOMPLETE),
+        (Cause.DEPENDENCY, WaitKind.FOR_OTHERS, r"Dependency"),
+        (Cause.BEGIN, WaitKind.FOR_OTHERS, r"BeginTime"),
+        (Cause.RESERVATION, WaitKind.FOR_OTHERS, r"Reservation"),
+        (Cause.ARRAY, WaitKind.FOR_OTHERS, ARRAY_LIMIT),
+        (Cause.OTHER, WaitKind.FOR_OTHERS, INCOMPLETE),
         (
             # Limits of what an account, a user or a QOS uses at once.
             Cause.LIMIT,
-            Waits.FOR_OTHERS,
+            WaitKind.FOR_OTHERS,
             r"(Assoc|QOS)(Grp|Max)\w+|Max\w+Per(Account|User)|(Association|QOS)(Job|Resource)Limit",
         ),
         (
             Cause.OTHER,
-            Waits.FOR_OTHERS,
+            WaitKind.FOR_OTHERS,
             r"Licenses|FedJobLock|BurstBuffer(Resources|StageIn)|Power(NotAvail|Reserved)"
             r"|MaxPoweredUpNodes",
         ),
@@ -133,8 +133,8 @@ def meaning_of(reason: str) -> Meaning:
     ['nodes', 'cannot start until something changes']
     """
     plain = _plain(reason)
-    found = (meaning for meaning, names in _MEANINGS if names.match(plain))
-    return next(found, Meaning(Cause.OTHER, Waits.UNKNOWN))
+    meanings = (meaning for meaning, names in _MEANINGS if names.match(plain))
+    return next(meanings, Meaning(Cause.OTHER, WaitKind.UNKNOWN))
 
 
 def _plain(reason: str) -> str:
@@ -154,4 +154,4 @@ def may_start(reason: str) -> bool:
     """Return whether a job with this reason of Slurm can start once processors are free; reasons
     that are not known count as such.
     """
-    return meaning_of(reason).waits in (Waits.FOR_PROCESSORS, Waits.UNKNOWN)
+    return meaning_of(reason).waits in (WaitKind.FOR_PROCESSORS, WaitKind.UNKNOWN)

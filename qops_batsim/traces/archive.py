@@ -119,14 +119,14 @@ def fetch_log(
             _download(url, file, progress)
 
     try:
-        found = pooch.retrieve(
+        path = pooch.retrieve(
             url,
             known_hash=None if expected is None else f"sha256:{expected}",
             fname=log.file,
             path=cache,
             downloader=download,
         )
-        sha256 = expected or str(pooch.file_hash(found, alg="sha256"))
+        sha256 = expected or str(pooch.file_hash(path, alg="sha256"))
     except ValueError:
         # pooch's only one: the checksum; it has removed the file.
         known = (
@@ -143,10 +143,10 @@ def fetch_log(
             f"{cache}: cannot be used as a cache ({reason}); a writable directory is expected"
         ) from None
     if expected is None:
-        _check_whole(Path(found), url, was_there=was_there)
+        _check_whole(Path(path), url, was_there=was_there)
         write_text(record, f"{sha256}  {log.file}\n")
     checked = "package" if log.sha256 else "record" if recorded else "nothing"
-    return FetchedLog(Path(found), url, sha256, checked)
+    return FetchedLog(Path(path), url, sha256, checked)
 
 
 def copy_log(log: FetchedLog, out: Path) -> Path:
@@ -220,6 +220,7 @@ def _read_record(record: Path) -> str | None:
         raise InputError(
             f"{record}: the checksum of an earlier download cannot be read ({error})"
         ) from None
+
     if not words or not re.fullmatch("[0-9a-f]{64}", words[0]):
         raise InputError(
             f"{record}: holds no sha256 checksum (64 hexadecimal digits are expected); remove this "

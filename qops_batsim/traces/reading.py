@@ -6,23 +6,20 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import msgspec
 import numpy as np
+from msgspec.structs import replace
 
 from qops_batsim.errors import InputError
 from qops_batsim.files import Stored, read_stored
 from qops_batsim.garbage import without_garbage_collection
 from qops_batsim.shipped import find_input
-from qops_batsim.workload.accounting.job_identity import open_jobs, take_cluster, tell_apart
-from qops_batsim.workload.accounting.node_sizes import NodeSizes, Span, nodes_over_time, pools_of
-from qops_batsim.workload.accounting.rows import (
-    AccountingLog,
-    Choices,
-    Rows,
-    log_of,
-    node_spans,
-    settle,
-)
+from qops_batsim.workload.accounting.accounting_log import AccountingLog, log_of
+from qops_batsim.workload.accounting.choices import Choices
+from qops_batsim.workload.accounting.clusters import take_cluster
+from qops_batsim.workload.accounting.job_identity import open_jobs, tell_apart
+from qops_batsim.workload.accounting.node_sizes import Span, nodes_over_time, pools_of
+from qops_batsim.workload.accounting.rows import Rows, node_spans
+from qops_batsim.workload.accounting.runs import settle
 from qops_batsim.workload.batsim_json import workload_in
 from qops_batsim.workload.conversion import Conversion, convert_log
 from qops_batsim.workload.log_formats import (
@@ -32,7 +29,7 @@ from qops_batsim.workload.log_formats import (
     refuse_others,
     table_names,
 )
-from qops_batsim.workload.log_records import RECORD, Log, Records, RepairCount
+from qops_batsim.workload.log_records import Log, Records, RepairCount, unknown_records
 from qops_batsim.workload.scale import subset
 from qops_batsim.workload.swf import swf_in
 from qops_batsim.workload.workload_model import Workload
@@ -91,30 +88,30 @@ def read_trace(
     >>> trace.workload.processors, trace.records_read
     (4, 8)
     """
-    found = find_input(path, "workloads")
-    choices |= {"processors": processors, "first": first, "accounting": accounting}
-    stored = read_stored(found, what=_WHAT)
-    return _trace_in(stored, str(found), time_zone=time_zone, **choices)
+    place = find_input(path, "workloads")
+    stored = read_stored(place, what=_WHAT)
+    return _trace_in(stored, str(place), processors, first, accounting, time_zone, choices)
 
 
 def _trace_in(
     stored: Stored,
     source: str,
-    *,
-    processors: int | None = None,
-    first: int | None = None,
-    accounting: Choices | None = None,
-    time_zone: str | None = None,
-    **choices: Any,
+    processors: int | None,
+    first: int | None,
+    accounting: Choices | None,
+    time_zone: str | None,
+    choices: dict[str, Any],
 ) -> Conversion:
     if time_zone is not None:
         choices["time_zone"] = time_zone
-        accounting = msgspec.structs.replace(accounting or Choices(), time_zone=time_zone)
+        accounting = replace(accounting or Choices(), time_zone=time_zone)
+
     with without_garbage_collection():
         if log_format(stored.content) != "batsim":
             log = log_in(stored, source, accounting)
             return convert_log(log, processors=processors, first=first, **choices)
         workload = workload_in(stored, source)
+
     if choices or accounting or processors not in (None, workload.processors):
         given = ", ".join(choices) or ("accounting" if accounting else f"processors {processors}")
         raise InputError(
@@ -124,8 +121,11 @@ def _trace_in(
     return _report_unconverted(workload, first)
 
 
-LEAST_JOBS, LEAST_SHARE = 100, 0.01
-"""Jobs that a loaded partition has at least, and their least share of all."""
+LEAST_JOBS = 100
+"""Jobs that a loaded partition has at least."""
+
+LEAST_SHARE = 0.01
+"""Their least share of all jobs."""
 
 
 def read_partitions(
@@ -146,11 +146,12 @@ def read_partitions(
     ``time_zone`` nor the log tells the zone of dates, it is ``default_zone``. See
     :func:`read_trace`.
     """
-    found = find_input(path, "workloads")
-    stored, source = read_stored(found, what=_WHAT), str(found)
-    choices = msgspec.structs.replace(accounting or Choices(by=by), default_zone=default_zone)
+    place = find_input(path, "workloads")
+    stored = read_stored(place, what=_WHAT)
+    source = str(place)
+    choices = replace(accounting or Choices(by=by), default_zone=default_zone)
     if time_zone is not None:
-        choices = msgspec.structs.replace(choices, time_zone=time_zone)
+        choices = replace(choices, time_zone=time_zone)
     kind = log_format(stored.content)
     if kind not in ("sacct", "json", "csv"):
         if kind != "pbs" and accounting is not None:
@@ -159,56 +160,71 @@ def read_partitions(
                 "partitions, QOS, accounts, reservations and units be chosen"
             )
         of_pbs = choices if kind == "pbs" else None
-        trace = _trace_in(
-            stored, source, processors=processors, accounting=of_pbs, time_zone=time_zone
-        )
-        return {"": trace}, {}
-    everywhere = {"partitions": (), "qos": (), "accounts": ()}
-    inside = {"reservations": choices.reservations or ("all",)}
+        return {"": _trace_in(stored, source, processors, None, of_pbs, time_zone, {})}, {}
+
     with without_garbage_collection():
         rows = _rows(stored, source, choices, kind)
         settle(rows, choices)
-        rows.choose(msgspec.structs.replace(choices, **inside))
-        inside["reservations"] = ("all",) if choices.reservations else ()
-        of_part = msgspec.structs.replace(choices, **everywhere, **inside)
-        spans, column, parts, steps = node_spans(rows), rows.pools(), {}, {}
-        wanted = list(choices.partitions or spans)
-        nodes: Mapping[str, Mapping[Any, Span]] = choices.nodes.spans if choices.nodes else spans
-        together = pools_of({name: nodes.get(name, {}) for name in {*wanted, *nodes}})
-        taken = [[name for name in pool if name in wanted] for pool in together]
-        taken.sort(key=lambda pool: min(map(wanted.index, pool), default=-1))
-        pools = {"+".join(pool): pool for pool in taken if pool}
-        for name, pool in pools.items():
-            part = rows.part(column.where(set(pool).__contains__))
-            steps[name] = nodes_over_time(spans.get(each, {}) for each in pool)
-            parts[name] = _log(part, of_part, kind, stored, source)
-        small = {} if choices.partitions else _small_partitions(parts)
-        loaded = {name: log for name, log in parts.items() if name not in small}
+        # Jobs inside reservations show which nodes partitions share; each part sets them aside.
+        rows.choose(replace(choices, reservations=choices.reservations or ("all",)))
+        of_part = replace(
+            choices,
+            partitions=(),
+            qos=(),
+            accounts=(),
+            reservations=("all",) if choices.reservations else (),
+        )
+        spans = node_spans(rows)
+        pools = _pools(spans, choices)
+        column = rows.pools()
+        logs = {
+            name: _log(
+                rows.part(column.where(set(pool).__contains__)), of_part, kind, stored, source
+            )
+            for name, pool in pools.items()
+        }
+        small = {} if choices.partitions else _small_partitions(logs)
+        loaded = [name for name in logs if name not in small]
         if processors is not None and len(loaded) > 1:
             raise InputError(
                 f"{source}: has jobs of several partitions ({', '.join(loaded)}), and "
                 f"processors {processors} does not say whose size it is; choose one partition "
                 "(--partition), or give a list of nodes instead (--nodes)"
             )
-        found_in = {name: convert_log(log, processors=processors) for name, log in loaded.items()}
-        for name, trace in found_in.items() if processors is None else ():
-            of_all = (choices.nodes or NodeSizes(())).together(pools[name])["nodes"]
-            trace.sizes = _sizes(trace, steps[name], of_all)
-        for name in [each for each in found_in if len(pools[each]) > 1]:
-            told = (
-                f"of partitions that share nodes ({name}), one pool, any of whose nodes a job gets"
-            )
-            jobs = len(parts[name].records)
-            found_in[name].repairs.append(
-                RepairCount(rule="shared_nodes", description=told, choice="keep", jobs=jobs)
-            )
-    for each in found_in.values() if len(found_in) == 1 and small else ():
+
+        traces = {name: convert_log(logs[name], processors=processors) for name in loaded}
+        for name, trace in traces.items():
+            if processors is None:
+                steps = nodes_over_time(spans.get(each, {}) for each in pools[name])
+                listed = choices.nodes.together(pools[name])["nodes"] if choices.nodes else 0
+                trace.sizes = _sizes(trace, steps, listed)
+            if len(pools[name]) > 1:
+                told = (
+                    f"of partitions that share nodes ({name}), one pool, any of whose nodes a job "
+                    "gets"
+                )
+                _tell(trace, "shared_nodes", told, "keep", len(logs[name].records))
+    if small and len(traces) == 1:
+        (trace,) = traces.values()
         told = f"of partitions with few jobs ({', '.join(small)})"
-        jobs = sum(small.values())
-        each.repairs.append(
-            RepairCount(rule="small_partitions", description=told, choice="drop", jobs=jobs)
-        )
-    return found_in, small
+        _tell(trace, "small_partitions", told, "drop", sum(small.values()))
+    return traces, small
+
+
+def _tell(trace: Conversion, rule: str, description: str, choice: str, jobs: int) -> None:
+    trace.repairs.append(RepairCount(rule=rule, description=description, choice=choice, jobs=jobs))
+
+
+def _pools(spans: Mapping[str, Mapping[str, Span]], choices: Choices) -> dict[str, list[str]]:
+    """Return the chosen partitions in pools that share nodes, by the name of the pool: by the list
+    of nodes, else by the ``spans`` of nodes on which jobs ran.
+    """
+    wanted = list(choices.partitions or spans)
+    nodes: Mapping[str, Mapping[Any, Span]] = choices.nodes.spans if choices.nodes else spans
+    together = pools_of({name: nodes.get(name, {}) for name in {*wanted, *nodes}})
+    pools = [[name for name in pool if name in wanted] for pool in together]
+    pools.sort(key=lambda pool: min(map(wanted.index, pool), default=-1))
+    return {"+".join(pool): pool for pool in pools if pool}
 
 
 def _sizes(
@@ -222,10 +238,12 @@ def _sizes(
     a hundred may be a node that is seldom used.
     """
     counts = [count for _, count in steps] or [0]
-    if trace.calendar is None or max(counts) - min(counts) <= LEAST_SHARE * max(counts):
+    most = max(counts)
+    if trace.calendar is None or most - min(counts) <= LEAST_SHARE * most:
         return []
-    size, start = trace.workload.processors, trace.calendar.unix_start
-    of_all = listed or max(count for _, count in steps)
+    size = trace.workload.processors
+    start = trace.calendar.unix_start
+    of_all = listed or most
     return [(date - start, max(round(size * count / of_all), 1)) for date, count in steps]
 
 
@@ -235,16 +253,6 @@ def _small_partitions(parts: Mapping[str, Log]) -> dict[str, int]:
     least = max(LEAST_JOBS, LEAST_SHARE * sum(jobs.values()))
     largest = max(jobs, key=jobs.__getitem__, default="")
     return {name: count for name, count in jobs.items() if count < least and name != largest}
-
-
-def read_log(
-    path: Path, choices: Choices | None = None, kind: str = "", form: CsvForm | None = None
-) -> Log:
-    """Read a workload log (SWF, accounting of Slurm or PBS, table) from a file.
-
-    Arguments are those of :func:`log_in`.
-    """
-    return log_in(read_stored(path, what="a workload log"), str(path), choices, kind, form)
 
 
 def log_in(
@@ -259,8 +267,9 @@ def log_in(
     Its ``kind`` is ``swf``, ``sacct``, ``pbs``, or ``csv``, of a published log or in a site's own
     ``form``; by default it is told by its content.
     """
-    found = log_format(stored.content)
-    kind = found if kind in ("", "sacct") and found in ("json", "sacct") else kind or found
+    by_content = log_format(stored.content)
+    if not kind or (kind == "sacct" and by_content == "json"):
+        kind = by_content
     if kind == "swf":
         return swf_in(stored, source)
     choices = choices or Choices()
@@ -268,8 +277,16 @@ def log_in(
     return _log(rows, choices, kind, stored, source)
 
 
+def _log(rows: Rows, choices: Choices, kind: str, stored: Stored, source: str) -> AccountingLog:
+    waiting = open_jobs(rows)  # Before these are left out.
+    log = log_of(rows, choices, "sacct" if kind == "json" else kind, source)
+    log.open_jobs = waiting
+    log.sha256 = stored.sha256
+    return log
+
+
 def _rows_in(
-    stored: Stored, source: str, choices: Choices, kind: str, form: CsvForm | None = None
+    stored: Stored, source: str, choices: Choices, kind: str, form: CsvForm | None
 ) -> Rows:
     from qops_batsim.slurm.sacct import json_rows, sacct_rows
     from qops_batsim.workload.accounting.pbs import pbs_rows
@@ -300,14 +317,6 @@ def _rows_in(
     return sacct_rows(content, source, choices)
 
 
-def _log(rows: Rows, choices: Choices, kind: str, stored: Stored, source: str) -> AccountingLog:
-    waiting = open_jobs(rows)
-    log = log_of(rows, choices, "sacct" if kind == "json" else kind, source)
-    log.open_jobs = waiting
-    log.sha256 = stored.sha256
-    return log
-
-
 def _rows(
     stored: Stored, source: str, choices: Choices, kind: str, form: CsvForm | None = None
 ) -> Rows:
@@ -335,9 +344,9 @@ def _report_unconverted(workload: Workload, first: int | None) -> Conversion:
     count = len(workload.jobs)
     if first is not None:
         workload = subset(workload, first=first)
+
     records = _records(workload)
     submitted = records["submit_time"]
-    begin, last = (float(submitted.min()), float(submitted.max())) if count else (0.0, 0.0)
     return Conversion(
         workload=workload,
         records=records,
@@ -345,8 +354,8 @@ def _report_unconverted(workload: Workload, first: int | None) -> Conversion:
         records_in_window=count,
         repairs=[],
         usable_jobs=count,
-        first_submission=begin,
-        last_submission=last,
+        first_submission=float(submitted.min()) if count else 0.0,
+        last_submission=float(submitted.max()) if count else 0.0,
         calendar=workload.calendar,
         offered_load=workload.offered_load,
     )
@@ -355,10 +364,7 @@ def _report_unconverted(workload: Workload, first: int | None) -> Conversion:
 def _records(workload: Workload) -> Records:
     """Convert a workload's jobs to log records, with -1 for what is not known."""
     columns = workload.columns
-    records = np.empty(len(columns.ids), dtype=RECORD)
-    for name in RECORD.names or ():
-        records[name] = -1
-    records["job_number"] = np.arange(1, len(records) + 1)
+    records = unknown_records(len(columns.ids))
     records["submit_time"] = columns.submission_times
     records["requested_processors"] = columns.processors
     records["run_time"] = np.nan_to_num(workload.delays, nan=-1)

@@ -32,7 +32,6 @@ from qops_batsim.workload.workload_model import (
     JobColumns,
     JobTable,
     Workload,
-    WrittenJobs,
     plain_number,
 )
 
@@ -617,7 +616,7 @@ class Reacting(Scheduler):
         }
         told = {"command": "run --users", "users": self.users.provenance}
         self.made = Workload(
-            JobTable(columns, WrittenJobs(written, ids, is_ours=True)),
+            JobTable(columns, written, is_ours=True),
             profiles,
             self.users.processors,
             told,

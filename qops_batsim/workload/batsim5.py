@@ -7,11 +7,11 @@ of its types.
 
 from __future__ import annotations
 
-import json
 import math
+import os
 from codecs import BOM_UTF8
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +24,8 @@ from qops_batsim.workload.workload_model import Profile, Workload
 SPREAD = "DefinedAmountsSpreadUniformly"
 """Strategy by which a homogeneous task has its amounts in all, not for each host."""
 
-HOMOGENEOUS, TRACE = "ParallelTaskHomogeneousProfile", "TraceReplayProfile"
+HOMOGENEOUS = "ParallelTaskHomogeneousProfile"
+TRACE = "TraceReplayProfile"
 
 _TYPES = {
     "DelayProfile": "delay",
@@ -64,10 +65,10 @@ def check_types(content: bytes, source: str) -> None:
     """Raise an InputError unless all profiles of a file have Batsim 5's type names."""
     known = (*_TYPES, TRACE)
     told = msgspec.json.decode(content.removeprefix(BOM_UTF8), type=_Profiles)
-    for name, each in told.profiles.items():
-        if each.get("type") not in known:
+    for name, profile in told.profiles.items():
+        if profile.get("type") not in known:
             raise InputError(
-                f"{source}: profile {shown(name)}: type is {shown(each.get('type'))}; one of "
+                f"{source}: profile {shown(name)}: type is {shown(profile.get('type'))}; one of "
                 f"{', '.join(known)} is expected (workload import --as 5 writes such)"
             )
 
@@ -80,8 +81,10 @@ def _as_batsim4(profile: Any) -> Any:
         rest = {k: v for k, v in profile.items() if k not in ("trace_type", "filename")}
         ours = _TRACES[profile["trace_type"]]
         return rest | {"type": ours, "trace": profile.get("filename")}
+
     if not isinstance(kind, str) or kind not in _TYPES:
         return profile
+
     made = {**profile, "type": _TYPES[kind]}
     if kind == HOMOGENEOUS:
         if made.pop("generation_strategy", None) == SPREAD:
@@ -108,7 +111,6 @@ def format_batsim5(
         Where the file will be, which names those of traces relative to itself; None: next to the
         workload's own.
     """
-    losses: list[str] = []
     left_out: Counter[str] = Counter()
     jobs = []
     for job in workload.jobs:
@@ -119,7 +121,7 @@ def format_batsim5(
         left_out["both qos and extra_data, of which qos is kept, as extra_data"] += (
             "qos" in job.fields and "extra_data" in job.fields
         )
-    losses += [
+    losses = [
         f"{count:,} jobs have {name}, which Batsim 5 does not hand on"
         for name, count in sorted(left_out.items())
         if count
@@ -128,14 +130,23 @@ def format_batsim5(
     profiles = {
         name: _profile(name, workload.profiles[name], workload.source, directory) for name in names
     }
-    losses += _losses(workload.profiles)
-    for rule, (description, found) in aborts_of_batsim5(workload).items():
-        if found and rule != "walltime":
-            losses.append(f"{len(found):,} {description}: {_listed(found)}")
-    head = {"nb_res": workload.processors}
-    lines = [json.dumps(head)[:-1] + ","]
-    lines += ['"jobs": [', ",\n".join(map(_encoded, jobs)), "],"]
+    spread = [
+        name
+        for name, profile in workload.profiles.items()
+        if profile["type"] == "parallel_homogeneous_total" and profile.get("com")
+    ]
+    if spread:
+        losses.append(
+            f"profile {_listed(spread)}: com is spread as com/(n²-n) over each two of n hosts, "
+            "which was com/n: communication takes another time"
+        )
+    for rule, (description, broken) in aborts_of_batsim5(workload).items():
+        if broken and rule != "walltime":
+            losses.append(f"{len(broken):,} {description}: {_listed(broken)}")
+
     told = ",\n".join(f"{_encoded(name)}: {_encoded(body)}" for name, body in profiles.items())
+    lines = [f'{{"nb_res": {workload.processors},']
+    lines += ['"jobs": [', ",\n".join(map(_encoded, jobs)), "],"]
     lines += ['"profiles": {', told, "}", "}"]
     return "\n".join(lines) + "\n", losses
 
@@ -147,7 +158,7 @@ def with_requests(workload: Workload) -> Workload:
     jobs = []
     for job in workload.jobs:
         if job.qos is not None and "qos" not in job.fields:
-            fields = {name: each for name, each in job.fields.items() if name != "extra_data"}
+            fields = {name: value for name, value in job.fields.items() if name != "extra_data"}
             job = Job.from_fields(fields | {"qos": msgspec.to_builtins(job.qos)}, where=job.id)
         jobs.append(job)
     return msgspec.structs.replace(workload, jobs=jobs)
@@ -185,14 +196,17 @@ def _profile(name: str, profile: Profile, source: str, directory: Path | None) -
     if kind in _TRACES.values():
         trace = Path(made.pop("trace"))
         if directory is not None:
-            trace = _relative_path(directory, Path(source).parent / trace)
+            there = (Path(source).parent / trace).resolve()
+            trace = Path(os.path.relpath(there, directory.resolve()))
         return {**made, "type": TRACE, "trace_type": _THEIRS[kind], "filename": str(trace)}
+
     if kind in ("parallel_homogeneous", "parallel_homogeneous_total"):
         made["type"] = HOMOGENEOUS
         made.setdefault("com", 0)
         if kind == "parallel_homogeneous_total":
             made["generation_strategy"] = SPREAD
         return made
+
     if kind not in _THEIRS:
         raise InputError(
             f"{source}: profile {shown(name)}: type is {shown(kind)}, for which Batsim 5 has no "
@@ -203,27 +217,6 @@ def _profile(name: str, profile: Profile, source: str, directory: Path | None) -
     return {**made, "type": _THEIRS[kind]}
 
 
-def _relative_path(directory: Path, path: Path) -> Path:
-    """Return a file's path relative to a directory, with ``..`` if necessary."""
-    import os
-
-    return Path(os.path.relpath(path.resolve(), directory.resolve()))
-
-
-def _losses(profiles: Mapping[str, Profile]) -> Iterator[str]:
-    """Yield a line on the profiles that Batsim 5 executes otherwise than Batsim 4, if any."""
-    spread = [
-        name
-        for name, each in profiles.items()
-        if each["type"] == "parallel_homogeneous_total" and each.get("com")
-    ]
-    if spread:
-        yield (
-            f"profile {_listed(spread)}: com is spread as com/(n²-n) over each two of n hosts, "
-            "which was com/n: communication takes another time"
-        )
-
-
 def aborts_of_batsim5(workload: Workload) -> dict[str, tuple[str, list[str]]]:
     """Return what would make Batsim 5 abort: for each broken rule, the names of jobs or profiles.
 
@@ -232,9 +225,10 @@ def aborts_of_batsim5(workload: Workload) -> dict[str, tuple[str, list[str]]]:
     tasks = ("parallel_homogeneous", "parallel_homogeneous_total")
     idle = [
         name
-        for name, each in workload.profiles.items()
-        if each["type"] in tasks and not each.get("cpu") and not each.get("com")
+        for name, profile in workload.profiles.items()
+        if profile["type"] in tasks and not profile.get("cpu") and not profile.get("com")
     ]
+
     without = [job.id for job in workload.jobs if job.fields.get("walltime") == -1]
     return {
         "idle_task": ("homogeneous tasks with cpu 0 and com 0, which Batsim 5 aborts on", idle),

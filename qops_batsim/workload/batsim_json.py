@@ -50,7 +50,6 @@ from qops_batsim.workload.workload_model import (
     JobTable,
     Profile,
     Workload,
-    WrittenJobs,
     read_jobs,
     split_provenance,
 )
@@ -184,6 +183,7 @@ def workload_in(stored: Stored, source: str) -> Workload:
     kind = log_format(content)
     if kind != "batsim":
         refuse_others(content, source)
+
     if kind != "batsim" and (kind != "swf" or _LOG.search(source)):
         name = Path(source.removesuffix(".gz"))
         made = shlex.quote(f"{name.stem}{'_workload' * (name.suffix == '.json')}.json")
@@ -191,6 +191,7 @@ def workload_in(stored: Stored, source: str) -> Workload:
             f"{source}: is a log; a Batsim workload (JSON) is expected; "
             f"`qops-batsim workload import {shlex.quote(source)} {made}` converts this log to one"
         )
+
     with without_garbage_collection():
         workload = _decode(content.removeprefix(codecs.BOM_UTF8), source)
     workload.sha256 = digest
@@ -206,16 +207,18 @@ def _decode(content: bytes, source: str) -> Workload:
     """Decode a workload; the InputError says what is wrong, and where."""
     try:
         document = _documents.decode(content)
-        written, bodies = bytes(document.jobs), bytes(document.profiles)
+        written = bytes(document.jobs)
+        bodies = bytes(document.profiles)
+        told = bytes(document.qops_batsim)
         profiles = as_batsim4(_profile_maps.decode(bodies))
         jobs = _job_lists.decode(written)
-        told = bytes(document.qops_batsim)
         with _nesting_is_limited(source):
             provenance = _load_json(told.decode(), source, "qops_batsim") if told else {}
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         _refuse(content, source, str(error))
     except RecursionError:
         _refuse(content, source, "JSON nested too deeply")
+
     # A field that is nowhere named, not even with an escape, is of no job.
     values = {
         name: list(map(attrgetter(name), jobs))
@@ -224,10 +227,14 @@ def _decode(content: bytes, source: str) -> Workload:
     }
     del jobs
     asked = _requested_values(values.get("qos", ()))
+
+    # How many names there must be, unless one is repeated, unknown or empty.
+    names = sum(len(column) - column.count(None) for column in values.values())
+    names += sum(map(len, asked.values()))
     own: list[Any] = []
     try:
         with _nesting_is_limited(source):
-            if _may_have_repeats(written, _count_names(values, asked)):
+            if _may_have_repeats(written, names):
                 own = _load_json(written.decode(), source, "jobs")
             if _may_have_repeats(bodies, _NAMES_OF_DELAY * len(profiles)):
                 _load_json(bodies.decode(), source, "profiles")
@@ -237,30 +244,28 @@ def _decode(content: bytes, source: str) -> Workload:
     fits = 1 <= document.nb_res <= MAX_PROCESSORS and isinstance(provenance, dict)
     if top != 3 + bool(told) or not fits:
         _check(content, source)
+
     _check_profiles(profiles, source)
     columns = _columns(values, asked, list(profiles))
     if columns is None:
         _refuse(content, source, "the jobs cannot be used")
+    warn_of_odd_jobs(columns, own, source)
+
     # The identifiers lie scattered among all that was decoded. Without them it goes as a whole.
     joined = "\n".join(columns.ids)
-    warn_of_odd_jobs(columns, own, source)
     columns = columns._replace(ids=[])
-    values, own = {}, []
+    values = {}
+    own = []
     columns = columns._replace(ids=joined.split("\n") if joined else [])
-    table = JobTable(columns, WrittenJobs(written, columns.ids))
+
     provenance, calendar = split_provenance(provenance, source)
-    return Workload(table, profiles, document.nb_res, provenance, source, calendar=calendar)
+    jobs_in_columns = JobTable(columns, written)
+    return Workload(
+        jobs_in_columns, profiles, document.nb_res, provenance, source, calendar=calendar
+    )
 
 
 _ALWAYS = ("id", "subtime", "res", "profile", "walltime")
-
-
-def _count_names(values: Mapping[str, list[Any]], asked: Mapping[str, Sequence[Any]]) -> int:
-    """Return how many field names the jobs' JSON must have, unless one is repeated, unknown or
-    empty: ``values`` are the jobs' fields, ``asked`` those in ``qos``.
-    """
-    count = sum(len(column) - column.count(None) for column in values.values())
-    return count + sum(map(len, asked.values()))
 
 
 def _may_have_repeats(written: bytes, names: int) -> bool:
@@ -330,23 +335,23 @@ def _requests(values: Mapping[str, Sequence[Any]]) -> list[QosRequest | None] | 
 
 def _requested_values(requests: Sequence[QosRequest | None]) -> dict[str, list[Any]]:
     """Return the values that jobs request in ``qos``, by field, without fields that no job has."""
-    given = [each for each in requests if each is not None]
+    given = [request for request in requests if request is not None]
     asked: dict[str, list[Any]] = {}
     for name, unasked in zip(QosRequest.__struct_fields__, _UNASKED, strict=True):
         column = list(map(attrgetter(name), given))
         silent = column.count(unasked)
         if silent < len(column):
-            asked[name] = [each for each in column if each is not unasked] if silent else column
+            asked[name] = [value for value in column if value is not unasked] if silent else column
     return asked
 
 
 def _any_problem(asked: Mapping[str, Sequence[Any]]) -> bool:
     """Return whether a value that a job requests in ``qos`` is not accepted."""
     for name in CHECKED:
-        values = [each for each in asked.get(name, ()) if each is not None]
+        values = [value for value in asked.get(name, ()) if value is not None]
         if values:
             several = set(values) if isinstance(values[0], str) else (min(values), max(values))
-            if any(problem_in(name, each) for each in several):
+            if any(problem_in(name, value) for value in several):
                 return True
     return False
 
@@ -377,14 +382,14 @@ def _check_document(data: Any, source: str) -> None:
     processors = data.get("nb_res")
     if not is_whole_number(processors) or not 1 <= processors <= MAX_PROCESSORS:
         _wrong(data, "nb_res", f"a whole number of processors from 1 to {MAX_PROCESSORS}", source)
-    jobs, profiles = data.get("jobs"), data.get("profiles")
-    if not isinstance(jobs, list):
+    if not isinstance(data.get("jobs"), list):
         _wrong(data, "jobs", "a list of jobs", source)
-    if not isinstance(profiles, dict):
+    if not isinstance(data.get("profiles"), dict):
         _wrong(data, "profiles", "an object of profiles by name", source)
-    profiles = as_batsim4(profiles)
+
+    profiles = as_batsim4(data["profiles"])
     _check_profiles(profiles, source)
-    read_jobs(jobs, profiles, source)
+    read_jobs(data["jobs"], profiles, source)
     provenance = data.get("qops_batsim", {})
     if not isinstance(provenance, dict):
         _wrong(data, "qops_batsim", "an object that tells how the workload was made", source)
@@ -395,7 +400,18 @@ def _check_profiles(profiles: dict[str, Any], source: str) -> None:
     for name, profile in profiles.items():
         if not _is_usual(profile):
             _check_profile(name, profile, profiles, source)
-    _check_composition(profiles, source)
+
+    # One that contains itself would never end.
+    steps = {
+        name: profile["seq"] for name, profile in profiles.items() if profile["type"] == "composed"
+    }
+    try:
+        TopologicalSorter(steps).prepare()
+    except CycleError as error:
+        raise InputError(
+            f"{source}: profile {shown(error.args[1][0])} contains itself and would never end: "
+            f"{shown(' in '.join(error.args[1]))}"
+        ) from None
 
 
 def _wrong(data: dict[str, Any], name: str, accepted: str, source: str) -> NoReturn:
@@ -432,44 +448,31 @@ def _check_profile(name: str, profile: Any, profiles: dict[str, Any], source: st
     if either and not profile.keys() & set(either):
         raise InputError(f"{where}: neither {' nor '.join(either)} is given; type {kind} needs one")
 
-    def check(fits: bool, field: str, value: object, accepted: str) -> None:
-        if not fits:
+    def check(fits: Callable[[Any], bool], field: str, default: Any, accepted: str) -> None:
+        value = profile.get(field, default)
+        if not fits(value):
             raise InputError(f"{where}: {field} is {shown(value)}; {accepted} is expected")
 
     if kind == "delay":
-        delay = profile["delay"]
-        check(is_number(delay) and 0 < delay <= MAX_SECONDS, "delay", delay, _SECONDS)
+        check(lambda delay: is_number(delay) and 0 < delay <= MAX_SECONDS, "delay", 0, _SECONDS)
     for field in (name for name in (*PROFILE_TYPES[kind], *either) if name in _AMOUNTS):
-        value = profile.get(field, 0)
         if kind == "parallel":
-            fits = isinstance(value, list) and all(map(is_amount, value))
-            check(fits, field, value, f"a list of numbers {_RANGE}")
+            check(_are_amounts, field, 0, f"a list of numbers {_RANGE}")
         else:
-            check(is_amount(value), field, value, f"a number {_RANGE}")
+            check(is_amount, field, 0, f"a number {_RANGE}")
     if kind == "composed":
-        steps, repeat = profile["seq"], profile.get("repeat", 1)
-        check(isinstance(steps, list) and bool(steps), "seq", steps, "a list of profile names")
-        for step in steps:
+        check(lambda seq: bool(seq) and isinstance(seq, list), "seq", 0, "a list of profile names")
+        for step in profile["seq"]:
             if not isinstance(step, str) or step not in profiles:
                 what = f"{shown(step)}, which is not among the profiles of the workload"
                 raise InputError(f"{where}: seq names {what}")
-        check(is_whole_number(repeat) and repeat >= 1, "repeat", repeat, "a whole number from 1 up")
-    ret = profile.get("ret", 0)
-    check(is_whole_number(ret), "ret", ret, "a whole number")
+        accepted = "a whole number from 1 up"
+        check(lambda count: is_whole_number(count) and count >= 1, "repeat", 1, accepted)
+    check(is_whole_number, "ret", 0, "a whole number")
 
 
-def _check_composition(profiles: dict[str, Profile], source: str) -> None:
-    """Refuse composed profiles that contain themselves: they would never end."""
-    steps = {
-        name: profile["seq"] for name, profile in profiles.items() if profile["type"] == "composed"
-    }
-    try:
-        TopologicalSorter(steps).prepare()
-    except CycleError as error:
-        raise InputError(
-            f"{source}: profile {shown(error.args[1][0])} contains itself and would never end: "
-            f"{shown(' in '.join(error.args[1]))}"
-        ) from None
+def _are_amounts(value: Any) -> bool:
+    return isinstance(value, list) and all(map(is_amount, value))
 
 
 def write_workload(workload: Workload, path: str | Path) -> None:
@@ -499,11 +502,13 @@ def format_workload(workload: Workload, *, is_checked: bool = False) -> str:
     if rows is not None and not workload.columns.are_usable:
         rows = None  # Job by job it turns out what is wrong.
     jobs = [job.fields for job in workload.jobs] if rows is None else []
+
     told = workload.provenance
     if workload.calendar is not None:
         told = {**told, "calendar": msgspec.to_builtins(workload.calendar)}
     data: dict[str, Any] = {"nb_res": workload.processors, "qops_batsim": told}
     data |= {"jobs": jobs, "profiles": workload.profiles}
+
     with _nesting_is_limited(workload.source):
         if not is_checked:
             _check_document(data, workload.source)
@@ -601,39 +606,30 @@ def _is_suspicious(text: str) -> bool:
     return bool(_HALF.search(text)) or any(map(str.isdigit, parts))
 
 
-def _refuse_unusable(data: Any, source: str, place: str = "") -> None:
-    problem = _first_unusable(data, place)
-    if problem:
-        raise InputError(f"{source}: {problem}")
-
-
-def _first_unusable(value: Any, place: str) -> str | None:
-    """Return a text that says where in a JSON value a number is not finite, or a text has half a
-    surrogate pair; None if nowhere.
+def _refuse_unusable(value: Any, source: str, place: str = "") -> None:
+    """Raise an InputError if a number in a JSON value is not finite, or a text has half a surrogate
+    pair; ``place`` is where the value is.
     """
+    where = f"{source}: field {shown(place)} is"
     if isinstance(value, str):
         try:
             value.encode()
         except UnicodeEncodeError:
-            return f"field {shown(place)} is {shown(value)}; half a surrogate pair is no character"
-    elif isinstance(value, float) and math.isnan(value):
-        return f"field {shown(place)} is NaN; a finite number is expected"
-    elif (isinstance(value, float) and math.isinf(value)) or (
-        isinstance(value, int) and abs(value) >= _LEAST_BEYOND
-    ):
-        return f"field {shown(place)} is out of the range of numbers; at most 1e308 is expected"
+            half = "half a surrogate pair is no character"
+            raise InputError(f"{where} {shown(value)}; {half}") from None
+    elif isinstance(value, (int, float)):
+        if value != value:
+            raise InputError(f"{where} NaN; a finite number is expected")
+        if abs(value) >= _LEAST_BEYOND and not (isinstance(value, float) and math.isfinite(value)):
+            raise InputError(f"{where} out of the range of numbers; at most 1e308 is expected")
     elif isinstance(value, list):
         for index, item in enumerate(value):
-            problem = _first_unusable(item, f"{place}[{index}]")
-            if problem:
-                return problem
+            _refuse_unusable(item, source, f"{place}[{index}]")
     elif isinstance(value, dict):
         for name, item in value.items():
             inner = f"{place}.{name}" if place else name
-            problem = _first_unusable(name, inner) or _first_unusable(item, inner)
-            if problem:
-                return problem
-    return None
+            _refuse_unusable(name, source, inner)
+            _refuse_unusable(item, source, inner)
 
 
 def _object_without_repeats(pairs: list[tuple[str, Any]], source: str) -> dict[str, Any]:

@@ -42,7 +42,6 @@ from qops_batsim.workload.workload_model import (
     JobColumns,
     JobTable,
     Workload,
-    WrittenJobs,
     check_processors,
     delay_profile,
     plain_number,
@@ -99,11 +98,11 @@ class Conversion(msgspec.Struct, kw_only=True):
     submission; None when that time is 0.
     """
 
-    def names(self, field: str, unknown: str = "") -> list[str]:
-        """Return the user, group, executable or queue (``field``) of each record as text;
-        ``unknown`` where the log does not know it.
+    def names(self, field: str) -> list[str]:
+        """Return the user, group, executable or queue (``field``) of each record as text, empty
+        where the log does not know it.
         """
-        return names_of(self.records, self.texts, field, unknown)
+        return names_of(self.records, self.texts, field, "")
 
 
 def convert_log(
@@ -149,19 +148,23 @@ def convert_log(
     """
     repairs = repairs or Repairs()
     if not len(log.records):
-        raise _nothing(log)
+        raise InputError(
+            f"{log.source}: holds no record{_did(log.left_out)}; a log with at least one job is "
+            "expected"
+        )
     size_is = log.size_is if processors is None else ""
     processors = _machine_size(log, processors)
     stretch = LogWindow.of(log, **window)
     mask = slice(None) if stretch is None else stretch.inside(log)
-    inside, lines = log.records[mask], log.lines[mask]
+    inside = log.records[mask]
     next_number = int(log.records["job_number"].max()) + 1
-    usable, counts = repair_records(inside, lines, repairs, processors, next_number)
+    usable, counts = repair_records(inside, log.lines[mask], repairs, processors, next_number)
     if not len(usable):
         raise InputError(
             f"{log.source}: none of {len(inside)} jobs is left after the repairs{_did(counts)}; "
             "choose other repairs, or a window with usable jobs"
         )
+
     records: Records = usable[stretch_of(log.source, len(usable), skip, first)]
     shift = plain_number(records["submit_time"][0]) if rebase else 0
     workload = _workload(log, records, processors, shift)
@@ -176,25 +179,19 @@ def convert_log(
         "rebased_by": shift,
         "jobs": len(records),
     }
-    counted = {"records_in_window": len(inside), "usable_jobs": len(usable)}
-    return _account(
-        log, workload, records, window.get("time_zone"), size_is=size_is, repairs=counts, **counted
-    )
 
-
-def _account(
-    log: Log, workload: Workload, records: Records, time_zone: str | None, **known: Any
-) -> Conversion:
-    """Describe the conversion of a log to a workload, and set the workload's calendar; ``known``
-    are further fields of the result.
-    """
-    begin, last = (float(records["submit_time"][place]) for place in (0, -1))
-    calendar = _known_calendar(log, time_zone, begin, last)
-    workload.calendar = calendar and calendar.later(workload.provenance["rebased_by"])
+    begin = float(records["submit_time"][0])
+    last = float(records["submit_time"][-1])
+    calendar = _known_calendar(log, window.get("time_zone"), begin, last)
+    workload.calendar = calendar and calendar.later(shift)
     return Conversion(
         workload=workload,
         records=records,
         records_read=log.read,
+        records_in_window=len(inside),
+        repairs=counts,
+        usable_jobs=len(usable),
+        size_is=size_is,
         first_submission=begin,
         last_submission=last,
         calendar=calendar,
@@ -202,9 +199,8 @@ def _account(
         not_counted=log.not_counted,
         open_jobs=log.open_jobs,
         texts={name: texts.at(records["job_number"] - 1) for name, texts in log.texts.items()},
-        cancelled=_cancelled(log, begin, last, workload.provenance["processors_field"]),
+        cancelled=_cancelled(log, begin, last, repairs.processors_field),
         offered_load=workload.offered_load,
-        **known,
     )
 
 
@@ -212,38 +208,29 @@ def _cancelled(log: Log, begin: float, last: float, field: str) -> CancelledJobs
     """Return the jobs that were cancelled while they waited, submitted from ``begin`` to ``last``
     (seconds of the log); ``field`` is the count of processors to take.
     """
-    found, texts = log.cancelled or CancelledJobs(log.records, {})
-    found = found.copy()
-    _choose_width(found, field)
-    submitted, waited = found["submit_time"], found["wait_time"]
-    kept = (found["status"] == STATUS_CANCELLED) & (found["run_time"] <= 0) & (waited >= 0)
-    kept &= (begin <= submitted) & (submitted <= last) & (found["requested_processors"] > 0)
-    found = found[kept]
-    found = found[np.argsort(found["submit_time"], kind="stable")]
-    return CancelledJobs(
-        found, {name: column.at(found["job_number"] - 1) for name, column in texts.items()}
-    )
-
-
-def _nothing(log: Log) -> InputError:
-    others = _did(log.left_out)
-    return InputError(
-        f"{log.source}: holds no record{others}; a log with at least one job is expected"
-    )
+    records, texts = log.cancelled or CancelledJobs(log.records, {})
+    records = records.copy()
+    _choose_width(records, field)
+    submitted = records["submit_time"]
+    kept = (records["status"] == STATUS_CANCELLED) & (records["run_time"] <= 0)
+    kept &= (begin <= submitted) & (submitted <= last)
+    kept &= (records["wait_time"] >= 0) & (records["requested_processors"] > 0)
+    records = records[kept]
+    records = records[np.argsort(records["submit_time"], kind="stable")]
+    rows = records["job_number"] - 1
+    return CancelledJobs(records, {name: column.at(rows) for name, column in texts.items()})
 
 
 def _did(counts: Iterable[RepairCount]) -> str:
-    told = ", ".join(f"{each.jobs} with {each.description}" for each in counts if each.jobs)
+    told = ", ".join(f"{repair.jobs} with {repair.description}" for repair in counts if repair.jobs)
     return told and f" ({told})"
 
 
 def _machine_size(log: Log, processors: int | None) -> int:
     if processors is None:
         processors = log.machine_size()
-        if processors is None:
-            raise InputError(
-                f"{log.source}: {log.no_machine_size()}; give the number of processors"
-            )
+    if processors is None:
+        raise InputError(f"{log.source}: {log.no_machine_size()}; give the number of processors")
     try:
         check_processors(processors)
     except InputError as error:
@@ -253,25 +240,25 @@ def _machine_size(log: Log, processors: int | None) -> int:
 
 def _workload(log: Log, records: Records, processors: int, origin: float) -> Workload:
     """Make a workload of records; submissions count from ``origin`` (seconds of the log)."""
-    numbers = records["job_number"].tolist()
-    if log.ids is None:
-        ids, as_json = list(map(str, numbers)), numbers
-    else:
-        ids = [log.ids[number - 1] for number in numbers]
+    as_json = records["job_number"].tolist()
+    ids = list(map(str, as_json))
+    if log.ids is not None:
+        ids = [log.ids[number - 1] for number in as_json]
         as_json = _written_texts(ids)
+
     run_times, first, which = np.unique(records["run_time"], return_index=True, return_inverse=True)
     # The profiles stand in the order in which they are first used.
     order = np.argsort(first)
     place = np.empty_like(order)
     place[order] = np.arange(len(order))
     profiles = dict(delay_profile(run_time) for run_time in run_times[order].tolist())
+
     requested = records["requested_time"]
     walltimes = np.where(requested > 0, requested, np.inf)
-    kept = log.texts.get(RERUNNABLE)
     requests = None
-    if kept is not None:
-        rerunnable = kept.at(records["job_number"] - 1).where(lambda text: text != NOT_RERUNNABLE)
-        requests = [None if each else QosRequest(rerunnable=False) for each in rerunnable.tolist()]
+    if RERUNNABLE in log.texts:
+        kept = log.texts[RERUNNABLE].at(records["job_number"] - 1).where(NOT_RERUNNABLE.__eq__)
+        requests = [QosRequest(rerunnable=False) if is_kept else None for is_kept in kept.tolist()]
     columns = JobColumns(
         ids=ids,
         submission_times=records["submit_time"] - origin,
@@ -282,14 +269,16 @@ def _workload(log: Log, records: Records, processors: int, origin: float) -> Wor
         profile_names=list(profiles),
         requests=requests,
     )
-    written = WrittenJobs(_written(columns, as_json, _extras(log, records)), ids, is_ours=True)
+    written = _written(columns, as_json, _extras(log, records))
     provenance: dict[str, Any] = {
         "command": "workload import",
         "format": log.format,
         "version": __version__,
         "log": {"file": log.source.rpartition("/")[2], "sha256": log.sha256, **log.credits},
     }
-    return Workload(JobTable(columns, written), profiles, processors, provenance, log.source)
+    return Workload(
+        JobTable(columns, written, is_ours=True), profiles, processors, provenance, log.source
+    )
 
 
 def _extras(log: Log, records: Records) -> list[list[str]]:
@@ -297,7 +286,8 @@ def _extras(log: Log, records: Records) -> list[list[str]]:
     extras = []
     for name in _NUMBERED_FIELDS if log.ids is None else ():
         column = records[name].tolist()
-        extras.append(["" if each == -1 else f', "{name}": {each}' for each in column])
+        extras.append(["" if value == -1 else f', "{name}": {value}' for value in column])
+
     for name, texts in log.texts.items():
         if name == RERUNNABLE:
             written = [', "qos": {"rerunnable": false}' if text else "" for text in texts.words]
@@ -305,6 +295,7 @@ def _extras(log: Log, records: Records) -> list[list[str]]:
             written = [f', "{name}": {json.dumps(text)}' if text else "" for text in texts.words]
         places = texts.which[records["job_number"] - 1]
         extras.append([written[place] for place in places.tolist()])
+
     for name, column in log.numbers.items():
         values = column[records["job_number"] - 1].tolist()
         extras.append(["" if v != v else f', "{name}": {plain_number(v)}' for v in values])
@@ -316,6 +307,7 @@ def _written(columns: JobColumns, ids: Iterable[Any], extras: list[list[str]]) -
     names = [*_written_texts(columns.profile_names)]
     has_limit = np.isfinite(columns.walltimes)
     limits = _written_numbers(np.where(has_limit, columns.walltimes, 0))
+
     rows = zip(
         ids,
         _written_numbers(columns.submission_times),
@@ -325,6 +317,7 @@ def _written(columns: JobColumns, ids: Iterable[Any], extras: list[list[str]]) -
         map("".join, zip(*extras, strict=True)) if extras else repeat("", len(limits)),
         strict=True,
     )
+
     lines = [
         f'{{"id": {each}, "subtime": {date}, "res": {width}{limit}, "profile": {profile}{more}'
         for each, date, width, limit, profile, more in rows
@@ -335,7 +328,7 @@ def _written(columns: JobColumns, ids: Iterable[Any], extras: list[list[str]]) -
 def _written_texts(texts: list[str]) -> Iterable[str]:
     """Return identifiers or names as JSON strings."""
     plain = _PLAIN.fullmatch("".join(texts))
-    return (f'"{each}"' for each in texts) if plain else map(json.dumps, texts)
+    return (f'"{text}"' for text in texts) if plain else map(json.dumps, texts)
 
 
 def _written_numbers(column: NDArray[np.float64]) -> list[int] | list[float]:
@@ -343,7 +336,7 @@ def _written_numbers(column: NDArray[np.float64]) -> list[int] | list[float]:
     if (column == np.floor(column)).all() and (np.abs(column) <= MAX_SECONDS).all():
         whole: list[int] = column.astype(np.int64).tolist()
         return whole
-    return [plain_number(each) for each in column.tolist()]
+    return [plain_number(number) for number in column.tolist()]
 
 
 def _known_calendar(log: Log, time_zone: str | None, begin: float, last: float) -> Calendar | None:
@@ -396,8 +389,9 @@ class LogWindow(msgspec.Struct, frozen=True, kw_only=True):
     @classmethod
     def of(cls, log: Log, **bounds: Unpack[Bounds]) -> LogWindow | None:
         """Return the requested window of a log; None without any bound."""
-        start, end, month = bounds.get("start"), bounds.get("end"), bounds.get("month")
-        calendar: Calendar | None = None
+        start = bounds.get("start")
+        end = bounds.get("end")
+        month = bounds.get("month")
         if month is not None:
             if start is not None or end is not None:
                 raise InputError(
@@ -406,12 +400,14 @@ class LogWindow(msgspec.Struct, frozen=True, kw_only=True):
             calendar = log.calendar(bounds.get("time_zone"))
             first, following = calendar.month(month)
             return cls(begin=first, end=following, month=month, calendar=calendar)
+
         seconds: list[float | None] = []
+        dated = None
         for moment, name in ((start, "from"), (end, "to")):
             value = _read_moment(moment, name)
             if isinstance(value, datetime):
-                calendar = log.calendar(bounds.get("time_zone"))
-                value = calendar.seconds(value)
+                dated = log.calendar(bounds.get("time_zone"))
+                value = dated.seconds(value)
             seconds.append(value)
         begin, stop = seconds
         if begin is None and stop is None:
@@ -420,18 +416,21 @@ class LogWindow(msgspec.Struct, frozen=True, kw_only=True):
             raise InputError(
                 f"the window ends at {end} but begins at {start}; an end after that is expected"
             )
-        return cls(begin=begin, end=stop, calendar=calendar)
+        return cls(begin=begin, end=stop, calendar=dated)
 
     def inside(self, log: Log) -> Mask:
         """Return which records were submitted in the window; InputError if none."""
         submitted = log.records["submit_time"]
-        begin = -math.inf if self.begin is None else self.begin
-        mask: Mask = (submitted >= begin) & (
-            submitted < (math.inf if self.end is None else self.end)
-        )
+        mask = np.ones(len(submitted), np.bool_)
+        if self.begin is not None:
+            mask &= submitted >= self.begin
+        if self.end is not None:
+            mask &= submitted < self.end
         if mask.any():
             return mask
-        first, last = float(submitted.min()), float(submitted.max())
+
+        first = float(submitted.min())
+        last = float(submitted.max())
         if self.month is not None and self.calendar is not None:
             raise InputError(
                 f"{log.source}: no job was submitted in {self.month}; the log's jobs were "
@@ -446,9 +445,9 @@ class LogWindow(msgspec.Struct, frozen=True, kw_only=True):
 
     def as_data(self) -> dict[str, Any]:
         """Return the window (seconds) as an entry of a workload's provenance."""
-        bounds = {"from": self.begin, "to": self.end}
         data: dict[str, Any] = {
-            name: None if value is None else plain_number(value) for name, value in bounds.items()
+            "from": None if self.begin is None else plain_number(self.begin),
+            "to": None if self.end is None else plain_number(self.end),
         }
         if self.month is not None:
             data["month"] = self.month
@@ -467,6 +466,7 @@ def _read_moment(moment: Moment | None, name: str) -> float | datetime | None:
         seconds = float(moment)
     except ValueError:
         seconds = math.nan
+
     if math.isfinite(seconds):
         return seconds
     try:
@@ -568,15 +568,18 @@ def repair_records(
     """
     records = records.copy()
     _choose_width(records, repairs.processors_field)
+
     counts = []
     for rule, description, find, change in _repairs(processors, next_number, repairs):
         wrong = find(records)
         choice = _UNCHOSEN.get(rule) or getattr(repairs, rule)
         counts.append(RepairCount.of_lines(rule, description, lines[wrong].tolist(), choice))
         if choice == "drop":
-            records, lines = records[~wrong], lines[~wrong]
+            records = records[~wrong]
+            lines = lines[~wrong]
         elif choice in ("clip", "limit", "renumber") and change is not None:
             change(records, wrong)
+
     if counts[-1].jobs:
         # Stable: jobs of one date keep the order of the log.
         records = records[np.argsort(records["submit_time"], kind="stable")]
@@ -585,7 +588,9 @@ def repair_records(
 
 def _repairs(processors: int, next_number: int, repairs: Repairs) -> list[_Repair]:
     """Return the repairs in the order in which they are made."""
-    width, run, asked = "requested_processors", "run_time", "requested_time"
+    width = "requested_processors"
+    run = "run_time"
+    asked = "requested_time"
     too_wide = f"more than {processors} processors"
     partial = "partial record of a job that has a whole one (status 2, 3, 4)"
 
@@ -603,25 +608,20 @@ def _repairs(processors: int, next_number: int, repairs: Repairs) -> list[_Repai
         ("too_wide", too_wide, lambda log: log[width] > processors, _set(width, processors)),
         ("no_run_time", "run time 0 or less", lambda log: log[run] <= 0, some_time),
         ("no_requested_time", "no requested time", lambda log: log[asked] <= 0, _set(asked, run)),
-        ("overrun", "run time above the requested time", _overruns, _set(run, asked)),
+        (
+            "overrun",
+            "run time above the requested time",
+            lambda log: (log[asked] > 0) & (log[run] > log[asked]),
+            _set(run, asked),
+        ),
         ("duplicate_id", "job number of an earlier job", _repeated, renumber),
-        ("submit_order", "submitted before the record above", _out_of_order, None),
+        (
+            "submit_order",
+            "submitted before the record above",
+            lambda log: np.diff(log["submit_time"], prepend=log["submit_time"][:1]) < 0,
+            None,
+        ),
     ]
-
-
-def _overruns(records: Records) -> Mask:
-    """Return which records ran longer than they requested."""
-    requested = records["requested_time"]
-    mask: Mask = (requested > 0) & (records["run_time"] > requested)
-    return mask
-
-
-def _out_of_order(records: Records) -> Mask:
-    """Return which records were submitted before the one above them."""
-    submitted = records["submit_time"]
-    mask = np.zeros(len(submitted), dtype=np.bool_)
-    mask[1:] = submitted[1:] < submitted[:-1]
-    return mask
 
 
 def _repeated(records: Records) -> Mask:
@@ -633,9 +633,11 @@ def _repeated(records: Records) -> Mask:
 
 
 def _choose_width(records: Records, field: str) -> None:
-    requested, allocated = records["requested_processors"], records["allocated_processors"]
-    first, second = (requested, allocated) if field == "requested" else (allocated, requested)
-    records["requested_processors"] = np.where(first > 0, first, second)
+    requested = records["requested_processors"]
+    allocated = records["allocated_processors"]
+    counts = requested if field == "requested" else allocated
+    others = allocated if field == "requested" else requested
+    records["requested_processors"] = np.where(counts > 0, counts, others)
 
 
 def _set(field: str, value: int | str) -> Callable[[Records, Mask], None]:

@@ -8,6 +8,7 @@ earlier than it would under EASY backfilling.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Mapping
 from hashlib import blake2b
 from typing import Any
@@ -18,7 +19,13 @@ from qops_batsim import parameters
 from qops_batsim.errors import InputError, require, require_one_of, shown
 from qops_batsim.jobs import Job
 from qops_batsim.timing import PLAN_TOLERANCE
-from qops_batsim.workload.delay_jobs import changed_job, derived, jobs_until_killed, with_deadline
+from qops_batsim.workload.delay_jobs import (
+    changed_job,
+    derived,
+    jobs_until_killed,
+    plain_values,
+    with_deadline,
+)
 from qops_batsim.workload.workload_model import Workload, check_seed, check_share, plain_number
 
 ARTIFICIAL = ("run-time", "turnaround", "none")
@@ -49,8 +56,8 @@ class DeadlineChoices(msgspec.Struct, frozen=True, kw_only=True):
 
     def check(self) -> None:
         """Raise :class:`~qops_batsim.errors.InputError` if a value is out of range."""
-        accepted, stringency = "a number from 0 to below 1 is accepted", self.stringency
-        require(0 <= stringency < 1, "stringency", stringency, accepted)
+        accepted = "a number from 0 to below 1 is accepted"
+        require(0 <= self.stringency < 1, "stringency", self.stringency, accepted)
         check_others(self.share, self.artificial, ARTIFICIAL, self.relaxation, self.seed)
 
 
@@ -99,6 +106,7 @@ def assign_deadlines(
     choices = choices or DeadlineChoices()
     choices.check()
     require_one_of("at least", at_least, AT_LEAST)
+
     by_users = users_with_deadline(workload, choices.share, choices.seed)
     jobs = []
     for job, run_time in jobs_until_killed(workload):
@@ -111,10 +119,11 @@ def assign_deadlines(
         of_user = job.id in by_users
         if at_least == "estimate" and job.estimate is not None:
             run_time = max(run_time, job.estimate)
-        base = response_time if choices.artificial == "turnaround" else run_time
-        seconds = artificial_time(choices.artificial, choices.relaxation, base)
         if of_user:
-            seconds = max(run_time, (1 - choices.stringency) * response_time)
+            seconds: float | None = max(run_time, (1 - choices.stringency) * response_time)
+        else:
+            base = response_time if choices.artificial == "turnaround" else run_time
+            seconds = artificial_time(choices.artificial, choices.relaxation, base)
         deadline = None if seconds is None else plain_number(job.submission_time + seconds)
         jobs.append(with_deadline(job, deadline, of_user, workload=workload))
     at = {} if at_least == "run-time" else {"at_least": at_least}
@@ -146,16 +155,16 @@ def users_with_deadline(workload: Workload, share: float, seed: int) -> frozense
 
 def count_deadlines(workload: Workload) -> DeadlineCounts:
     """Return how many jobs have a user's, an artificial, or no deadline."""
-    user = artificial = none = without_laxity = 0
+    counts: Counter[str] = Counter()
     for job, run_time in jobs_until_killed(workload):
         if job.qos is None or job.qos.deadline is None:
-            none += 1
+            counts["none"] += 1
         elif job.qos.has_user_deadline is False:
-            artificial += 1
+            counts["artificial"] += 1
         else:
-            user += 1
-            without_laxity += job.qos.deadline <= job.submission_time + run_time
-    return DeadlineCounts(user, artificial, none, without_laxity)
+            counts["user"] += 1
+            counts["tight"] += job.qos.deadline <= job.submission_time + run_time
+    return DeadlineCounts(counts["user"], counts["artificial"], counts["none"], counts["tight"])
 
 
 def early_deadlines_warning(workload: Workload, remedy: str = "") -> str:
@@ -166,47 +175,40 @@ def early_deadlines_warning(workload: Workload, remedy: str = "") -> str:
     """
     columns = workload.columns
     artificial = [
-        each is not None and each.has_user_deadline is False for each in columns.requests or ()
+        request is not None and request.has_user_deadline is False
+        for request in columns.requests or ()
     ]
     dates = columns.asked("deadline")
     dates[: len(artificial)][artificial] = math.inf
     soonest = columns.submission_times.clip(0.0) + columns.estimates - PLAN_TOLERANCE
     is_endless = columns.estimates == math.inf
-    deadlines, endless = int((dates < math.inf).sum()), int((dates[is_endless] < math.inf).sum())
+    count = int((dates < math.inf).sum())
+    endless = int((dates[is_endless] < math.inf).sum())
     early = int((dates < soonest).sum()) - endless
+
     said = []
-    if endless:
-        said.append(
-            f"{endless:,} of {deadlines:,} users' deadlines are of jobs without walltime and "
-            "estimated run time, so that they cannot be promised (`workload estimates --model "
-            "exact`, or f-model, gives jobs estimates)"
-        )
-    if early:
-        remedy = remedy and f" ({remedy})"
-        said.append(
-            f"{early:,} of {deadlines:,} users' deadlines are earlier than submission + estimate, "
-            f"so that they cannot be promised{remedy}"
-        )
+    for number, fault, hint in (
+        (
+            endless,
+            "of jobs without walltime and estimated run time",
+            "`workload estimates --model exact`, or f-model, gives jobs estimates",
+        ),
+        (early, "earlier than submission + estimate", remedy),
+    ):
+        if number:
+            told = f"{number:,} of {count:,} users' deadlines are {fault}"
+            said.append(f"{told}, so that they cannot be promised" + (hint and f" ({hint})"))
     return "; ".join(said)
 
 
 def recorded(choices: Any) -> dict[str, Any]:
     """Return the options that had an effect, for a workload's provenance, as plain JSON values."""
-    step: dict[str, Any] = _plain(msgspec.to_builtins(choices))
+    step: dict[str, Any] = plain_values(msgspec.to_builtins(choices))
     if choices.artificial == "none" or choices.share == 1:
         del step["relaxation"]
     if choices.share == 1:
         del step["artificial"]
     return step
-
-
-def _plain(value: Any) -> Any:
-    """Return a JSON value in which whole numbers are ints (5, not 5.0)."""
-    if isinstance(value, dict):
-        return {name: _plain(each) for name, each in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(each) for each in value]
-    return plain_number(value) if isinstance(value, float) else value
 
 
 def artificial_time(artificial: str, relaxation: float, base: float) -> float | None:

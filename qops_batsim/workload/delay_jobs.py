@@ -21,7 +21,8 @@ def run_times(workload: Workload) -> list[float]:
         raise InputError(
             f"{workload.source}: holds no job; a workload with at least one job is expected"
         )
-    found = []
+
+    delays = []
     for job in workload.jobs:
         profile = workload.profiles[job.profile]
         if profile["type"] != "delay":
@@ -29,8 +30,8 @@ def run_times(workload: Workload) -> list[float]:
                 f"{workload.source}: job {shown(job.id)}: profile {shown(job.profile)} is of type "
                 f"{profile['type']}; only type delay, which has a run time, is accepted here"
             )
-        found.append(float(profile["delay"]))
-    return found
+        delays.append(float(profile["delay"]))
+    return delays
 
 
 def run_times_until_killed(workload: Workload) -> list[float]:
@@ -87,8 +88,10 @@ class ProfileTable:
             return old_name
         base, delay = delay_profile(seconds)
         body = {**body, **delay}
+
         # An old profile of that name may last another time and still be needed.
-        name, number = base, 1
+        name = base
+        number = 1
         while self._old.get(name, body) != body or self.new.get(name, body) != body:
             number += 1
             name = f"{base}_{number}"
@@ -113,6 +116,7 @@ def with_deadline(job: Job, deadline: float | None, of_user: bool, *, workload: 
     qos = {"deadline": deadline, "has_user_deadline": of_user}
     if deadline is not None and not abs(deadline) <= MAX_SECONDS:
         return changed_job(job, {}, qos, workload=workload)  # which says what is wrong
+
     # This is done for every job, and most are never asked for their fields.
     asked = msgspec.structs.replace(
         job.qos or QosRequest(),
@@ -150,6 +154,15 @@ def _changed_fields(job: Job, fields: Mapping[str, Any], qos: Mapping[str, Any])
 def _updated(old: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
     values = {**old, **changes}.items()
     return {name: new for name, new in values if new is not None or name not in changes}
+
+
+def plain_values(value: Any) -> Any:
+    """Return a JSON value in which whole numbers are ints (5, not 5.0)."""
+    if isinstance(value, dict):
+        return {name: plain_values(inner) for name, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain_values(inner) for inner in value]
+    return plain_number(value) if isinstance(value, float) else value
 
 
 def derived(

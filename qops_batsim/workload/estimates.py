@@ -31,6 +31,7 @@ from __future__ import annotations
 import heapq
 import math
 from bisect import insort
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -47,6 +48,7 @@ from qops_batsim.workload.delay_jobs import (
     derived,
     exact_estimates,
     jobs_until_killed,
+    plain_values,
     run_times,
     run_times_until_killed,
 )
@@ -100,8 +102,10 @@ def sample_estimates(
     uniform = generator.random((len(run_times), 2))
     run_times = np.minimum(run_times, values[-1])
     nearest = nearest_value(values, run_times)
+
     killed = uniform[:, 0] < killed_shares[nearest]
     run_times = np.where(killed, values[nearest], run_times)
+
     # Cumulative weights from 0: the values not below the run time are a tail of them.
     cumulative = np.concatenate(([0.0], np.cumsum(weights)))
     smallest = np.searchsorted(values, run_times)
@@ -144,27 +148,22 @@ def fit_estimates(
     common = by_count[:20]
     hours = by_count[(by_count > common.max()) & (by_count < longest) & (by_count % HOUR == 0)]
     values = np.unique(np.concatenate((common, hours[:1], [longest])))
+
     given = values[np.searchsorted(values, np.minimum(requests, longest))]
     killed = run_times >= killed_from * requests
     # The nearest value to a killed job's run time is what it was killed at.
     nearest = nearest_value(values, np.minimum(run_times, values[-1]))
-    alive = ~killed
-    hazards, killed_shares = [], []
+
+    table = []
+    remaining = 1.0  # The weight that the values so far have left.
     for index, value in enumerate(values):
-        near = nearest == index
-        killed_shares.append(float(killed[near].mean()) if near.any() else 0.0)
-        at_risk = alive & (run_times <= value) & (given >= value)
-        hazards.append(float((given[at_risk] == value).mean()) if at_risk.any() else 0.0)
-    weights, remaining = [], 1.0
-    for hazard in hazards:
-        weights.append(remaining * hazard)
+        near = killed[nearest == index]
+        killed_share = float(near.mean()) if len(near) else 0.0
+        at_risk = given[~killed & (run_times <= value) & (given >= value)]
+        hazard = float((at_risk == value).mean()) if len(at_risk) else 0.0
+        table.append((int(value), round(remaining * hazard, 5), round(killed_share, 4)))
         remaining *= 1 - hazard
-    return EstimateModel(
-        table=tuple(
-            (int(value), round(weight, 5), round(share, 4))
-            for value, weight, share in zip(values, weights, killed_shares, strict=True)
-        )
-    )
+    return EstimateModel(table=tuple(table))
 
 
 def users_estimates(workload: Workload) -> Workload:
@@ -173,13 +172,14 @@ def users_estimates(workload: Workload) -> Workload:
     A job that has none gets the longest of all others as its walltime, or its run
     time if that is longer; where no job has one, all have exact ones.
     """
-    told = workload.columns.estimates
-    lacking = told == math.inf
+    limits = workload.columns.estimates
+    lacking = limits == math.inf
     if lacking.all():
         return exact_estimates(workload)
     if not lacking.any():
         return workload
-    longest = float(told[~lacking].max())
+
+    longest = float(limits[~lacking].max())
     jobs = [
         changed_job(job, {"walltime": plain_number(max(longest, time))}, {}, workload=workload)
         if lacks
@@ -196,24 +196,21 @@ def estimates_sentence(workload: Workload, estimates: str) -> str:
 
     ``estimates`` are ``"users"``, as of :func:`users_estimates`, or ``"exact"``. O(jobs).
     """
-    told, count = workload.columns.estimates, len(workload.jobs)
-    lacking = told == math.inf
+    limits = workload.columns.estimates
+    count = len(workload.jobs)
+    lacking = limits == math.inf
+    exact = "deadlines are made from run times, and schedulers know these in advance: "
     if lacking.all():
-        return (
-            "deadlines are made from run times, and schedulers know these in advance: the log has "
-            "no walltimes"
-        )
-    wrong = int((told != run_times_until_killed(workload)).sum())
+        return exact + "the log has no walltimes"
+    wrong = int((limits != run_times_until_killed(workload)).sum())
     if estimates == "exact":
-        return (
-            "deadlines are made from run times, and schedulers know these in advance: they replace "
-            f"the walltimes of {wrong:,} of {count:,} jobs"
-        )
+        return exact + f"they replace the walltimes of {wrong:,} of {count:,} jobs"
+
     said = "deadlines are made from the log's walltimes, and schedulers plan with them"
     if not wrong:
         said += "; all of them are the run times"
     if lacking.any():
-        longest = float(told[~lacking].max())
+        longest = float(limits[~lacking].max())
         said += f"; {int(lacking.sum()):,} of {count:,} jobs have none and get the longest, "
         said += f"{longest:g} s"
     return said
@@ -267,13 +264,18 @@ class EstimateChoices(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     @property
     def name(self) -> str:
         """Name of the model for tables, with those of its options that are not the defaults."""
-        usual = EstimateChoices()
         others = [
             f"{field} {value:g}" if isinstance(value, float) else f"{field} {value}"
-            for field in self.__struct_fields__[1:]
-            if (value := getattr(self, field)) != getattr(usual, field)
+            for field, value in self.changed.items()
         ]
         return ", ".join([self.model, *others])
+
+    @property
+    def changed(self) -> dict[str, Any]:
+        """The options that are not the defaults, without the model."""
+        usual = EstimateChoices()
+        values = {field: getattr(self, field) for field in self.__struct_fields__[1:]}
+        return {field: value for field, value in values.items() if value != getattr(usual, field)}
 
     @property
     def needs_ends(self) -> bool:
@@ -284,18 +286,18 @@ class EstimateChoices(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
         """Raise an InputError if an option is out of range, or has no effect on this model."""
         require_one_of("model", self.model, MODELS)
         require_one_of("overrun", self.overrun, OVERRUNS)
-        above = "a number above 0 is accepted"
-        require(0 < self.margin < math.inf, "margin", self.margin, above)
+        fits = 0 < self.margin < math.inf
+        require(fits, "margin", self.margin, "a number above 0 is accepted")
         require(0 <= self.badness < math.inf, "badness", self.badness, "0 or more is accepted")
         require(0 <= self.spread <= 10, "spread", self.spread, "a number from 0 to 10 is accepted")
         if self.risk is not None:
             accepted = "a share above 0 and below 1 is accepted"
             require(0 < self.risk < 1, "risk", self.risk, accepted)
         check_seed(self.seed)
+
         for field, models in _OF_USE.items():
-            if getattr(self, field) != getattr(EstimateChoices(), field):
-                accepted = " or ".join(models)
-                require(self.model in models, "model", self.model, f"{field} is for {accepted}")
+            fits = field not in self.changed or self.model in models
+            require(fits, "model", self.model, f"{field} is for {' or '.join(models)}")
         if self.risk is not None and self.margin != 1:
             raise InputError(
                 f"margin is {self.margin:g}, and risk is {self.risk:g}; with a risk the margin is "
@@ -330,15 +332,14 @@ def with_estimates(
     choices.check()
     if choices.model == "exact":
         return exact_estimates(workload)
-    jobs = list(jobs_until_killed(workload))
-    run_times = np.array([seconds for _, seconds in jobs])
+    run_times = np.array(run_times_until_killed(workload))
     limits = _walltimes(workload, requests or workload)
     estimates = _estimates(workload, choices, run_times, limits, ends)
+
     profiles = ProfileTable(workload.profiles)
     changed = []
-    for (job, seconds), estimate, limit in zip(
-        jobs, estimates.tolist(), limits.tolist(), strict=True
-    ):
+    columns = (column.tolist() for column in (run_times, estimates, limits))
+    for job, seconds, estimate, limit in zip(workload.jobs, *columns, strict=True):
         walltime = limit if choices.model in PREDICTIONS and choices.overrun == "run" else estimate
         fields = {
             "profile": profiles.name(job.profile, seconds),
@@ -346,12 +347,8 @@ def with_estimates(
         }
         qos = {"estimated_runtime": plain_number(estimate)}
         changed.append(changed_job(job, fields, qos, workload=workload))
-    told = {
-        field: plain_number(value) if isinstance(value, float) else value
-        for field, value in msgspec.to_builtins(choices).items()
-        if field == "model" or value != getattr(EstimateChoices(), field)
-    }
-    return derived(workload, changed, profiles.new, {"step": "estimates", **told})
+    step = {"step": "estimates", "model": choices.model, **plain_values(choices.changed)}
+    return derived(workload, changed, profiles.new, step)
 
 
 def _walltimes(workload: Workload, requests: Workload) -> Floats:
@@ -360,18 +357,17 @@ def _walltimes(workload: Workload, requests: Workload) -> Floats:
     """
     known = {job.id: job for job in requests.jobs}
     limits = np.full(len(workload.jobs), math.inf)
+    expected = "a workload of the same jobs, with users' walltimes, is expected"
     for place, job in enumerate(workload.jobs):
+        where = f"{requests.source}: job {shown(job.id)}"
         asked = known.get(job.id)
         if asked is None:
-            raise InputError(
-                f"{requests.source}: job {shown(job.id)} of {workload.source} is missing; a "
-                "workload of the same jobs, with users' walltimes, is expected"
-            )
+            raise InputError(f"{where} of {workload.source} is missing; {expected}")
+
         if asked.processors != job.processors:
             raise InputError(
-                f"{requests.source}: job {shown(job.id)} asks for {asked.processors} processors, "
-                f"but for {job.processors} in {workload.source}; a workload of the same jobs, with "
-                "users' walltimes, is expected"
+                f"{where} asks for {asked.processors} processors, but for {job.processors} in "
+                f"{workload.source}; {expected}"
             )
         if asked.walltime is not None:
             limits[place] = asked.walltime
@@ -394,6 +390,7 @@ def _estimates(
             f"{workload.source}: job {shown(job.id)} has no walltime; model {choices.model} "
             "expects one for each job (--requests names a workload of the same jobs with them)"
         )
+
     if choices.model == "users":
         users: Floats = np.maximum(limits, run_times)
         return users
@@ -403,19 +400,20 @@ def _estimates(
     if choices.model == "modal":
         return _modal(workload, run_times, limits, random)
     if choices.model == "error":
-        found = run_times * np.exp(choices.spread * random.standard_normal(len(run_times)))
+        predicted = run_times * np.exp(choices.spread * random.standard_normal(len(run_times)))
     else:
-        found = predictions(workload.jobs, run_times.tolist(), _known(workload, ends))
-    if choices.risk is None:
-        margins = np.full(len(run_times), choices.margin)
-    else:
+        predicted = predictions(workload.jobs, run_times.tolist(), _known(workload, ends))
+    margins: float | Floats = choices.margin
+    if choices.risk is not None:
         dates = _known(workload, ends)
-        margins = learned(workload.jobs, run_times / found, dates, choices.risk)
+        margins = learned(workload.jobs, run_times / predicted, dates, choices.risk)
+
     # Without a prediction or a margin there is the walltime, or where there is none, the truth.
     last = np.where(asked, limits, run_times)
     with np.errstate(invalid="ignore"):
-        found = (found * margins).round(_DECIMALS)
-    return np.minimum(np.where(np.isfinite(found), np.maximum(found, LEAST), last), limits)
+        predicted = (predicted * margins).round(_DECIMALS)
+    estimates = np.where(np.isfinite(predicted), np.maximum(predicted, LEAST), last)
+    return np.minimum(estimates, limits)
 
 
 def _modal(
@@ -427,13 +425,14 @@ def _modal(
             f"{workload.source}: no job has a walltime; model modal expects some, to which it "
             "is fitted (--requests names a workload of the same jobs with walltimes)"
         )
+
     whole = np.ceil(limits[asked]).astype(np.int64)
     fitted = fit_estimates(run_times[asked], whole)
     # Run times stay: of the jobs that were killed at a value, it is not below that.
     table = tuple((value, weight, 0.0) for value, weight, _ in fitted.table)
     fitted = msgspec.structs.replace(fitted, table=table)
-    _, found = sample_estimates(fitted, np.ceil(run_times).astype(np.int64), random)
-    return np.maximum(found, run_times)
+    _, estimates = sample_estimates(fitted, np.ceil(run_times).astype(np.int64), random)
+    return np.maximum(estimates, run_times)
 
 
 def _known(workload: Workload, ends: Mapping[str, float] | None) -> list[float]:
@@ -461,14 +460,14 @@ def predictions(jobs: Sequence[Job], run_times: Sequence[float], ends: Sequence[
             f"job {shown(job.id)} has no user; model predicted expects the field user in each job, "
             "which `workload import` writes if the log tells the users"
         )
-    last: dict[Any, tuple[float, float]] = {}
-    found = np.full(len(jobs), math.inf)
+
+    last: defaultdict[Any, tuple[float, float]] = defaultdict(lambda: (math.inf, math.inf))
+    predicted = np.full(len(jobs), math.inf)
     for place, ended in _in_turn(jobs, ends):
         for other in ended:
-            before = last.get(users[other], (math.inf, math.inf))
-            last[users[other]] = before[1], run_times[other]
-        found[place] = sum(last.get(users[place], (math.inf, math.inf))) / 2
-    return found
+            last[users[other]] = last[users[other]][1], run_times[other]
+        predicted[place] = sum(last[users[place]]) / 2
+    return predicted
 
 
 def learned(jobs: Sequence[Job], ratios: Floats, ends: Sequence[float], risk: float) -> Floats:
@@ -481,15 +480,15 @@ def learned(jobs: Sequence[Job], ratios: Floats, ends: Sequence[float], risk: fl
     a random world", 2005). Jobs without a prediction do not count.
     """
     known: list[float] = []
-    found = np.full(len(jobs), math.inf)
+    factors = np.full(len(jobs), math.inf)
     for place, ended in _in_turn(jobs, ends):
         for other in ended:
             if ratios[other] > 0:
                 insort(known, float(ratios[other]))
         k = math.ceil((len(known) + 1) * (1 - risk))
         if k <= len(known):
-            found[place] = known[k - 1]
-    return found
+            factors[place] = known[k - 1]
+    return factors
 
 
 def _in_turn(jobs: Sequence[Job], ends: Sequence[float]) -> Iterator[tuple[int, list[int]]]:

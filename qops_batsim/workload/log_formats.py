@@ -47,31 +47,37 @@ def delimiter_of(header: str) -> str:
 def published_logs() -> dict[str, dict[str, Any]]:
     """Return how to read each published log that this package knows, by name (``eagle`` ...)."""
     known = packaged_data("qops_batsim.workload", "log_profiles.toml", dict[str, dict[str, Any]])
-    return {name: {"name": name, **each} for name, each in known.items()}
+    return {name: {"name": name, **description} for name, description in known.items()}
 
 
 @cache
 def published_tables() -> dict[str, dict[str, Any]]:
     """Return how to read those published logs that are tables (CSV or Parquet), by name."""
-    return {name: each for name, each in published_logs().items() if "columns" in each}
+    return {
+        name: description
+        for name, description in published_logs().items()
+        if "columns" in description
+    }
 
 
 def dialect_of(words: Sequence[str]) -> Mapping[str, Any]:
     """Return the description of the published log whose further columns, beyond the 18 of SWF, have
     the form of these ``words``; {} if there is none.
     """
-    for each in published_logs().values():
-        forms = each.get("beyond", ())
+    for description in published_logs().values():
+        forms = description.get("beyond", ())
         if len(forms) == len(words) and all(map(re.fullmatch, forms, words)):
-            return each if forms else {}
+            return description if forms else {}
     return {}
 
 
 def profile_of(names: Iterable[str]) -> str | None:
     """Return the name of the published log whose columns are all among ``names``, or None."""
-    found = set(names)
+    columns = set(names)
     known = published_tables().items()
-    return next((name for name, each in known if found >= {*each["columns"].values()}), None)
+    return next(
+        (name for name, description in known if columns >= {*description["columns"].values()}), None
+    )
 
 
 def table_names(content: bytes) -> list[str]:
@@ -91,7 +97,7 @@ def table_names(content: bytes) -> list[str]:
 
 def mark_of(header: str) -> str:
     """Return the character that separates the columns in a table's header; a comma by default."""
-    return next((each for each in ",;\t|" if each in header), ",")
+    return next((mark for mark in ",;\t|" if mark in header), ",")
 
 
 def log_format(content: bytes) -> str:
@@ -105,14 +111,16 @@ def log_format(content: bytes) -> str:
     begin = content[:_BEGIN].removeprefix(b"\xef\xbb\xbf").lstrip()
     if begin.startswith(b"{"):
         return "json" if b'"nb_res"' not in content and b'"job_id"' in content else "batsim"
+
     line = begin.partition(b"\n")[0].decode("latin-1")
     names = {name.strip().lower() for name in line.split(delimiter_of(line))}
     if names & {"jobid", "jobidraw"} and len(names) > 1:
         return "sacct"
+
     if PBS_LINE.match(line):
         return "pbs"
     # Comments of a log in the Standard Workload Format, and its numbers, name nothing.
-    named = not line.startswith(";") and any(each.isalpha() for each in line)
+    named = not line.startswith(";") and any(letter.isalpha() for letter in line)
     return "csv" if named and profile_of(table_names(content)) else "swf"
 
 

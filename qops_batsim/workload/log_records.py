@@ -35,16 +35,30 @@ MEASURED = frozenset(name.rstrip("*") for name in _COLUMNS.split() if name.endsw
 RECORD = np.dtype([(name, np.float64 if name in MEASURED else np.int64) for name in FIELDS])
 """One record as a numpy structure: float64 for :data:`MEASURED` columns, else int64."""
 
-STATUS_FAILED, STATUS_COMPLETED, STATUS_CANCELLED = 0, 1, 5
+STATUS_FAILED = 0
+STATUS_COMPLETED = 1
+STATUS_CANCELLED = 5
 """Statuses of jobs; cancelled ones may have started before."""
 STATUS_PARTIAL = (2, 3, 4)
 """Statuses of the lines that tell one stretch of a job which another line tells whole."""
 
-RERUNNABLE, NOT_RERUNNABLE = "rerunnable", "false"
-"""The text of a log that says whether a job may be run again, and what it says if it may not."""
+RERUNNABLE = "rerunnable"
+"""The text of a log that says whether a job may be run again."""
+
+NOT_RERUNNABLE = "false"
+"""What it says if the job may not."""
 
 Records = NDArray[Any]
 """An array of type :data:`RECORD`; -1 stands for "not known"."""
+
+
+def unknown_records(count: int) -> Records:
+    """Return records of jobs, numbered from 1, of which nothing else is known."""
+    records = np.empty(count, RECORD)
+    for name in FIELDS:
+        records[name] = -1
+    records["job_number"] = np.arange(1, count + 1)
+    return records
 
 
 class CancelledJobs(NamedTuple):
@@ -56,9 +70,7 @@ class CancelledJobs(NamedTuple):
     texts: Mapping[str, Words] = MappingProxyType({})
 
 
-def names_of(
-    records: Records, texts: Mapping[str, Words], field: str, unknown: str = ""
-) -> list[str]:
+def names_of(records: Records, texts: Mapping[str, Words], field: str, unknown: str) -> list[str]:
     """Return the user, group, executable or queue (``field``) of each record as text: from
     ``texts``, else its number in the records, or ``unknown``.
 
@@ -66,7 +78,7 @@ def names_of(
     """
     if field in texts:
         return texts[field].texts()
-    return [unknown if each < 0 else str(each) for each in records[field].tolist()]
+    return [unknown if number < 0 else str(number) for number in records[field].tolist()]
 
 
 class Malformed(NamedTuple):
@@ -83,7 +95,8 @@ def refuse_lines(
     number.
     """
     if malformed:
-        first, others = min(malformed), len(malformed) - 1
+        first = min(malformed)
+        others = len(malformed) - 1
         more = f" (and {others} more)" if others else ""
         raise InputError(f"{source}: {place(first.line)}: {first.problem}{more}")
 

@@ -113,7 +113,8 @@ class RunTimeModel(msgspec.Struct, frozen=True, kw_only=True):
         limit = math.log(self.longest)
         short = gamma_table(self.short_shape, self.short_scale)
         long = gamma_table(self.long_shape, self.long_scale)
-        below_short, below_long = short.cdf(limit), long.cdf(limit)
+        below_short = short.cdf(limit)
+        below_long = long.cdf(limit)
         share = np.clip(self.short_share_base + self.short_share_slope * sizes, 0.0, 1.0)
         # A value above the limit is drawn again, its kind included.
         accepted = share * below_short
@@ -230,7 +231,8 @@ def _period_factor(arrivals: ArrivalModel, first: float, last: float, period: fl
         ends = arrivals.to_clock(np.array([first, last]) * factor)
         return float(ends[1] - ends[0])
 
-    low, high = 0.0, 1.0
+    low = 0.0
+    high = 1.0
     while clock_period(high) < period:
         high *= 2
     for _ in range(100):
@@ -254,8 +256,8 @@ class GammaTable(NamedTuple):
 
     def quantile(self, probability: Floats) -> Floats:
         """Return the value below which the given probability lies."""
-        found: Floats = np.interp(probability, self.probabilities, self.values)
-        return found
+        value: Floats = np.interp(probability, self.probabilities, self.values)
+        return value
 
 
 def gamma_table(shape: float, scale: float) -> GammaTable:

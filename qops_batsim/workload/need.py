@@ -125,9 +125,9 @@ class NeedChoices(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
         """Raise :class:`~qops_batsim.errors.InputError` if a value is out of range."""
         self.mix.check()
         _check_factors(self.factors)
-        fits = bool(self.at) and not any(each.tzinfo for each in self.at)
+        fits = bool(self.at) and not any(moment.tzinfo for moment in self.at)
         accepted = 'one or more times of day as "09:00", without UTC offset, are expected'
-        require(fits, "at", [each.isoformat() for each in self.at], accepted)
+        require(fits, "at", [moment.isoformat() for moment in self.at], accepted)
         require(bool(self.days), "days", self.days, "one or more as mon are expected")
         for day in self.days:
             require_one_of("days", day, WEEKDAYS)
@@ -141,13 +141,11 @@ def with_times(need: Any) -> Any:
     """Return the table of a need from a file with its times of day read, as far as they are any."""
     if not isinstance(need, dict) or not isinstance(need.get("at"), list):
         return need
-    return {**need, "at": [_time_or_what_is_given(each) for each in need["at"]]}
-
-
-def _time_or_what_is_given(given: Any) -> Any:
-    with suppress(ValueError):
-        return time_of_day(given) if isinstance(given, str) else given
-    return given
+    times = [*need["at"]]
+    for place, given in enumerate(times):
+        with suppress(ValueError):
+            times[place] = time_of_day(given) if isinstance(given, str) else given
+    return {**need, "at": times}
 
 
 def time_of_day(text: str) -> time:
@@ -163,9 +161,9 @@ def _check_factors(factors: tuple[FactorClass, ...]) -> None:
     """
     borders = [math.inf if each.up_to is None else each.up_to for each in factors]
     if borders != sorted(set(borders)) or borders[-1:] != [math.inf] or not borders[0] > 0:
-        told = ", ".join("all others" if each == math.inf else f"{each:g} s" for each in borders)
+        listed = ", ".join("all others" if each == math.inf else f"{each:g} s" for each in borders)
         raise InputError(
-            f"factors: the classes are for jobs up to {told or 'none'}; ascending times above 0, "
+            f"factors: the classes are for jobs up to {listed or 'none'}; ascending times above 0, "
             "and a last class for all other jobs, are expected"
         )
     for each in factors:
@@ -205,15 +203,16 @@ def assign_deadlines_by_need(
             "working hours need; give the date (--begins), a workload with a calendar (workload "
             "import writes it), or a mix without hours"
         )
+
     needs = _needs(users_with_deadline(workload, choices.share, choices.seed), choices)
     jobs = []
     for job, run_time in jobs_until_killed(workload):
         if at_least == "estimate" and job.estimate < math.inf:
             run_time = max(run_time, job.estimate)
         need = needs.get(job.id)
-        date, due = job.submission_time, None
+        date = job.submission_time
         if need is not None:
-            due = _deadline_by_need(need, choices, calendar, job.id, date, run_time)
+            due: float | None = _deadline_by_need(need, choices, calendar, job.id, date, run_time)
         else:
             seconds = artificial_time(choices.artificial, choices.relaxation, run_time)
             due = None if seconds is None else date + seconds
@@ -254,7 +253,8 @@ def needed_by(
     """
     if _uniform(choices.seed, "deadline", job_id) >= choices.share:
         return None
-    drawn, mix = _uniform(choices.seed, "need", job_id), choices.mix
+    drawn = _uniform(choices.seed, "need", job_id)
+    mix = choices.mix
     need = "slack" if drawn >= mix.factor + mix.hours else "hours"
     need = "factor" if drawn < mix.factor else need
     return _deadline_by_need(need, choices, calendar, job_id, date, seconds)
@@ -281,9 +281,10 @@ def _needs(by_users: frozenset[str], choices: NeedChoices) -> dict[str, str]:
 
 def _factor(choices: NeedChoices, seconds: float, job_id: str) -> float:
     """Draw how long a job that takes ``seconds`` may wait, as a multiple of that time."""
-    found = next(each for each in choices.factors if each.up_to is None or seconds <= each.up_to)
+    kinds = (kind for kind in choices.factors if kind.up_to is None or seconds <= kind.up_to)
+    of_job = next(kinds)
     normal = NormalDist().inv_cdf(_uniform(choices.seed, "factor", job_id))
-    return found.median * math.exp(found.spread * normal)
+    return of_job.median * math.exp(of_job.spread * normal)
 
 
 def _uniform(seed: int, what: str, job_id: str) -> float:
@@ -300,10 +301,10 @@ def next_working_time(seconds: float, calendar: Calendar, choices: NeedChoices) 
     """
     calendar.date(seconds + 9 * DAY)  # Which says so where dates end.
     begin = calendar.date(seconds).date()
-    found = (
+    dates = (
         calendar.seconds(datetime.combine(date, moment))
         for date in (begin + timedelta(days) for days in range(9))
         if WEEKDAYS[date.weekday()] in choices.days
         for moment in choices.at
     )
-    return min(each for each in found if each >= seconds)
+    return min(second for second in dates if second >= seconds)

@@ -37,7 +37,8 @@ def warn_of_odd_jobs(columns: JobColumns, written: Sequence[Any], source: str) -
 
 def odd_values(columns: JobColumns) -> Iterator[str]:
     """Yield a sentence on each kind of values that Batsim takes otherwise, or cannot use."""
-    dates, processors = columns.submission_times, columns.processors
+    dates = columns.submission_times
+    processors = columns.processors
     for rows, field, values, what in (
         (dates < 0, "subtime", dates, "a submission before date 0 counts as one at 0"),
         (processors == 0, "res", processors, "a job of no processor can never run"),
@@ -57,11 +58,11 @@ def _others(count: int) -> str:
 
 def _odd_names(written: Sequence[Any]) -> Iterator[str]:
     """Yield a sentence on each field that has nearly the name of one that means something."""
-    found: dict[tuple[str, str, str], list[str]] = {}
+    jobs_with: dict[tuple[str, str, str], list[str]] = {}
     for job in written:
         for place, name, meant in _misspelt_in(job):
-            found.setdefault((place, name, meant), []).append(str(job.get("id")))
-    for (place, name, meant), jobs in found.items():
+            jobs_with.setdefault((place, name, meant), []).append(str(job.get("id")))
+    for (place, name, meant), jobs in jobs_with.items():
         inside = f"{place}: " if place else ""
         yield (
             f"job {shown(jobs[0])}: {inside}field {shown(name)} means nothing; did you mean "
@@ -75,6 +76,7 @@ def _misspelt_in(job: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
         yield "", name, meant
     if isinstance(told := job.get("qos"), dict):
         return  # Whatever is unknown there is an error.
+
     told = job.get("extra_data")
     if isinstance(told, str) and told.startswith("{"):
         try:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import codecs
 import json
 from collections.abc import Collection, Mapping
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 import msgspec
@@ -109,29 +110,24 @@ def kind_of(data: Any) -> JsonKind | None:
     kind = data.get("type")
     if isinstance(kind, str) and kind in _GEO:
         return JsonKind("geo", "GeoJSON, a map")
-    records = _by_id(data)
-    return _kind_of_list(records) if records else _kind_of_record(data)
-
-
-def _by_id(data: Mapping[str, Any]) -> list[Any]:
-    """Return the records of an object that has them by id (``{"11": {…}}``), nothing of another."""
+    # An object may have records by id: {"11": {…}}.
     are_ids = all(name.partition(".")[0].partition("[")[0].isdecimal() for name in data)
-    return [*data.values()] if are_ids else []
+    return _kind_of_list([*data.values()]) if data and are_ids else _kind_of_record(data)
 
 
 def _kind_of_list(data: list[Any]) -> JsonKind | None:
     """Return the kind of a list of records, of which at least the first is an object."""
-    if not data or not isinstance(data[0], dict):
-        return JsonKind("list", "a list in JSON without records") if data else None
+    if not data:
+        return None
     first = data[0]
-    found = _kind_of_record(first)
-    if found is not None and found.name in _OF_SLURM:
-        told = f"a list out of {found.told}"
-        return JsonKind(
-            "list", told, "it is read with the object around its jobs, as Slurm prints it"
-        )
-    if found is not None and found.name not in ("batsim", "queue"):
-        return found
+    if not isinstance(first, dict):
+        return JsonKind("list", "a list in JSON without records")
+    kind = _kind_of_record(first)
+    if kind is not None and kind.name in _OF_SLURM:
+        hint = "it is read with the object around its jobs, as Slurm prints it"
+        return JsonKind("list", f"a list out of {kind.told}", hint)
+    if kind is not None and kind.name not in ("batsim", "queue"):
+        return kind
     return JsonKind("list", f"a list of {len(data):,} records ({_fields(first)})", _AS_TABLE)
 
 
@@ -139,17 +135,22 @@ def _kind_by_lists(data: Mapping[str, Any]) -> JsonKind | None:
     """Return the kind of an object by the lists in it, those of Slurm, ours, or a list ``jobs``."""
     if _BATSIM_JOB & data.keys() <= {"profile"} and {"nb_res", "profiles"} & data.keys():
         return _BATSIM
+
     jobs = data.get("jobs")
-    if isinstance(jobs, dict) and not data.keys() & _ROUND_JOBS:
+    is_ours = bool(data.keys() & _ROUND_JOBS)
+    if isinstance(jobs, dict) and not is_ours:
         return _kind_of_list([*jobs.values()])
+    if jobs == []:
+        return _OF_SLURM["squeue"] if "meta" in data else None
     if isinstance(jobs, list):
-        first = jobs[0] if jobs else None
-        found = _kind_of_record(first) if isinstance(first, dict) else None
-        if found is not None or not jobs or data.keys() & _ROUND_JOBS:
-            return _OF_SLURM["squeue"] if "meta" in data and not jobs else found
+        first = jobs[0]
+        kind = _kind_of_record(first) if isinstance(first, dict) else None
+        if kind is not None or is_ours:
+            return kind
         known = _BATSIM_JOB | _OWN_JOB | {"job_id"}
         is_other = isinstance(first, dict) and len(first) > 1 and not first.keys() & known
         return _kind_of_list(jobs) if is_other or isinstance(first, str) else None
+
     if isinstance(data.get("nodes"), list) or isinstance(data.get("sinfo"), list):
         return _OF_SLURM["nodes"]
     if isinstance(data.get("reservations"), list):
@@ -167,9 +168,9 @@ def _kind_of_record(record: Mapping[str, Any]) -> JsonKind | None:
         return _OF_SLURM["squeue"]
     if len(_BATSIM_JOB & record.keys()) > 1:
         return _BATSIM
-    found = _kind_by(record, _RECORDS)
-    if found is not None:
-        return found
+    kind = _kind_by(record, _RECORDS)
+    if kind is not None:
+        return kind
     return _QUEUE if "id" in record and _OWN_JOB & record.keys() else None
 
 
@@ -188,10 +189,9 @@ def _decoded(content: bytes) -> Any:
     text = content.removeprefix(codecs.BOM_UTF8).strip()
     if not text.startswith((b"{", b"[")):
         return None
-    try:
+    with suppress(msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return msgspec.json.decode(text)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        pass
+
     try:
         whole = text.decode()
         first, end = json.JSONDecoder().raw_decode(whole)

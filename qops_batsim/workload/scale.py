@@ -8,7 +8,7 @@ submissions. *Expansion* multiplies run times.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import islice
+from itertools import count, islice
 from typing import Any
 
 import numpy as np
@@ -64,11 +64,13 @@ def scale_load(
             f"load is {load:g}; with method {method}, a number from {least:g} to {MAX_LOAD:g} is "
             "accepted (1.2 offers 20 % more work)"
         )
+
     if method == "expansion" and same_time:
         raise InputError(
             "same time is given with method expansion; it is for method duplication, whose "
             "duplicates it submits with their originals"
         )
+
     step: dict[str, Any] = {"step": "scale", "load": plain_number(load), "method": method}
     if method == "expansion":
         return _expanded(workload, load, step)
@@ -103,9 +105,10 @@ def _with_duplicates(
                 f"{workload.source}: job {shown(job.id)} is a duplicate of {shown(origin)}; "
                 "scale the original workload, without duplicates, instead"
             )
-    count = round((load - 1) * len(jobs))
+
+    wanted = round((load - 1) * len(jobs))
     duplicates = []
-    for job, number, submission in islice(_sample(jobs, seed), count):
+    for job, number, submission in islice(_sample(jobs, seed), wanted):
         new_id = f"{job.id}d{number}"
         if new_id in ids:
             raise InputError(
@@ -121,7 +124,7 @@ def _with_duplicates(
         duplicates.append(changed_job(job, fields, qos, workload=workload))
     # Sorting is stable: at one date, originals come before duplicates at every load.
     ordered = sorted([*jobs, *duplicates], key=lambda job: job.submission_time)
-    return derived(workload, ordered, None, {**step, "duplicates": count})
+    return derived(workload, ordered, None, {**step, "duplicates": wanted})
 
 
 def _sample(jobs: list[Job], seed: int) -> Iterator[tuple[Job, int, float]]:
@@ -132,11 +135,10 @@ def _sample(jobs: list[Job], seed: int) -> Iterator[tuple[Job, int, float]]:
     """
     random = random_stream(seed, _DUPLICATES)
     submissions = np.array([job.submission_time for job in jobs])
-    begin, period = float(submissions[0]), float(submissions[-1] - submissions[0])
+    begin = float(submissions[0])
+    period = float(submissions[-1]) - begin
     whole = bool((submissions == np.floor(submissions)).all())
-    number = 0
-    while True:
-        number += 1
+    for number in count(1):
         order = np.argsort(random.random(len(jobs)), kind="stable").tolist()
         positions = random.random(len(jobs))
         moments = np.floor(positions * (period + 1)) if whole else positions * period
@@ -160,6 +162,7 @@ def _expanded(workload: Workload, load: float, step: dict[str, Any]) -> Workload
                 "the longer job; jobs without deadlines are expected (first scale the "
                 "load, then set deadlines)"
             )
+
         fields: dict[str, Any] = {"profile": profiles.name(job.profile, times(seconds) or 0.0)}
         if job.walltime is not None:
             fields["walltime"] = times(job.walltime)

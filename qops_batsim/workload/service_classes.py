@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import math
 import re
+from bisect import bisect_right
 from collections import Counter
 from collections.abc import Mapping
 from hashlib import blake2b
@@ -49,7 +50,8 @@ CLASS_OF_QUEUE = {
 SDSC_MIX = {"express": 662, "high": 602, "normal": 2765, "low": 867, "standby": 65}
 """Jobs in each queue among the first 4,961 of the SDSC SP2 log, cancelled ones included."""
 
-TOGETHER, APART = "together", "apart"
+TOGETHER = "together"
+APART = "apart"
 """Choices for the tasks of a job (:attr:`ClassChoices.tasks`)."""
 
 LEAST_CPU_TIME = 1.0
@@ -79,7 +81,8 @@ class ClassChoices(msgspec.Struct, frozen=True, kw_only=True):
             require_one_of("class", self.every, QOS_CLASSES)
         require_one_of("tasks", self.tasks, (TOGETHER, APART))
         check_seed(self.seed)
-        factor, speed = self.deadline_factor, self.speed
+        factor = self.deadline_factor
+        speed = self.speed
         require(1 <= factor < math.inf, "deadline factor", factor, "a number from 1 up is accepted")
         require(0 < speed < math.inf, "speed", speed, "a number of flop/s above 0 is accepted")
 
@@ -120,11 +123,14 @@ def name_queues(
     choices = choices or ClassChoices()
     choices.check()
     names = (facts or LogFacts()).queue_names
-    jobs = [
-        changed_job(job, {}, {"queue": _queue_of(job, choices, names)}, workload=workload)
-        for job in workload.jobs
-    ]
-    drawn = sum(_known_queue(job, names) is None for job in workload.jobs)
+    jobs = []
+    drawn = 0
+    for job in workload.jobs:
+        queue = _known_queue(job, names)
+        if queue is None:
+            queue = _drawn_queue(job, choices.seed)
+            drawn += 1
+        jobs.append(changed_job(job, {}, {"queue": queue}, workload=workload))
     step: dict[str, Any] = {"step": "queues", "drawn": drawn}
     if drawn:
         step |= {"mix": SDSC_MIX, "seed": choices.seed}
@@ -171,6 +177,7 @@ def assign_classes(
     for job, run_time in jobs_until_killed(named):
         replaced += job.id in measured
         seconds = max(LEAST_CPU_TIME, measured[job.id]) if job.id in measured else run_time
+
         name, profiles[name] = compute_profile(seconds, choices.speed)
         assert job.qos is not None
         service = choices.every or _class_of(job.qos.queue or "", workload.source)
@@ -178,8 +185,11 @@ def assign_classes(
         if service == "deadline":
             date = job.submission_time + choices.deadline_factor * seconds
             qos |= {"deadline": plain_number(date), "has_user_deadline": True}
+
         fields = {"profile": name, "walltime": None}
-        jobs += _tasks(changed_job(job, fields, qos, workload=workload), choices, workload)
+        changed = changed_job(job, fields, qos, workload=workload)
+        jobs += [changed] if choices.tasks == TOGETHER else _tasks(changed, workload)
+
     step = {
         "step": "classes",
         "every": choices.every,
@@ -199,7 +209,8 @@ def compute_profile(
 
     ``communication`` is bytes between each ordered pair of tasks.
     """
-    work, sent = plain_number(seconds * speed), plain_number(communication)
+    work = plain_number(seconds * speed)
+    sent = plain_number(communication)
     name = f"compute{plain_number(seconds)}" + (f"_send{sent}" if communication else "")
     return name, {"type": "parallel_homogeneous", "cpu": work, "com": sent}
 
@@ -227,15 +238,12 @@ def _known_queue(job: Job, names: Mapping[str, str]) -> str | None:
     return None if number is None else names.get(str(number), str(number))
 
 
-def _queue_of(job: Job, choices: ClassChoices, names: Mapping[str, str]) -> str:
-    if (known := _known_queue(job, names)) is not None:
-        return known
-    digest = blake2b(f"{choices.seed} {job.id}".encode(), digest_size=8, person=b"queue").digest()
-    drawn = int.from_bytes(digest, "big") / 2**64 * sum(SDSC_MIX.values())
-    bounds = accumulate(SDSC_MIX.values())
+def _drawn_queue(job: Job, seed: int) -> str:
+    digest = blake2b(f"{seed} {job.id}".encode(), digest_size=8, person=b"queue").digest()
+    bounds = [*accumulate(SDSC_MIX.values())]
+    drawn = int.from_bytes(digest, "big") / 2**64 * bounds[-1]
     # A float may round up to the sum itself, which is below no bound.
-    queues = [queue for queue, bound in zip(SDSC_MIX, bounds, strict=True) if drawn < bound]
-    return queues[0] if queues else list(SDSC_MIX)[-1]
+    return [*SDSC_MIX][min(bisect_right(bounds, drawn), len(bounds) - 1)]
 
 
 def _class_of(queue: str, where: str) -> str:
@@ -248,12 +256,8 @@ def _class_of(queue: str, where: str) -> str:
     return service
 
 
-def _tasks(job: Job, choices: ClassChoices, workload: Workload) -> list[Job]:
-    """Split a job into jobs of one processor, its tasks (15 becomes 15t1, 15t2, …); return it alone
-    if tasks stay together.
-    """
-    if choices.tasks == TOGETHER:
-        return [job]
+def _tasks(job: Job, workload: Workload) -> list[Job]:
+    """Split a job into jobs of one processor, its tasks: 15 becomes 15t1, 15t2, …"""
     qos = {"application": job.id}
     names = (f"{job.id}t{number}" for number in range(1, job.processors + 1))
     return [changed_job(job, {"id": name, "res": 1}, qos, workload=workload) for name in names]
@@ -304,32 +308,8 @@ def mixed_workload(
     accepted = f"a whole number from 1 to {MAX_APPLICATIONS} is accepted"
     require(1 <= applications <= MAX_APPLICATIONS, "applications", applications, accepted)
     check_processors(processors)
-    random = random_stream(seed, _MIXED)
-    sizes = [size for size in _SIZES if size <= processors]
-    names, weights = zip(*_MADE["mix"].items(), strict=True)
-    shares = np.array(weights) / sum(weights)
     jobs: list[Job] = []
     profiles: dict[str, Profile] = {}
-    submitted = 0
-    for number in range(1, applications + 1):
-        submitted += round(random.exponential(_MADE["gap"]))
-        service = names[int(random.choice(len(names), p=shares))]
-        tasks = int(random.choice(sizes))
-        seconds = _drawn(random, _MADE["cpu_time"], 1)
-        memory = _drawn(random, _MADE["memory"], _MEBIBYTE)
-        exchanged = _drawn(random, _MADE["communication"], 1) if random.random() < 0.5 else 0
-        by_itself = random.random() < _MADE["apart"] and service == "best_effort"
-        tasks = min(tasks, _MOST_APART) if by_itself else tasks
-        site = _MADE["sites"][int(random.integers(len(_MADE["sites"])))]
-        exchanged = 0 if tasks == 1 or by_itself else exchanged
-        name, profiles[name] = compute_profile(seconds, _MADE["speed"], exchanged)
-        qos: dict[str, Any] = {"class": service, "estimated_runtime": seconds}
-        if service == "deadline":
-            date = submitted + _MADE["deadline_factor"] * seconds
-            qos |= {"deadline": plain_number(date), "has_user_deadline": True}
-        qos |= {"memory": memory, "origin": site}
-        fields = {"subtime": submitted, "res": tasks, "profile": name, "qos": qos}
-        jobs += _jobs(str(number), fields, apart=by_itself and tasks > 1)
     provenance = {
         "command": "workload mixed",
         "applications": applications,
@@ -339,17 +319,37 @@ def mixed_workload(
         "version": __version__,
     }
     source = f"the mixed workload of seed {seed}"
-    return Workload(jobs, profiles, processors, provenance, source)
+    workload = Workload(jobs, profiles, processors, provenance, source)
 
+    random = random_stream(seed, _MIXED)
+    sizes = [size for size in _SIZES if size <= processors]
+    names, weights = zip(*_MADE["mix"].items(), strict=True)
+    shares = np.array(weights) / sum(weights)
+    submitted = 0
+    for number in range(1, applications + 1):
+        submitted += round(random.exponential(_MADE["gap"]))
+        service = names[int(random.choice(len(names), p=shares))]
+        tasks = int(random.choice(sizes))
+        seconds = _drawn(random, _MADE["cpu_time"], 1)
+        memory = _drawn(random, _MADE["memory"], _MEBIBYTE)
+        exchanged = _drawn(random, _MADE["communication"], 1) if random.random() < 0.5 else 0
+        is_apart = random.random() < _MADE["apart"] and service == "best_effort"
+        site = _MADE["sites"][int(random.integers(len(_MADE["sites"])))]
 
-def _jobs(name: str, fields: dict[str, Any], *, apart: bool) -> list[Job]:
-    """Make the job of an application, or one job for each of its tasks (``apart``)."""
-    if not apart:
-        return [Job.from_fields({"id": name, **fields}, where="mixed workload")]
-    tasks = range(1, fields["res"] + 1)
-    shared = {**fields, "res": 1, "qos": {**fields["qos"], "application": name}}
-    made = ({"id": f"{name}t{number}", **shared} for number in tasks)
-    return [Job.from_fields(each, where="mixed workload") for each in made]
+        if is_apart:
+            tasks = min(tasks, _MOST_APART)
+        if is_apart or tasks == 1:
+            exchanged = 0  # Between jobs, and within one task, nothing is.
+        name, profiles[name] = compute_profile(seconds, _MADE["speed"], exchanged)
+        qos: dict[str, Any] = {"class": service, "estimated_runtime": seconds}
+        if service == "deadline":
+            date = submitted + _MADE["deadline_factor"] * seconds
+            qos |= {"deadline": plain_number(date), "has_user_deadline": True}
+        qos |= {"memory": memory, "origin": site}
+        fields = {"subtime": submitted, "res": tasks, "profile": name, "qos": qos}
+        job = Job.from_fields({"id": str(number), **fields}, where=source)
+        jobs += _tasks(job, workload) if is_apart and tasks > 1 else [job]
+    return workload
 
 
 def _drawn(random: np.random.Generator, bounds: tuple[float, float], unit: int) -> int:

@@ -65,15 +65,18 @@ class SwfHeader:
         follows it directly and has no key of its own; such lines are joined with a line break.
         """
         fields: list[tuple[str, list[str]]] = []
-        depth, blanks = 0, 0
+        depth = 0
+        blanks = 0
         for line in self.lines:
-            text = line.expandtabs().strip()
+            text = line.expandtabs().lstrip()
             if not text:
                 blanks += 1
                 continue
-            indentation = len(line.expandtabs()) - len(line.expandtabs().lstrip())
+
+            indentation = len(line.expandtabs()) - len(text)
             deeper = bool(fields) and indentation >= depth + 2
             match = None if deeper else _KEY.fullmatch(text)
+
             if match:
                 fields.append((match[1], [(match[2] or "").strip()]))
                 depth = indentation
@@ -146,6 +149,7 @@ class SwfLog(Log):
                 f"{self.source}: the header has no UnixStartTime, so the log's seconds have no "
                 "dates; give the window in seconds since the log's start, not in dates"
             )
+
         name = time_zone or self.header.get("TimeZoneString")
         if name is None:
             raise InputError(
@@ -230,14 +234,14 @@ def parse_swf(content: bytes, *, source: str) -> SwfLog:
             width, dialect = _width(rows)
         matrix = _parse_at_once(rows, width)
         if matrix is None:
-            problems = [_problem(row, width or len(FIELDS)) for row in rows]
-            for number, problem in zip(numbers, problems, strict=True):
-                if problem:
+            for number, row in zip(numbers, rows, strict=True):
+                if problem := _problem(row, width or len(FIELDS)):
                     _refuse(content, source, number, problem)
             values = [row.split()[: len(FIELDS)] for row in rows]
             matrix = np.array(values).astype(np.float64)
         if dialect:
             _count_nodes(matrix, rows, dialect["beyond"][-1])
+
         lines.append(np.array(numbers, np.int64))
         part = np.empty(len(matrix), dtype=RECORD)
         for index, name in enumerate(FIELDS):
@@ -247,6 +251,7 @@ def parse_swf(content: bytes, *, source: str) -> SwfLog:
             raise InputError(
                 f"{source}: more than {MAX_ODD_LINES} lines are comments; fewer are expected"
             )
+
     log = SwfLog(
         records=np.concatenate(records),
         header=SwfHeader(tuple(header)),
@@ -309,9 +314,11 @@ def _blocks(content: bytes, header: list[str]) -> Iterator[tuple[list[int], list
     except UnicodeDecodeError:
         # Old logs name people in Latin-1. Numbers are ASCII, so nothing else can differ.
         encoding = "latin-1"
+
     numbers: list[int] = []
     rows: list[str] = []
-    number, end = 1, 0
+    number = 1
+    end = 0
     for count, line in enumerate(_LINE.finditer(content), start=1):
         number += content.count(b"\n", end, line.start())
         end = line.end()
@@ -323,7 +330,8 @@ def _blocks(content: bytes, header: list[str]) -> Iterator[tuple[list[int], list
             rows.append(stripped)
         if count % _LINES_AT_ONCE == 0:
             yield numbers, rows
-            numbers, rows = [], []
+            numbers = []
+            rows = []
     yield numbers, rows
 
 
@@ -338,10 +346,12 @@ def _parse_at_once(rows: Sequence[str], width: int) -> Matrix | None:
     used = None if width <= len(FIELDS) else range(len(FIELDS))
     if used is not None and any(len(row.split()) != width for row in rows):
         return None
+
     try:
         matrix: Matrix = np.loadtxt(rows, dtype=np.float64, comments=None, ndmin=2, usecols=used)
     except ValueError:
         return None
+
     if matrix.shape != (len(rows), len(FIELDS)) or not np.isfinite(matrix).all():
         return None
     whole = matrix[:, _INTEGER_COLUMNS]

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -46,18 +46,8 @@ LOADS = (0.001, 1000.0)
 """Least and greatest offered load that can be asked for."""
 
 # Streams of the seed (0 and 1 are sizes with run times, and arrivals).
-_ESTIMATES, _DEADLINES = 2, 3
-
-
-class GeneratedColumns(NamedTuple):
-    """Columns of generated jobs, with a whole number for each job: times in seconds, sizes in
-    processors.
-    """
-
-    submissions: Integers
-    sizes: Integers
-    run_times: Integers
-    walltimes: Integers
+_ESTIMATES = 2
+_DEADLINES = 3
 
 
 class DeadlineRule(msgspec.Struct, frozen=True, kw_only=True):
@@ -131,21 +121,41 @@ def generate_workload(
     >>> generate_workload("kth-sp2", jobs=3, seed=1)
     <Workload: 3 jobs on 100 processors, submitted from 12 s to 43 s, a generated workload>
     """
-    parameters = find_preset(preset)
-    _check(jobs, processors, load, deadlines)
-    rule = deadlines if deadlines and deadlines.share else None
-    if load is None and jobs > 1:
+    require_one_of("preset", preset, PRESETS)
+    parameters = PRESETS[preset]
+    require(1 <= jobs <= MAX_JOBS, "jobs", jobs, f"a whole number from 1 to {MAX_JOBS} is accepted")
+    if processors is not None:
+        check_processors(processors)
+    if load is not None:
+        low, high = LOADS
+        accepted = (
+            f"a number from {low:g} to {high:g} is accepted (0.85 keeps 85 % of the machine busy)"
+        )
+        require(low <= load <= high, "load", load, accepted)
+    elif jobs > 1:
         load = parameters.offered_load
+    if deadlines is not None:
+        deadlines.check()
+    rule = deadlines if deadlines and deadlines.share else None
+
     model = parameters.model.for_machine(processors or parameters.model.processors)
     sizes, run_times = lublin.sample_sizes_and_run_times(model, jobs, seed)
     random = random_stream(seed, _ESTIMATES)
-    run_times, estimates = sample_estimates(parameters.estimates, run_times, random)
+    run_times, walltimes = sample_estimates(parameters.estimates, run_times, random)
     work = float(np.dot(sizes.astype(float), run_times))
     period = None if load is None else work / (model.processors * load)
     submissions = lublin.sample_submissions(model, jobs, seed, period=period)
-    exact = exact_estimates or rule is not None
-    qos = _qos_requests(submissions, run_times, rule, seed) if exact else None
-    columns = GeneratedColumns(submissions, sizes, run_times, estimates)
+
+    is_exact = exact_estimates or rule is not None
+    qos = _qos_requests(submissions, run_times, rule, seed) if is_exact else None
+    profiles: dict[str, Profile] = {}
+    made: list[Job] = []
+    columns = (column.tolist() for column in (submissions, sizes, run_times, walltimes))
+    for index, (submission, size, run_time, walltime) in enumerate(zip(*columns, strict=True)):
+        name, profiles[name] = delay_profile(run_time)
+        fields = {"id": str(index + 1), "subtime": submission, "res": size, "profile": name}
+        fields |= {"walltime": walltime} if qos is None else {"qos": qos[index]}
+        made.append(Job.from_fields(fields, where="generated workload"))
     provenance = {
         "command": "workload generate",
         "preset": preset,
@@ -153,27 +163,12 @@ def generate_workload(
         "seed": seed,
         "processors": model.processors,
         "offered_load": load,
-        "exact_estimates": exact,
+        "exact_estimates": is_exact,
         "deadlines": None if rule is None else msgspec.to_builtins(rule),
         "model": msgspec.to_builtins(model),
         "estimates": msgspec.to_builtins(parameters.estimates),
     }
-    return _assemble(columns, qos, model.processors, provenance)
-
-
-def _check(
-    jobs: int, processors: int | None, load: float | None, deadlines: DeadlineRule | None
-) -> None:
-    require(1 <= jobs <= MAX_JOBS, "jobs", jobs, f"a whole number from 1 to {MAX_JOBS} is accepted")
-    if processors is not None:
-        check_processors(processors)
-    if load is not None:
-        low, high = LOADS
-        accepted = f"a number from {low:g} to {high:g} is accepted"
-        hint = "(0.85 keeps 85 % of the machine busy)"
-        require(low <= load <= high, "load", load, f"{accepted} {hint}")
-    if deadlines is not None:
-        deadlines.check()
+    return Workload(made, profiles, model.processors, provenance, "a generated workload")
 
 
 def _qos_requests(
@@ -182,7 +177,9 @@ def _qos_requests(
     """Return each job's ``qos``: an estimate equal to its run time, and for a share of the jobs a
     deadline by the ``rule``.
     """
-    requests: list[dict[str, Any]] = [{"estimated_runtime": each} for each in run_times.tolist()]
+    requests: list[dict[str, Any]] = [
+        {"estimated_runtime": seconds} for seconds in run_times.tolist()
+    ]
     if rule is not None:
         uniform = random_stream(seed, _DEADLINES).random((len(run_times), 2))
         low, high = rule.stretch
@@ -192,24 +189,6 @@ def _qos_requests(
             deadline = {"deadline": int(dates[index])}
             requests[index] = {**deadline, **requests[index], "has_user_deadline": True}
     return requests
-
-
-def _assemble(
-    columns: GeneratedColumns,
-    qos: list[dict[str, Any]] | None,
-    processors: int,
-    provenance: dict[str, Any],
-) -> Workload:
-    """Make a workload from columns of jobs; jobs have either ``qos`` or a walltime."""
-    jobs: list[Job] = []
-    profiles: dict[str, Profile] = {}
-    rows = zip(*(column.tolist() for column in columns), strict=True)
-    for index, (submission, size, run_time, walltime) in enumerate(rows):
-        name, profiles[name] = delay_profile(run_time)
-        last = {"walltime": walltime} if qos is None else {"qos": qos[index]}
-        fields = {"id": str(index + 1), "subtime": submission, "res": size, "profile": name}
-        jobs.append(Job.from_fields(fields | last, where="generated workload"))
-    return Workload(jobs, profiles, processors, provenance, "a generated workload")
 
 
 class Preset(msgspec.Struct, frozen=True, kw_only=True):
@@ -223,12 +202,6 @@ class Preset(msgspec.Struct, frozen=True, kw_only=True):
     model: LublinModel
     estimates: EstimateModel
     offered_load: float | None = None
-
-
-def find_preset(name: str) -> Preset:
-    """Return a preset by name."""
-    require_one_of("preset", name, PRESETS)
-    return PRESETS[name]
 
 
 def _preset(data: dict[str, Any]) -> Preset:

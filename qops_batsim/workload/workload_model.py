@@ -61,9 +61,11 @@ class Workload(msgspec.Struct):
 
         columns = self.columns
         used = (self.profiles.get(name, {}) for name in columns.profile_names)
-        delays = [each["delay"] if each.get("type") == "delay" else math.nan for each in used]
-        found: np.ndarray = np.array(delays, np.float64)[columns.profiles]
-        return found
+        delays = [
+            profile["delay"] if profile.get("type") == "delay" else math.nan for profile in used
+        ]
+        of_jobs: np.ndarray = np.array(delays, np.float64)[columns.profiles]
+        return of_jobs
 
     @property
     def offered_load(self) -> float | None:
@@ -78,10 +80,9 @@ class Workload(msgspec.Struct):
         """
         import numpy as np
 
-        found: np.ndarray = self.columns.processors * np.minimum(
-            self.delays, self.columns.walltimes
-        )
-        return found
+        columns = self.columns
+        work: np.ndarray = columns.processors * np.minimum(self.delays, columns.walltimes)
+        return work
 
     def check(self) -> None:
         """Raise an InputError if a job made in memory has a value that a workload file may not
@@ -132,6 +133,7 @@ def read_jobs(written: Sequence[Any], profiles: Mapping[str, Any], source: str) 
             )
         job = Job.from_fields(fields, where=where)
         jobs.append(job)
+
         if job.id in seen:
             raise InputError(
                 f"{source}: job id {shown(job.id)} is given twice; each job needs its own id"
@@ -142,6 +144,7 @@ def read_jobs(written: Sequence[Any], profiles: Mapping[str, Any], source: str) 
                 f"{source}: job id {shown(job.id)} contains '!', by which Batsim separates "
                 "the names of workload and job; an id without it is expected"
             )
+
         where = f"{source}: job {shown(job.id)}"
         for name in (job.id, job.profile):
             if IN_NO_NAME.search(name):
@@ -266,7 +269,8 @@ class JobColumns(NamedTuple):
         """
         import numpy as np
 
-        times, limits = self.submission_times, self.walltimes
+        times = self.submission_times
+        limits = self.walltimes
         used = np.bincount(self.profiles, minlength=1)
         letters = "".join([*self.ids, *itertools.compress(self.profile_names, used)])
         return bool(
@@ -290,12 +294,14 @@ class JobColumns(NamedTuple):
         """
         import numpy as np
 
-        found = np.full(len(self.ids), math.inf)
-        told = [None if each is None else getattr(each, name) for each in self.requests or ()]
+        values = np.full(len(self.ids), math.inf)
+        told = [
+            None if request is None else getattr(request, name) for request in self.requests or ()
+        ]
         if told.count(None) < len(told):
             numbers = np.array(told, np.float64)  # None becomes NaN.
-            found = np.where(np.isnan(numbers), math.inf, numbers)
-        return found
+            values = np.where(np.isnan(numbers), math.inf, numbers)
+        return values
 
     @classmethod
     def of(cls, jobs: Sequence[Job], profile_names: Sequence[str]) -> JobColumns:
@@ -324,22 +330,15 @@ class JobColumns(NamedTuple):
 class WrittenJobs:
     """The JSON text of a list of jobs; the fields of a job are parsed when they are asked for.
 
-    ``is_changed``: job objects made from the text may differ from it by now. ``is_ours``: the text
-    is laid out as this package writes it, a job on each line.
+    ``is_changed``: job objects made from the text may differ from it by now.
     """
 
-    def __init__(
-        self,
-        content: bytes,
-        ids: Sequence[str],
-        is_changed: bool = False,
-        is_ours: bool = False,
-    ) -> None:
+    def __init__(self, content: bytes, ids: Sequence[str], is_ours: bool) -> None:
         self._content = content
         self._ids = ids
-        self._fields: dict[str, msgspec.Raw] | None = None
-        self.is_changed = is_changed
         self._is_ours = is_ours
+        self._fields: dict[str, msgspec.Raw] | None = None
+        self.is_changed = False
 
     @property
     def lines(self) -> str | None:
@@ -351,13 +350,13 @@ class WrittenJobs:
     def fields_of(self, job_id: str) -> dict[str, Any]:
         """Parse the fields of a job. O(1) after the first call."""
         if self._fields is None:
-            each = msgspec.json.decode(self._content, type=list[msgspec.Raw])
-            self._fields = dict(zip(self._ids, each, strict=True))
+            texts = msgspec.json.decode(self._content, type=list[msgspec.Raw])
+            self._fields = dict(zip(self._ids, texts, strict=True))
         fields: dict[str, Any] = msgspec.json.decode(self._fields[job_id])
         return fields
 
-    def __reduce__(self) -> tuple[type, tuple[bytes, Sequence[str], bool, bool]]:
-        return WrittenJobs, (self._content, self._ids, self.is_changed, self._is_ours)
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_fields": None}
 
 
 class ReadJob(Job):
@@ -381,11 +380,15 @@ class ReadJob(Job):
 
 
 class JobTable(Sequence[Job]):
-    """A sequence of jobs stored as columns; job objects are made when first asked for."""
+    """A sequence of jobs stored as columns; job objects are made when first asked for.
 
-    def __init__(self, columns: JobColumns, written: WrittenJobs) -> None:
+    ``written`` is their JSON, a list; ``is_ours`` says that it is laid out as this package writes
+    it, a job on each line.
+    """
+
+    def __init__(self, columns: JobColumns, written: bytes, *, is_ours: bool = False) -> None:
         self._columns = columns
-        self._written = written
+        self._written = WrittenJobs(written, columns.ids, is_ours)
         self._made: list[Job] | None = None
 
     @property
@@ -428,23 +431,17 @@ class JobTable(Sequence[Job]):
 
     def _all(self) -> list[Job]:
         if self._made is None:
-            columns, names = self._columns, self._columns.profile_names
+            columns = self._columns
+            names = columns.profile_names
+            limits = columns.walltimes.tolist()
             self._made = [
-                ReadJob(
-                    job_id,
-                    date,
-                    processors,
-                    profile,
-                    None if limit == math.inf else limit,
-                    request,
-                    self._written,
-                )
+                ReadJob(job_id, date, processors, profile, limit, request, self._written)
                 for job_id, date, processors, profile, limit, request in zip(
                     columns.ids,
                     columns.submission_times.tolist(),
                     columns.processors.tolist(),
                     [names[index] for index in columns.profiles.tolist()],
-                    columns.walltimes.tolist(),
+                    [None if limit == math.inf else limit for limit in limits],
                     columns.requests or [None] * len(self),
                     strict=True,
                 )

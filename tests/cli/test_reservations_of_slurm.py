@@ -144,7 +144,7 @@ def test_what_makes_no_window_is_counted_in_text_and_json(cli: Cli, tmp_path: Pa
         (RECORDS.replace("2024-03-29T12", "noon"), "line 6: StartTime is 'noon:00:00'; a date"),
         (TABLE.replace("2024-03-01T14", "2023-03-01T14"), "line 5: EndTime is '2023-03-01T14:0"),
         (RECORDS.replace("NodeCnt=8", "NodeCnt=x"), "line 1: NodeCnt is 'x'; a whole number"),
-        (RECORDS.replace("EndTime", "Finish"), "line 1: EndTime is null; a date with"),
+        (RECORDS.replace("EndTime", "Finish"), "line 1: EndTime is ''; a date with"),
     ],
 )
 def test_bad_reservations(cli: Cli, tmp_path: Path, text: str, message: str) -> None:

@@ -9,10 +9,10 @@ from tempfile import TemporaryDirectory
 
 import pytest
 
-from qops_batsim.live.slurm_manager import run_command
 from qops_batsim.queue import Ask, QueueSource, QueueState, queue_starts, read_queue
 from qops_batsim.queue.source import live_config
 from qops_batsim.queue.unexplained_waits import why_no_date
+from qops_batsim.slurm.commands import run_command
 from qops_batsim.slurm.squeue_text import FORMAT
 from support.slurm_cluster import SlurmCluster
 

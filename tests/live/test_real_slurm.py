@@ -25,9 +25,10 @@ from qops_batsim.live import (
 )
 from qops_batsim.live.as_run import export_run
 from qops_batsim.live.centre import hand_back
-from qops_batsim.live.slurm_manager import Slurm, run_command
+from qops_batsim.live.slurm_manager import SlurmManager
 from qops_batsim.measures.results.run_result import read_run
 from qops_batsim.measures.verify.verifier import verify
+from qops_batsim.slurm.commands import run_command
 from support.slurm_cluster import SlurmCluster
 
 pytestmark = [pytest.mark.sweep, pytest.mark.usefixtures("slurm")]
@@ -143,7 +144,7 @@ def test_a_shadow_needs_no_rights_and_changes_nothing(
     monkeypatch.setenv("SLURM_CONF", cluster.env["SLURM_CONF"])
     monkeypatch.setenv("PATH", cluster.env["PATH"])
     jobs = [submit(cluster, 2, 1, 150) for _ in range(2)]
-    slurm = Slurm(run=as_nobody)
+    slurm = SlurmManager(run=as_nobody)
     before = [each for each in slurm.jobs() if each.id in jobs]
     about = About(
         mode=SHADOW,
@@ -237,7 +238,7 @@ def test_what_the_shipped_plugins_hold_is_known_by_its_mark_and_stays_held(
             told = "Reason:0 ,deadline:0 ,Comment:0"
             said = [cluster.run("squeue", "-h", "-j", job, "-O", told)[:-1] for job in jobs]
             assert said == [f"JobHeldUser N/A {each}" for each in (*wishes.values(), "qops")]
-            slurm = Slurm()
+            slurm = SlurmManager()
             assert {job.id for job in slurm.jobs() if job.is_ready} == {*jobs} - {jobs[4]}
             slurm.hold(jobs[:1])
             cluster.run("scontrol", "hold", jobs[1])

@@ -13,7 +13,7 @@ from qops_batsim.errors import QopsError
 from qops_batsim.live import CommandFailed
 from qops_batsim.live import record as recording
 from qops_batsim.live.record import Recorder, record
-from qops_batsim.live.slurm_manager import Slurm
+from qops_batsim.live.slurm_manager import SlurmManager
 from qops_batsim.queue.expected_starts import ExpectedStarts
 from support.slurm_cluster import SlurmCluster
 
@@ -21,7 +21,7 @@ NOW = 1_780_000_000.0
 
 
 class Squeue:
-    """Slurm that says one thing after the other; an empty one is an outage."""
+    """Slurm that tells these rows, one text after the other; an empty one is an outage."""
 
     def __init__(self, *said: str) -> None:
         self.said, self.asked = list(said), list[tuple[Sequence[str], str]]()
@@ -30,14 +30,16 @@ class Squeue:
         self.asked.append((command, form))
         if not (said := self.said.pop(0)):
             raise CommandFailed("squeue: slurmctld does not answer")
-        return said
+        ends = [end for _, _, end in (each.partition(":0") for each in form.split(","))]
+        rows = [zip(line.split(), ends, strict=False) for line in said.splitlines()]
+        return "\n".join("".join(cell + end for cell, end in row) for row in rows)
 
 
 def test_only_what_changes_is_written(tmp_path: Path) -> None:
     path = tmp_path / "looks.jsonl"
     first = f"7 {NOW + 600:.0f} \n8_1 N/A \n"
     squeue = Squeue(first, first, f"7 {NOW + 300:.0f} \n9 {NOW + 900:.0f} \n")
-    with Recorder(path, Slurm("main", squeue)) as recorder:
+    with Recorder(path, SlurmManager("main", squeue)) as recorder:
         assert [recorder.look(NOW + 60 * count) for count in range(3)] == [2, 2, 2]
     lines = [json.loads(line) for line in path.read_text().splitlines()]
     assert lines == [
@@ -46,16 +48,16 @@ def test_only_what_changes_is_written(tmp_path: Path) -> None:
         {"date": NOW + 120, "starts": {"7": NOW + 300, "9": NOW + 900}},
     ]
     command = ["squeue", "-h", "-a", "-r", "-t", "PENDING", "-p", "main"]
-    assert squeue.asked == [(command, "JobArrayID:0 ,StartTime:0 ")] * 3
+    assert [asked for asked, _ in squeue.asked] == [command] * 3
     assert ExpectedStarts(path).at("7", NOW + 121) == NOW + 300
 
 
 def test_a_file_is_gone_on_with_behind_its_last_whole_line(tmp_path: Path) -> None:
     path = tmp_path / "looks.jsonl"
     path.write_text('{"date":1.0,"starts":{"6":2.0}}\n{"date":2.0,"sta')
-    with Recorder(path, Slurm(None, Squeue("7 9 \n"))) as recorder:
+    with Recorder(path, SlurmManager(None, Squeue("7 9 \n"))) as recorder:
         with pytest.raises(QopsError, match="another process writes it"):
-            Recorder(path, Slurm(None, Squeue()))
+            Recorder(path, SlurmManager(None, Squeue()))
         recorder.look(3.0)
     assert path.read_text().splitlines() == [
         '{"date":1.0,"starts":{"6":2.0}}',
@@ -71,15 +73,15 @@ def test_an_outage_is_told_of_once(tmp_path: Path, monkeypatch: pytest.MonkeyPat
             raise KeyboardInterrupt
 
     monkeypatch.setattr(recording.time, "sleep", sleep)
-    squeue = Squeue("", "", "what is this\n", "7 9 \n")
+    squeue = Squeue("", "", "what\n", "7 9 \n")
     with (
-        Recorder(tmp_path / "looks.jsonl", Slurm(None, squeue)) as found,
+        Recorder(tmp_path / "looks.jsonl", SlurmManager(None, squeue)) as found,
         suppress(KeyboardInterrupt),
     ):
         record(found, 1.0, told.append)
     outage, nonsense, again = told
     assert outage == "no news: squeue: slurmctld does not answer"
-    assert "squeue prints 'what is this\\n'; rows with a job's id" in nonsense
+    assert "rows of 2 columns are expected" in nonsense
     assert again == "news again: 1 jobs wait"
 
 
@@ -90,7 +92,7 @@ def test_a_real_slurm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         for name in ("SLURM_CONF", "PATH"):
             monkeypatch.setenv(name, cluster.env[name])
         jobs = [cluster.submit("exec sleep 60", "-N", "2", "-t", "2") for _ in range(3)]
-        slurm, path = Slurm(), tmp_path / "looks.jsonl"
+        slurm, path = SlurmManager(), tmp_path / "looks.jsonl"
 
         def planned() -> bool:
             found = slurm.expected_starts()

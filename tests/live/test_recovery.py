@@ -230,7 +230,7 @@ def test_release_all_frees_what_is_held_for_us_and_nothing_else(
     site.journal.close()
     by_filter, by_user, by_admin = (fake.submit(1) for _ in range(3))
     by_filter.is_handed = by_admin.is_held = True
-    monkeypatch.setattr("qops_batsim.live.slurm_manager.Slurm", lambda partition: fake)
+    monkeypatch.setattr("qops_batsim.live.slurm_manager.SlurmManager", lambda partition: fake)
     monkeypatch.setattr(
         "sys.argv", ["qops-batsim", "live", "release-all", *damaged(site.path, how)]
     )

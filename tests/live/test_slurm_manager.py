@@ -11,7 +11,9 @@ from qops_batsim.jobs import COMPLETED_KILLED, COMPLETED_WALLTIME_REACHED
 from qops_batsim.live import CommandFailed, JobPhase, NodeState, Unreachable, slurm_manager
 from qops_batsim.live.check import check_slurm, unfiltered
 from qops_batsim.live.manager import natural_key
-from qops_batsim.live.slurm_manager import MOST_ARRAYS, Slurm, node_state, read_config, run_command
+from qops_batsim.live.slurm_manager import MOST_ARRAYS, SlurmManager, node_state
+from qops_batsim.slurm.commands import settings_of
+from qops_batsim.slurm.node_states import read_state
 from qops_batsim.workload.accounting.node_sizes import node_names
 
 
@@ -75,11 +77,11 @@ class Recorded:
     ],
 )
 def test_states_of_nodes_as_sinfo_writes_them(told: str, state: str) -> None:
-    assert node_state(told) == state
+    assert node_state(read_state(told)) == state
 
 
 def test_jobs_are_read_from_the_lines_of_squeue() -> None:
-    jobs = {job.id: job for job in Slurm(run=Recorded(squeue=ROWS)).jobs()}
+    jobs = {job.id: job for job in SlurmManager(run=Recorded(squeue=ROWS)).jobs()}
     assert list(jobs) == ["4_1", "3", "1", "5", "7+1", "8", "9"]
     waits, runs = jobs["3"], jobs["1"]
     assert (waits.phase, waits.nodes, waits.limit, waits.is_held) == (JobPhase.WAITING, 2, 60, True)
@@ -115,7 +117,7 @@ def test_whose_hold_it_is(
     """Of the filter, of this program, or of a user or an administrator, whose it stays."""
     priority = "0" if "Held" in reason else "7"
     told_row = row("3|PENDING", PriorityLong=priority, Reason=reason, Comment=comment)
-    (job,) = Slurm(run=Recorded(squeue=[told_row | {"admin_comment": admin_comment}])).jobs()
+    (job,) = SlurmManager(run=Recorded(squeue=[told_row | {"admin_comment": admin_comment}])).jobs()
     assert (job.is_ready, job.is_held, job.is_handed) == told
 
 
@@ -138,7 +140,7 @@ def test_a_hold_does_not_hide_that_a_job_waits_for_a_date_or_another_job(
     ]
     rows[0]["PriorityLong"] = rows[2]["PriorityLong"] = "0"
     own = rows[0] | {"Comment": "(null)", "JobArrayID": "3"}
-    jobs = Slurm(run=Recorded(squeue=[*rows, own, row("4|RUNNING") | told])).jobs()
+    jobs = SlurmManager(run=Recorded(squeue=[*rows, own, row("4|RUNNING") | told])).jobs()
     assert [job.is_early for job in jobs] == [is_early] * 3 + [False] * 2
     assert [job.is_ready for job in jobs[:4:2]] == [not is_early] * 2
 
@@ -146,7 +148,7 @@ def test_a_hold_does_not_hide_that_a_job_waits_for_a_date_or_another_job(
 @pytest.mark.parametrize("reason", ["PartitionTimeLimit", "AssocGrpCpuLimit", "InvalidQOS"])
 def test_a_job_that_cannot_start_is_not_ready(reason: str) -> None:
     for told, is_ready in ((reason, False), ("Resources", True), ("Whim", True)):
-        (job,) = Slurm(run=Recorded(squeue=[ROWS[-1] | {"Reason": told}])).jobs()
+        (job,) = SlurmManager(run=Recorded(squeue=[ROWS[-1] | {"Reason": told}])).jobs()
         assert job.is_ready == is_ready
 
 
@@ -161,7 +163,7 @@ def test_the_limit_of_an_array_is_asked_for_until_it_is_known() -> None:
         return [(job.is_ready, job.is_early, job.throttle) for job in slurm.jobs()]
 
     recorded = Recorded(squeue=rows)
-    slurm = Slurm(run=recorded)
+    slurm = SlurmManager(run=recorded)
     unknown, other = (False, True, 0), (True, False, 0)
     assert told(CommandFailed("Invalid job id")) == [unknown, unknown, other]
     assert told(line.format(2, forged)) == [(True, False, 2), (True, False, 2), other]
@@ -175,13 +177,13 @@ def test_the_limit_of_an_array_is_asked_for_until_it_is_known() -> None:
 
 def test_a_job_that_slurm_would_start_is_not_held_whatever_its_reason() -> None:
     """As Slurm 22.05 tells a job whose user has set nice after it was held."""
-    (job,) = Slurm(run=Recorded(squeue=[ROWS[1] | {"PriorityLong": "2"}])).jobs()
+    (job,) = SlurmManager(run=Recorded(squeue=[ROWS[1] | {"PriorityLong": "2"}])).jobs()
     assert (job.is_held, job.is_handed, job.is_ready) == (False, False, True)
 
 
 def test_a_list_of_nodes_is_whole() -> None:
     names = ",".join(f"node{2 * number}" for number in range(2000))
-    (job,) = Slurm(run=Recorded(squeue=[ROWS[2] | {"NodeList": names}])).jobs()
+    (job,) = SlurmManager(run=Recorded(squeue=[ROWS[2] | {"NodeList": names}])).jobs()
     assert job.hosts == tuple(names.split(","))
 
 
@@ -210,12 +212,12 @@ def test_no_comment_of_a_user_is_structure(comment: str) -> None:
         ends.append(form.rpartition(":0")[2])
         return squeue([row("6|PENDING", Comment=hostile), *ROWS[:3]], form)
 
-    asked = Slurm(run=run)
+    asked = SlurmManager(run=run)
     for _ in range(3):
         jobs = asked.jobs()
         assert [job.id for job in jobs] == ["6", "4_1", "3", "1"]
         assert not any(job.problem for job in jobs)
-        assert jobs[1:] == Slurm(run=Recorded(squeue=ROWS[:3])).jobs()
+        assert jobs[1:] == SlurmManager(run=Recorded(squeue=ROWS[:3])).jobs()
     assert len({*ends}) == 3
 
 
@@ -233,7 +235,7 @@ def test_no_comment_of_a_user_is_structure(comment: str) -> None:
 def test_a_row_that_does_not_fit_is_told_and_the_others_go_on(
     odd: dict[str, str], what: str
 ) -> None:
-    bad, *others = Slurm(run=Recorded(squeue=[row("6|PENDING") | odd, *ROWS[:3]])).jobs()
+    bad, *others = SlurmManager(run=Recorded(squeue=[row("6|PENDING") | odd, *ROWS[:3]])).jobs()
     assert re.match(f"cannot be read: {what}; .* is expected", bad.problem)
     assert (bad.id, bad.is_ready) == (odd.get("JobArrayID", "6"), False)
     assert [job.id for job in others] == ["4_1", "3", "1"]
@@ -241,7 +243,7 @@ def test_a_row_that_does_not_fit_is_told_and_the_others_go_on(
 
 def test_a_heterogeneous_job_is_told_while_it_waits_and_planned_around_while_it_runs() -> None:
     runs = row("7+1|RUNNING", NodeList="n3")
-    waits, runs_now = Slurm(run=Recorded(squeue=[ROWS[4], runs])).jobs()
+    waits, runs_now = SlurmManager(run=Recorded(squeue=[ROWS[4], runs])).jobs()
     assert "is heterogeneous and never answered" in waits.problem
     assert (runs_now.problem, runs_now.hosts) == ("", ("n3",))
 
@@ -255,21 +257,12 @@ def test_a_heterogeneous_job_is_told_while_it_waits_and_planned_around_while_it_
 )
 def test_what_is_no_answer_of_squeue_is_no_news(said: str | Exception, told: str) -> None:
     with pytest.raises(Unreachable, match=told):
-        Slurm(run=Recorded(squeue=said)).jobs()
+        SlurmManager(run=Recorded(squeue=said)).jobs()
 
 
 def test_an_answer_that_is_cut_is_no_news() -> None:
     with pytest.raises(Unreachable, match="rows of 19 columns are expected"):
-        Slurm(run=lambda command, form: squeue(ROWS, form)[:-60]).jobs()
-
-
-def test_the_filters_of_an_operator_hide_no_job(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("SQUEUE_USERS", "SQUEUE_STATES", "SINFO_PARTITION", "SQUEUE_FORMAT2"):
-        monkeypatch.setenv(name, "nobody")
-    said = run_command(["env"], "Comment:0<a>").splitlines()
-    assert [each for each in said if each.startswith(("SQUEUE", "SINFO"))] == [
-        "SQUEUE_FORMAT2=Comment:0<a>"
-    ]
+        SlurmManager(run=lambda command, form: squeue(ROWS, form)[:-60]).jobs()
 
 
 def test_nodes_that_do_not_answer_are_neither_there_nor_away() -> None:
@@ -277,12 +270,12 @@ def test_nodes_that_do_not_answer_are_neither_there_nor_away() -> None:
     there, away, unknown = NodeState.THERE, NodeState.AWAY, NodeState.UNKNOWN
     expected = {"n1": there, "n2": unknown, "n3": away, "n4": unknown, "n5": away, "n6": there}
     expected["n7"] = unknown
-    assert Slurm("main", Recorded(sinfo=said)).nodes() == expected
+    assert SlurmManager("main", Recorded(sinfo=said)).nodes() == expected
 
 
 def test_commands_are_as_scontrol_wants_them() -> None:
     run = Recorded(squeue=ROWS)
-    asked = Slurm("main", run)
+    asked = SlurmManager("main", run)
     asked.jobs()
     asked.hold(["1", "3"])
     asked.start("3", ["n1", "n2"])
@@ -304,31 +297,14 @@ def test_commands_are_as_scontrol_wants_them() -> None:
 
 def test_a_job_is_cancelled_though_slurm_takes_no_comment_on_it() -> None:
     run = Recorded(scontrol=CommandFailed("no"))
-    Slurm(run=run).refuse("15", "too wide")
+    SlurmManager(run=run).refuse("15", "too wide")
     assert run.said[-1] == "scancel --state=PENDING 15"
-
-
-@pytest.mark.parametrize(
-    ("script", "kind"),
-    [
-        (
-            "echo 'slurm_load_jobs error: Zero Bytes were transmitted' >&2; exit 1",
-            Unreachable,
-        ),
-        ("echo 'Invalid job id specified' >&2; exit 1", CommandFailed),
-        # squeue --json of 22.05 says so and exits with 0.
-        ("echo 'squeue: error: Unable to contact slurm controller' >&2", Unreachable),
-    ],
-)
-def test_errors_are_told_from_no_answer(script: str, kind: type[Exception]) -> None:
-    with pytest.raises(kind):
-        run_command(["sh", "-c", script])
 
 
 def test_lists_of_nodes_are_expanded_and_in_order() -> None:
     assert node_names("n[08-10],gpu1,r[1,3]-x") == ["n08", "n09", "n10", "gpu1", "r1-x", "r3-x"]
     racks = [ROWS[2] | {"NodeList": "r[1-2]n[5,7]"}]
-    (runs,) = Slurm(run=Recorded(squeue=racks)).jobs()
+    (runs,) = SlurmManager(run=Recorded(squeue=racks)).jobs()
     assert runs.hosts == ("r1n5", "r1n7", "r2n5", "r2n7")
     assert sorted(["n10", "n9", "a2"], key=natural_key) == ["a2", "n9", "n10"]
 
@@ -359,7 +335,7 @@ def test_all_jobs_are_held_though_some_have_ended(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(slurm_manager, "MOST_AT_ONCE", 2)
     run = Recorded(scontrol=CommandFailed("Job has already finished for job 1"))
     with pytest.raises(CommandFailed, match="already finished"):
-        Slurm(run=run).hold(["1", "2", "3"])
+        SlurmManager(run=run).hold(["1", "2", "3"])
     assert [each.split()[2] for each in run.said] == ["jobid=1,2", "jobid=3"]
 
 
@@ -403,16 +379,11 @@ def test_the_check_finds_nodes_that_jobs_share(row: str) -> None:
 
 
 def test_outcomes_are_those_of_batsim() -> None:
-    (job,) = Slurm(run=Recorded(squeue=[ROWS[0] | {"State": "NODE_FAIL"}])).jobs()
+    (job,) = SlurmManager(run=Recorded(squeue=[ROWS[0] | {"State": "NODE_FAIL"}])).jobs()
     assert job.outcome == COMPLETED_KILLED
 
 
 @pytest.mark.parametrize("name", ["CliFilterPlugins", "JobSubmitPlugins"])
 def test_who_is_never_answered_without_a_filter_is_told(name: str) -> None:
-    assert "is never answered" in unfiltered(read_config(Recorded(scontrol=f"{name} = (null)\n")))
-    assert unfiltered(read_config(Recorded(scontrol=f"{name} = cli_filter/lua\n"))) == ""
-
-
-def test_a_setting_of_a_plugin_hides_none_of_slurm() -> None:
-    said = "KillWait = 30 sec\n\nPlugin Configuration:\nKillWait = 5 sec\n"
-    assert read_config(Recorded(scontrol=said)) == {"killwait": "30 sec"}
+    assert "is never answered" in unfiltered(settings_of(Recorded(scontrol=f"{name} = (null)\n")))
+    assert unfiltered(settings_of(Recorded(scontrol=f"{name} = cli_filter/lua\n"))) == ""

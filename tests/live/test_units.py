@@ -160,8 +160,8 @@ def test_a_journal_that_fails_ends_with_the_code_that_the_unit_knows(
             centre.step()
 
     fake.jobs = lambda: [replace(job.seen(), is_handed=job.is_held) for job in fake.all.values()]  # type: ignore[method-assign]
-    monkeypatch.setattr("qops_batsim.live.slurm_manager.Slurm", lambda partition: fake)
-    monkeypatch.setattr("qops_batsim.live.daemon.read_config", lambda: CONFIG)
+    monkeypatch.setattr("qops_batsim.live.slurm_manager.SlurmManager", lambda partition: fake)
+    monkeypatch.setattr("qops_batsim.live.daemon.settings_of", lambda: CONFIG)
     monkeypatch.setattr(
         "qops_batsim.live.check.check_slurm",
         lambda partition, poll: Checked(findings=[], margin=0.0, grace=0.0),
@@ -190,7 +190,7 @@ def test_a_dry_run_and_check_call_the_same_bad(
 ) -> None:
     """A shadow needs no rights."""
     bad = Finding(about="rights", is_fine=False, text="ada may not hold the jobs of others")
-    monkeypatch.setattr("qops_batsim.live.slurm_manager.Slurm", lambda partition: site.fake)
+    monkeypatch.setattr("qops_batsim.live.slurm_manager.SlurmManager", lambda partition: site.fake)
     monkeypatch.setattr(
         "qops_batsim.live.check.check_slurm",
         lambda partition, poll: Checked(findings=[bad], margin=0.0, grace=0.0),
@@ -228,7 +228,7 @@ def test_settings_are_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
             raise answer
         return dict(answer)
 
-    monkeypatch.setattr("qops_batsim.live.daemon.read_config", read)
+    monkeypatch.setattr("qops_batsim.live.daemon.settings_of", read)
     lines: list[str] = []
     assert settings_when_told(0.0, lines.append) == CONFIG
     assert lines == ["no news: no answer"]

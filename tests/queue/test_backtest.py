@@ -110,7 +110,7 @@ def test_coverage_counts_what_came_inside() -> None:
 
 
 def test_recent_waits_are_those_of_alike_jobs() -> None:
-    # Waits of one processor: 10, 20, 30 s; one of 64 waited 500. The new job has waited 15 s.
+    # WaitKind of one processor: 10, 20, 30 s; one of 64 waited 500. The new job has waited 15 s.
     rows = [(0.0, 10.0 * n, 1.0, 60.0, 1) for n in (1, 2, 3)] + [(0.0, 500.0, 1.0, 60.0, 64)]
     jobs = past(64, [*rows, (600.0, 700.0, 1.0, 60.0, 1)])
     median, bound = recent_waits(jobs, np.arange(4), moment_of(jobs, 615.0), 4)

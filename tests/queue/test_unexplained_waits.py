@@ -1,4 +1,4 @@
-"""Waits for Resources that a plan by processors does not explain: who has no date then."""
+"""WaitKind for Resources that a plan by processors does not explain: who has no date then."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from qops_batsim.queue import (
     read_queue,
 )
 from qops_batsim.queue.unexplained_waits import started_by_easy, without_date
-from qops_batsim.slurm.waiting_reasons import Waits
+from qops_batsim.slurm.waiting_reasons import WaitKind
 
 NOW = 1_780_000_000
 
@@ -43,7 +43,7 @@ def answer(state: QueueState, deadline: float | None = None) -> QueueAnswer:
     return QueueAsker(state).ask(Ask(processors=1, time=60.0, deadline=deadline))
 
 
-def planned(state: QueueState) -> dict[str, float | Waits | None]:
+def planned(state: QueueState) -> dict[str, float | WaitKind | None]:
     """Return in how many seconds each job starts by limits, or why it has no date."""
     return {
         each.id: each.no_date if each.planned is None else each.planned - state.now
@@ -53,7 +53,7 @@ def planned(state: QueueState) -> dict[str, float | Waits | None]:
 
 def test_a_head_that_fits_has_no_date_nor_who_is_behind_it() -> None:
     state = queue(runs(1, 4), job(2, 4, "Resources"), job(3, 4))
-    assert planned(state) == {"2": Waits.THOUGH_IT_FITS, "3": Waits.BEHIND}
+    assert planned(state) == {"2": WaitKind.THOUGH_IT_FITS, "3": WaitKind.BEHIND}
     refused = answer(state, 7200.0)
     assert (refused.admitted, refused.start, refused.end, refused.wait) == (False, *[None] * 3)
     assert refused.deadline == NOW + 7200
@@ -84,7 +84,7 @@ def test_any_job_that_would_start_though_it_waits_for_resources() -> None:
         job(3, 2, "Resources", time_limit=20),
         job(4, 1, time_limit=20),
     )
-    assert planned(state) == {"2": 1800, "3": Waits.THOUGH_IT_FITS, "4": Waits.BEHIND}
+    assert planned(state) == {"2": 1800, "3": WaitKind.THOUGH_IT_FITS, "4": WaitKind.BEHIND}
     assert "job 3 " in answer(state).reason
 
 
@@ -105,7 +105,7 @@ def test_any_job_that_would_start_though_it_waits_for_resources() -> None:
 )
 def test_reasons_that_count(reason: str, counts: bool) -> None:
     state = queue(job(2, 4, reason))
-    assert planned(state) == {"2": Waits.THOUGH_IT_FITS if counts else 0}
+    assert planned(state) == {"2": WaitKind.THOUGH_IT_FITS if counts else 0}
     assert bool(answer(state).reason) == counts
 
 
@@ -119,7 +119,7 @@ def test_jobs_that_cannot_start_are_no_head(reason: str) -> None:
 def test_a_wider_machine_than_told_explains_nothing_and_a_smaller_one_does() -> None:
     """As where nodes are away."""
     jobs = runs(1, 4), job(2, 4, "Resources")
-    assert planned(queue(*jobs, size=8)) == {"2": Waits.THOUGH_IT_FITS}
+    assert planned(queue(*jobs, size=8)) == {"2": WaitKind.THOUGH_IT_FITS}
     assert planned(queue(*jobs, size=7)) == {"2": 1800}
 
 
@@ -130,7 +130,7 @@ def test_a_head_that_slurm_expects_to_start_later_is_the_head() -> None:
         job(2, 4, "Resources", start_time=NOW + 86_400),
         job(3, 4, start_time=NOW + 1800),
     )
-    assert planned(state) == {"2": Waits.THOUGH_IT_FITS, "3": Waits.BEHIND}
+    assert planned(state) == {"2": WaitKind.THOUGH_IT_FITS, "3": WaitKind.BEHIND}
     assert "job 2 " in answer(state).reason
 
 
@@ -147,7 +147,7 @@ def test_what_only_backfilling_would_start_counts() -> None:
         job(3, 7, time_limit=30),
         job(4, 2, "Resources", time_limit=300),
     )
-    assert planned(state)["4"] is Waits.THOUGH_IT_FITS
+    assert planned(state)["4"] is WaitKind.THOUGH_IT_FITS
     assert planned(state)["2"] == 1800
     assert "job 4 " in answer(state).reason
 
@@ -171,10 +171,10 @@ def test_tasks_of_an_array_stand_in_line() -> None:
     array = {"array_job_id": 2, "array_task_string": "1-3%2"}
     state = queue(runs(1, 4), job(2, 1, "Resources", **array), job(3, 1))
     assert planned(state) == {
-        "2_1": Waits.THOUGH_IT_FITS,
-        "2_2": Waits.THOUGH_IT_FITS,
-        "3": Waits.BEHIND,
-        "2_[3]": Waits.FOR_OTHERS,
+        "2_1": WaitKind.THOUGH_IT_FITS,
+        "2_2": WaitKind.THOUGH_IT_FITS,
+        "3": WaitKind.BEHIND,
+        "2_[3]": WaitKind.FOR_OTHERS,
     }
 
 
@@ -184,7 +184,7 @@ def test_a_heterogeneous_job_is_a_head() -> None:
     parts = [job(2, 3, "Resources", het_job_offset=0, **het)]
     parts.append(job(3, 3, "Resources", het_job_offset=1, **het) | {"priority": 98})
     assert planned(queue(runs(1, 4), *parts)) == {"2": 1800}
-    assert planned(queue(runs(1, 2), *parts)) == {"2": Waits.THOUGH_IT_FITS}
+    assert planned(queue(runs(1, 2), *parts)) == {"2": WaitKind.THOUGH_IT_FITS}
 
 
 def test_other_partitions_have_dates() -> None:
@@ -194,13 +194,13 @@ def test_other_partitions_have_dates() -> None:
         job(3, 1, partition="cpu"),
         job(4, 1),
     )
-    assert planned(state) == {"2": Waits.THOUGH_IT_FITS, "3": 0, "4": Waits.BEHIND}
+    assert planned(state) == {"2": WaitKind.THOUGH_IT_FITS, "3": 0, "4": WaitKind.BEHIND}
 
 
 def test_partitions_that_are_known_to_share_their_nodes_are_one() -> None:
     state = queue(runs(1, 4), job(2, 2, "Resources"), job(3, 1, partition="cpu"))
     state = msgspec.structs.replace(state, shares_nodes=True)
-    assert planned(state) == {"2": Waits.THOUGH_IT_FITS, "3": Waits.BEHIND}
+    assert planned(state) == {"2": WaitKind.THOUGH_IT_FITS, "3": WaitKind.BEHIND}
 
 
 @pytest.mark.parametrize(("asleep", "explained"), [(0, False), (1, True), (4, True)])
@@ -208,13 +208,15 @@ def test_nodes_that_have_to_be_powered_up_explain_a_wait(asleep: int, explained:
     """Four of eight processors are free, and some of these asleep."""
     state = queue(runs(1, 4), job(2, 4, "Resources"), job(3, 4))
     state = msgspec.structs.replace(state, asleep=asleep)
-    told = {"2": 0, "3": 1800} if explained else {"2": Waits.THOUGH_IT_FITS, "3": Waits.BEHIND}
+    told = (
+        {"2": 0, "3": 1800} if explained else {"2": WaitKind.THOUGH_IT_FITS, "3": WaitKind.BEHIND}
+    )
     assert planned(state) == told
     assert (answer(state).reason == "") is explained
     # What is awake would be enough.
     state = queue(runs(1, 4), job(2, 2, "Resources"))
     state = msgspec.structs.replace(state, asleep=min(asleep, 2))
-    assert planned(state) == {"2": Waits.THOUGH_IT_FITS}
+    assert planned(state) == {"2": WaitKind.THOUGH_IT_FITS}
 
 
 def machine(line: list[QueuedJob]) -> QueueState:
@@ -242,7 +244,7 @@ def test_a_job_of_several_partitions_is_behind_those_of_each() -> None:
     state = machine(line)
     first, why = without_date(state, at_once(line))
     assert [each.job for each in first] == ["2"]
-    assert why == {"2": Waits.THOUGH_IT_FITS, "3": Waits.BEHIND, "4": Waits.BEHIND}
+    assert why == {"2": WaitKind.THOUGH_IT_FITS, "3": WaitKind.BEHIND, "4": WaitKind.BEHIND}
     # Where all have the same nodes, one is behind all.
     shared = msgspec.structs.replace(state, shares_nodes=True)
     first, why = without_date(shared, at_once(line))

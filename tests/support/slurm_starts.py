@@ -29,7 +29,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from qops_batsim.live.record import Recorder
-from qops_batsim.live.slurm_manager import Slurm
+from qops_batsim.live.slurm_manager import SlurmManager
 from support.needs import shared_data
 from support.slurm_cluster import SlurmCluster, missing
 
@@ -120,7 +120,7 @@ def replay(base: Path, log: Path, first: int, count: int) -> None:
         def date_of(seconds: float) -> float:
             return origin + (seconds - began) * FACTOR
 
-        class InTheLog(Slurm):
+        class InTheLog(SlurmManager):
             """Slurm with the ids and dates of the log."""
 
             def expected_starts(self) -> dict[str, float | None]:

@@ -11,13 +11,13 @@ import polars as pl
 import pytest
 
 from qops_batsim.errors import InputError
+from qops_batsim.traces import read_trace
 from qops_batsim.traces.archive import LOGS
-from qops_batsim.traces.reading import read_partitions, read_trace
+from qops_batsim.traces.reading import read_partitions
+from qops_batsim.workload import convert_log, read_swf
 from qops_batsim.workload.accounting import Choices
 from qops_batsim.workload.accounting.site import CsvForm, profiles
-from qops_batsim.workload.conversion import convert_log
 from qops_batsim.workload.log_formats import profile_of
-from qops_batsim.workload.swf import read_swf
 
 BEGIN, START, END = (datetime(2022, 3, 1, 10, minute) for minute in (0, 5, 35))
 EAGLE = {

@@ -9,10 +9,8 @@ import pytest
 
 from qops_batsim.dates import Calendar
 from qops_batsim.errors import InputError
-from qops_batsim.traces.reading import read_trace
-from qops_batsim.workload import read_workload, write_workload
-from qops_batsim.workload.conversion import convert_log
-from qops_batsim.workload.swf import read_swf
+from qops_batsim.traces import read_trace
+from qops_batsim.workload import convert_log, read_swf, read_workload, write_workload
 from support.swf_lines import swf_text
 
 DATED = "; MaxProcs: 8\n; UnixStartTime: 953982000\n; TimeZoneString: Europe/Stockholm"

@@ -4,18 +4,22 @@ from hypothesis import strategies as st
 
 from qops_batsim.errors import InputError
 from qops_batsim.jobs import Job, QosRequest
-from qops_batsim.workload.batsim_json import format_workload, parse_workload
-from qops_batsim.workload.deadlines import (
+from qops_batsim.workload import (
     DAY,
     DeadlineChoices,
+    Workload,
+    delay_profile,
+    format_workload,
+    generate_workload,
+)
+from qops_batsim.workload.batsim_json import parse_workload
+from qops_batsim.workload.deadlines import (
     assign_deadlines,
     count_deadlines,
     users_with_deadline,
     without_deadlines,
 )
 from qops_batsim.workload.scale import origin_of_duplicate, scale_load
-from qops_batsim.workload.synthetic import generate_workload
-from qops_batsim.workload.workload_model import Workload, delay_profile
 
 HOUR = 3600
 

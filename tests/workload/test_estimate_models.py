@@ -12,17 +12,16 @@ from hypothesis import strategies as st
 
 from qops_batsim.errors import InputError
 from qops_batsim.jobs import Job
-from qops_batsim.workload.delay_jobs import exact_estimates, run_times, run_times_until_killed
+from qops_batsim.workload import EstimateChoices, Workload, delay_profile, exact_estimates
+from qops_batsim.workload.delay_jobs import run_times, run_times_until_killed
 from qops_batsim.workload.estimates import (
     MODELS,
     REQUESTS,
-    EstimateChoices,
     count_estimates,
     learned,
     predictions,
     with_estimates,
 )
-from qops_batsim.workload.workload_model import Workload, delay_profile
 
 
 class Row(NamedTuple):

@@ -3,9 +3,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from qops_batsim.workload.estimates import EstimateModel, nearest_value, sample_estimates
+from qops_batsim.workload import PRESETS, EstimateModel, sample_estimates
+from qops_batsim.workload.estimates import nearest_value
 from qops_batsim.workload.lublin import random_stream
-from qops_batsim.workload.synthetic import PRESETS
 
 HOUR = 3600
 

@@ -10,10 +10,12 @@ from typing import Any
 import pytest
 
 from qops_batsim.errors import InputError
-from qops_batsim.traces.reading import read_log, read_partitions, read_trace
+from qops_batsim.traces import read_trace
+from qops_batsim.traces.reading import read_partitions
+from qops_batsim.workload import Conversion, convert_log
 from qops_batsim.workload.accounting import Choices
 from qops_batsim.workload.accounting.site import CsvForm
-from qops_batsim.workload.conversion import Conversion, convert_log
+from support.logs import read_log
 
 HEAD = "JobID|User|Account|JobName|State|Submit|Start|End|AllocCPUS|Timelimit"
 DAY = "2026-03-10T"
@@ -180,7 +182,7 @@ def test_json_tells_jobs_of_one_id_apart(tmp_path: Path) -> None:
     assert jobs(read_trace(path)) == {"7": (64, "mona"), "7j2": (8, "mona")}
     two = [job(1_700_000_000, 64, cluster="a"), job(1_700_000_000, 8, cluster="b")]
     path.write_text(json.dumps({"jobs": two}))
-    with pytest.raises(InputError, match=r"jobs of 2 clusters \(a: 1, b: 1\)"):
+    with pytest.raises(InputError, match="jobs of clusters a, b, which"):
         read_trace(path)
     assert jobs(read_trace(path, accounting=Choices(cluster="b"))) == {"7": (8, "mona")}
 
@@ -190,9 +192,9 @@ CLUSTERS = [f"alder|{FIRST}", f"birch|{FIRST.replace('|64|', '|8|')}"]
 
 def test_clusters_are_machines_of_their_own(tmp_path: Path) -> None:
     head = f"Cluster|{HEAD}"
-    with pytest.raises(InputError, match=r"alder: 1, birch: 1.*--cluster alder"):
+    with pytest.raises(InputError, match="clusters alder, birch, .*--cluster alder"):
         read(tmp_path, CLUSTERS, head)
-    with pytest.raises(InputError, match="2 clusters"):
+    with pytest.raises(InputError, match="has jobs of clusters"):
         read_partitions(tmp_path / "dump.txt")
     found = read(tmp_path, CLUSTERS, head, cluster="birch")
     assert (jobs(found), found.workload.processors) == ({"7": (8, "mona")}, 8)
@@ -279,7 +281,7 @@ def test_servers_of_pbs_are_machines_of_their_own(tmp_path: Path) -> None:
     path = tmp_path / "pbs"
     ends = [f"{text.format(job)}Resource_List.ncpus=2\n" for job in ("1.s", "2.s.org", "1.t")]
     path.write_text("".join(ends))
-    with pytest.raises(InputError, match=r"2 clusters \(s: 2, t: 1\)"):
+    with pytest.raises(InputError, match="clusters s, t, which"):
         read_trace(path)
     found = read_trace(path, accounting=Choices(cluster="s"))
     assert jobs(found) == {"1.s": (2, "mona"), "2.s.org": (2, "mona")}

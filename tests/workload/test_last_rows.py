@@ -11,11 +11,12 @@ import polars as pl
 import pytest
 
 from qops_batsim.errors import InputError
-from qops_batsim.traces.reading import read_log, read_partitions, read_trace
+from qops_batsim.traces import read_trace
+from qops_batsim.traces.reading import read_partitions
+from qops_batsim.workload import Conversion, convert_log, read_swf
 from qops_batsim.workload.accounting import Choices
 from qops_batsim.workload.accounting.site import CsvForm
-from qops_batsim.workload.conversion import Conversion, convert_log
-from qops_batsim.workload.swf import read_swf
+from support.logs import read_log
 
 HEAD = "JobID|State|Submit|Start|End|ElapsedRaw|AllocCPUS|Timelimit|Partition"
 DAY = "2025-03-10T"

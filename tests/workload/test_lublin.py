@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from qops_batsim.errors import InputError
+from qops_batsim.workload import PRESETS
 from qops_batsim.workload.lublin import (
     BUCKETS_A_DAY,
     SECONDS_A_DAY,
@@ -17,7 +18,6 @@ from qops_batsim.workload.lublin import (
     sample_sizes_and_run_times,
     sample_submissions,
 )
-from qops_batsim.workload.synthetic import PRESETS
 
 BATCH = PRESETS["lublin-batch"].model
 

@@ -11,7 +11,8 @@ from qops_batsim.jobs import QOS_CLASSES, Job
 from qops_batsim.platform import read_platform
 from qops_batsim.running.simulate import simulate
 from qops_batsim.shipped import find_input
-from qops_batsim.workload.batsim_json import format_workload, parse_workload, read_workload
+from qops_batsim.workload import format_workload, read_workload
+from qops_batsim.workload.batsim_json import parse_workload
 from qops_batsim.workload.service_classes import count_classes, mixed_workload
 
 

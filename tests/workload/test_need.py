@@ -12,18 +12,16 @@ from hypothesis import strategies as st
 from qops_batsim.dates import Calendar
 from qops_batsim.errors import InputError
 from qops_batsim.jobs import Job
-from qops_batsim.workload.batsim_json import format_workload, parse_workload
-from qops_batsim.workload.deadlines import DAY, users_with_deadline
+from qops_batsim.workload import DAY, NeedChoices, NeedMix, Workload, delay_profile, format_workload
+from qops_batsim.workload.batsim_json import parse_workload
+from qops_batsim.workload.deadlines import users_with_deadline
 from qops_batsim.workload.need import (
     WEEKDAYS,
     FactorClass,
-    NeedChoices,
-    NeedMix,
     assign_deadlines_by_need,
     next_working_time,
 )
 from qops_batsim.workload.scale import origin_of_duplicate, scale_load
-from qops_batsim.workload.workload_model import Workload, delay_profile
 
 HOUR = 3600
 

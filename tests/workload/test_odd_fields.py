@@ -14,8 +14,7 @@ from qops_batsim.errors import InputError
 from qops_batsim.job_fields import FIELDS, misspelt
 from qops_batsim.jobs import Job
 from qops_batsim.shipped import shipped_directory
-from qops_batsim.workload import odd_fields
-from qops_batsim.workload.workload_model import Workload
+from qops_batsim.workload import Workload, odd_fields
 
 PROFILES = {"p": {"type": "delay", "delay": 3}}
 USUAL = {"id": "1", "subtime": 0, "res": 1, "profile": "p", "walltime": 9}

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from qops_batsim.traces.reading import read_log
-from qops_batsim.workload.accounting.rows import Choices
-from qops_batsim.workload.conversion import Conversion, convert_log
+from qops_batsim.workload import Conversion, convert_log
+from qops_batsim.workload.accounting import Choices
+from support.logs import read_log
 from support.sacct_dumps import PBS, ZONE, make_dump
 from support.swf_lines import swf_log
 

@@ -11,23 +11,30 @@ import pytest
 
 from qops_batsim.errors import InputError
 from qops_batsim.jobs import QOS_CLASSES, Job, QosRequest
-from qops_batsim.workload.batsim_json import format_workload, parse_workload
-from qops_batsim.workload.conversion import Repairs, convert_log
+from qops_batsim.workload import (
+    ClassChoices,
+    LogFacts,
+    Repairs,
+    SwfLog,
+    Workload,
+    application_of,
+    assign_classes,
+    convert_log,
+    delay_profile,
+    format_workload,
+    name_queues,
+    read_swf,
+    subset,
+)
+from qops_batsim.workload.batsim_json import parse_workload
 from qops_batsim.workload.log_records import RECORD
-from qops_batsim.workload.scale import subset
 from qops_batsim.workload.service_classes import (
     CLASS_OF_QUEUE,
     SDSC_MIX,
-    ClassChoices,
-    LogFacts,
-    application_of,
-    assign_classes,
     compute_profile,
     count_classes,
-    name_queues,
 )
-from qops_batsim.workload.swf import SwfHeader, SwfLog, read_swf
-from qops_batsim.workload.workload_model import Workload, delay_profile
+from qops_batsim.workload.swf import SwfHeader
 
 NAMES = {"1": "express", "2": "high", "3": "normal", "4": "low", "5": "standby"}
 

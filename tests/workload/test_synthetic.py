@@ -8,13 +8,15 @@ from hypothesis import strategies as st
 
 from qops_batsim.errors import InputError
 from qops_batsim.shipped import find_input
-from qops_batsim.workload.batsim_json import format_workload, parse_workload, read_workload
-from qops_batsim.workload.synthetic import (
+from qops_batsim.workload import (
     PRESETS,
-    DeadlineRule,
+    Workload,
+    format_workload,
     generate_workload,
+    read_workload,
 )
-from qops_batsim.workload.workload_model import Workload
+from qops_batsim.workload.batsim_json import parse_workload
+from qops_batsim.workload.synthetic import DeadlineRule
 from support.shipped_inputs import shipped_workloads
 
 LOGS = {

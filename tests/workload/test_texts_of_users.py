@@ -10,10 +10,11 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks" / "soak"))
 
 from qops_batsim.errors import InputError
-from qops_batsim.traces.reading import read_log, read_trace
+from qops_batsim.traces import read_trace
+from qops_batsim.workload import Conversion
 from qops_batsim.workload.accounting import Choices
 from qops_batsim.workload.accounting.site import CsvForm
-from qops_batsim.workload.conversion import Conversion
+from support.logs import read_log
 
 COLUMNS = ("JobID", "State", "Submit", "Start", "End", "ElapsedRaw", "AllocCPUS", "Timelimit")
 CELLS = ("COMPLETED", "2026-02-02T08:00:00", "2026-02-02T08:00:10", "2026-02-02T08:10:10", "600",

@@ -1,5 +1,5 @@
 """Accounting of batch systems: Slurm, PBS, and tables of any site."""
 
-from qops_batsim.workload.accounting.rows import Choices
+from qops_batsim.workload.accounting.choices import Choices
 
 __all__ = ["Choices"]

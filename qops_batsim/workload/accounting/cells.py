@@ -16,7 +16,6 @@ from zoneinfo import ZoneInfo
 import numpy as np
 
 from qops_batsim.errors import InputError, shown
-from qops_batsim.job_fields import is_number
 from qops_batsim.limits import MAX_ODD_LINES, MAX_PROCESSORS, MAX_SECONDS
 from qops_batsim.tables import Booleans, Floats, Integers, Words
 from qops_batsim.workload.log_records import Malformed, refuse_lines
@@ -30,9 +29,9 @@ _UNKNOWN = frozenset(
 )
 """Words for a value that is not known, in lower case: of Slurm, SWF, SQL, Python and R."""
 _UNLIMITED = frozenset({"unlimited", "infinite"})
-NOT_SET, INFINITE = float((1 << 32) - 2), float((1 << 32) - 1)
+NOT_SET = float((1 << 32) - 2)
+INFINITE = float((1 << 32) - 1)
 """Numbers by which Slurm means "not set" and "no limit"; those of 64 bits are one as floats."""
-_NOT_SET_64, _INFINITE_64 = (1 << 64) - 2, (1 << 64) - 1
 _NO_NUMBERS = {NOT_SET: math.nan, INFINITE: math.inf, 2.0**64: math.inf} | {
     60 * NOT_SET: math.nan, 60 * INFINITE: math.inf
 }  # fmt: skip
@@ -48,10 +47,14 @@ _LONGEST_DATE = 40
 _NO_DATE = "0000-00-00"
 """Begin of a date by which databases mean none."""
 _ISO = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}[T ][0-9]{2}:[0-9]{2}:[0-9]{2}$"
-_MOST_LINES, _MOST_EXTRA = 1000, 64
-"""Most lines of a row, and most delimiters in its texts."""
-_LINE, _CUT = r"[^\n]*?", re.compile(r"[0-9_+.,\[\]-]+")
-"""Any part of a line, and the beginning of a job's number."""
+_MOST_LINES = 1000
+"""Most lines of a row."""
+_MOST_EXTRA = 64
+"""Most delimiters in the texts of a row."""
+_LINE = r"[^\n]*?"
+"""Any part of a line."""
+_CUT = re.compile(r"[0-9_+.,\[\]-]+")
+"""The beginning of a job's number."""
 _INNER = "\x1f"
 """Stands for a delimiter within a cell while a line is split."""
 
@@ -73,29 +76,6 @@ def special_number(text: str) -> float | None:
     """
     whole = re.fullmatch(r"\d{10,20}(?:\.0*)?|1\.8446744073709552e\+19", text.strip())
     return _NO_NUMBERS.get(float(text)) if whole else None
-
-
-def slurm_number(value: Any) -> float:
-    """Return a number in Slurm's JSON as a float: infinite for "no limit", NaN if not set.
-
-    >>> slurm_number({"set": True, "infinite": False, "number": 60}), slurm_number(4294967295)
-    (60.0, inf)
-    """
-    if isinstance(value, dict):
-        if not all(isinstance(value.get(name, True), bool) for name in ("infinite", "set")):
-            raise InputError(
-                f"a number is {shown(value)}; true or false is expected as its set and infinite"
-            )
-        if value.get("infinite"):
-            return math.inf
-        value = value.get("number") if value.get("set", True) else None
-    if value is None:
-        return math.nan
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
-        raise InputError(f"a field is {shown(value)}; a number is expected")
-    if value in (NOT_SET, _NOT_SET_64):
-        return math.nan
-    return float(value) if value not in (INFINITE, _INFINITE_64) and is_number(value) else math.inf
 
 
 def read_count(text: str) -> float | None:
@@ -128,19 +108,18 @@ def read_duration(text: str, unit: float = 1.0) -> float | None:
     match = _DURATION.fullmatch(word)
     if not match:
         return None
+
     days, first, second, third, fraction = match.groups()
-    parts = [int(each) for each in (first, second, third) if each is not None]
-    if days is not None:  # days-hours, days-hours:minutes, …
-        hours, minutes, seconds = [*parts, 0, 0][:3]
-    elif len(parts) == 1:
+    parts = [int(part) for part in (first, second, third) if part is not None]
+    if days is None and len(parts) == 1:
         value = float(f"{first}{fraction or ''}") * unit
-        return value if value <= MAX_SECONDS else None
     else:
-        hours, minutes, seconds = [0, *parts][-3:]
-    total = int(days or 0) * 86400 + hours * 3600 + minutes * 60 + seconds
-    if total in _NO_NUMBERS:
-        return _NO_NUMBERS[total]
-    value = total + float(fraction or 0)
+        # Of days-hours, minutes and seconds may be missing, of others the hours.
+        parts = [*parts, 0, 0][:3] if days is not None else [0, *parts][-3:]
+        total = int(days or 0) * 86400 + parts[0] * 3600 + parts[1] * 60 + parts[2]
+        if total in _NO_NUMBERS:
+            return _NO_NUMBERS[total]
+        value = total + float(fraction or 0)
     return value if value <= MAX_SECONDS else None
 
 
@@ -155,14 +134,15 @@ def read_date(cell: str, form: str | None) -> tuple[float, bool] | None:
         return None
     if form is None and re.fullmatch(r"\d{1,12}(\.\d+)?", text):
         return float(text), False
+
     leap = _LEAP_SECOND.fullmatch(text) if form is None else None
     try:
         if leap:
             return datetime.fromisoformat(leap[1]).replace(tzinfo=UTC).timestamp() + 60, True
-        date = datetime.fromisoformat(text) if form is None else datetime.strptime(text, form)
+        date = datetime.strptime(text, form) if form else datetime.fromisoformat(text)
         if date.tzinfo:
             return date.timestamp(), False
-        return (date.replace(tzinfo=UTC)).timestamp(), True
+        return date.replace(tzinfo=UTC).timestamp(), True
     except (ValueError, OverflowError):
         return None
 
@@ -188,16 +168,6 @@ class Dates:
         wrong = (self.later > 0) & (self.values < others)
         values = np.where(wrong, self.values + self.later, self.values)
         return Dates(values, self.later, self.missing)
-
-
-def _in_zone(local: Floats, zone: ZoneInfo) -> tuple[Floats, Floats, Booleans]:
-    """Convert local dates to UTC seconds; also return by how much the second meaning of repeated
-    dates is later, and which dates a change of the clock skips.
-    """
-    # Clocks are changed at whole quarters of an hour.
-    quarters, which = np.unique(local // _QUARTER, return_inverse=True)
-    first, second = _offsets(quarters * _QUARTER, zone)[:, which]
-    return local - first, np.maximum(first - second, 0.0), second > first
 
 
 def _offsets(local: Floats, zone: ZoneInfo) -> Floats:
@@ -265,20 +235,18 @@ class TextTable:
         if wrong.any():
             cell = self.column(name)[int(wrong.argmax())]
             problem = f"{name} is {shown(cell)}; {accepted} is expected"
-            found = [Malformed(line, problem) for line in self.lines[wrong].tolist()]
-            refuse_lines(self.source, found, self.place)
+            malformed = [Malformed(line, problem) for line in self.lines[wrong].tolist()]
+            refuse_lines(self.source, malformed, self.place)
 
     def numbers(self, name: str, read: Callable[[str], float | None], accepted: str) -> Floats:
         """Return a column as numbers, each made by ``read``; where that returns None, raise an
         InputError that says what is ``accepted``.
         """
         column = self.words(name)
-        meanings = [read(word) for word in column.words]
-        none = np.array([each is None for each in meanings], np.bool_)
-        self.refuse(none[column.which], name, accepted)
-        values = [math.nan if each is None else each for each in meanings]
-        found: Floats = np.array(values, np.float64)[column.which]
-        return found
+        meanings = {word: read(word) for word in column.words}
+        self.refuse(column.where(lambda word: meanings[word] is None), name, accepted)
+        values: Floats = np.array([*meanings.values()], np.float64)[column.which]
+        return values
 
     def counts(self, name: str) -> Floats:
         """Return a column of numbers of processors; NaN where unknown."""
@@ -295,23 +263,32 @@ class TextTable:
         Those without UTC offset are the zone's; ``form`` is how they are written (as for
         ``strftime``), if not ISO 8601 or seconds since 1970.
         """
-        size, cells = len(self), self.column(name)
-        local, values = np.full(size, math.nan), np.full(size, math.nan)
+        size = len(self)
+        cells = self.column(name)
+        local = np.full(size, math.nan) if form else _iso_seconds(cells)
+        values = np.full(size, math.nan)
         wrong = np.zeros(size, np.bool_)
-        if form is None:
-            local = _iso_seconds(cells)
         rest = np.isnan(local)
         if rest.any():
             others = _words(cells.filter(rest))
-            read = [read_date(word, form) for word in others.words]
-            wrong[rest] = np.array([each is None for each in read], np.bool_)[others.which]
-            for column, is_local in ((local, True), (values, False)):
-                known = [each[0] if each and each[1] == is_local else math.nan for each in read]
+            dates = [read_date(word, form) for word in others.words]
+            wrong[rest] = np.array([date is None for date in dates], np.bool_)[others.which]
+            for column, of_clock in ((local, True), (values, False)):
+                known = [date[0] if date and date[1] == of_clock else math.nan for date in dates]
                 column[rest] = np.array(known, np.float64)[others.which]
-        later, missing = np.zeros(size), np.zeros(size, np.bool_)
-        known = ~np.isnan(local)
-        if known.any():
-            values[known], later[known], missing[known] = _in_zone(local[known], zone)
+
+        # Clocks are changed at whole quarters of an hour.
+        later = np.zeros(size)
+        missing = np.zeros(size, np.bool_)
+        is_local = ~np.isnan(local)
+        if is_local.any():
+            seconds = local[is_local]
+            quarters, which = np.unique(seconds // _QUARTER, return_inverse=True)
+            first, second = _offsets(quarters * _QUARTER, zone)[:, which]
+            values[is_local] = seconds - first
+            later[is_local] = np.maximum(first - second, 0.0)
+            missing[is_local] = second > first
+
         for never in _NEVER:
             values[np.abs(values - never) <= 2 * NEAR] = np.nan
         wrong |= np.abs(values) > MAX_SECONDS
@@ -325,8 +302,8 @@ def _words(series: pl.Series) -> Words:
 
     words = series.unique(maintain_order=True)
     places = pl.DataFrame({"text": words, "place": np.arange(len(words))})
-    found = series.alias("text").to_frame().join(places, on="text", maintain_order="left")
-    return Words(words.to_list(), found["place"].to_numpy())
+    rows = series.alias("text").to_frame().join(places, on="text", maintain_order="left")
+    return Words(words.to_list(), rows["place"].to_numpy())
 
 
 def _iso_seconds(cells: pl.Series) -> Floats:
@@ -338,8 +315,8 @@ def _iso_seconds(cells: pl.Series) -> Floats:
     text = pl.col("text")
     usual = pl.when(text.str.contains(_ISO)).then(text.str.replace(" ", "T", literal=True))
     date = usual.str.to_datetime("%Y-%m-%dT%H:%M:%S", strict=False, time_unit="ms")
-    found = cells.alias("text").to_frame().select(date.dt.epoch("s").cast(pl.Float64))
-    return np.array(found.to_series().to_numpy())
+    seconds = cells.alias("text").to_frame().select(date.dt.epoch("s").cast(pl.Float64))
+    return np.array(seconds.to_series().to_numpy())
 
 
 def read_cells(
@@ -444,7 +421,8 @@ def _split(
     odd[joined] = True
     odd[0] = True
     if odd.any():
-        rows, numbers = rows.filter(~odd), numbers[~odd]
+        rows = rows.filter(~odd)
+        numbers = numbers[~odd]
     if size == 1:
         return (header, rows.to_frame(), numbers), joined
     frame = rows.str.split_exact(delimiter, size - 1).struct.unnest()
@@ -468,7 +446,10 @@ class _BrokenRows:
         forms: Mapping[str, str],
         delimiter: str,
     ) -> None:
-        self.rows, self.free, self.delimiter, self.size = rows, free, delimiter, len(header)
+        self.rows = rows
+        self.free = free
+        self.delimiter = delimiter
+        self.size = len(header)
         mark = re.escape(delimiter)
         job = next((at for at, name in enumerate(header) if name.lower().startswith("jobid")), 0)
         known = [forms.get(name.lower(), "") for name in header]
@@ -498,28 +479,33 @@ class _BrokenRows:
         """Return the repaired rows by their first line, and the numbers of the lines joined to
         them.
         """
-        found: dict[int, str] = {}
+        repaired: dict[int, str] = {}
         joined: list[int] = []
-        last = done = 0
-        for place in (each for each in np.flatnonzero(odd).tolist() if each):
-            line = self.rows[place]
-            if place < done:
+        last = 0  # The row to which a line may belong, 0 if to none.
+        done = 0
+        for place in np.flatnonzero(odd).tolist():
+            if not place or place < done:
                 continue
-            last, done = last if place == done else place - 1, place + 1
+            line = self.rows[place]
+            if place != done:
+                last = place - 1
+            done = place + 1
+
             if self._begins(line):
-                found[place], end = self._row(place, odd)
+                repaired[place], end = self._row(place, odd)
                 joined += range(place + 1, end)
-                last, done = (place, end) if end else (0, done)
+                last = place if end else 0
+                done = end or done
             elif self._may_be_cut(line, last, done):
                 last = 0
             elif line.count(self.delimiter) >= self.most:
                 last = 0  # It may be a row that lost a cell.
             elif last and self.free[-1] == self.size - 1:
                 joined.append(place)
-                found[last] = f"{found.get(last, self.rows[last])}\n{self._inner(line)}"
+                repaired[last] = f"{repaired.get(last, self.rows[last])}\n{self._inner(line)}"
             elif self.free[0] == 0 and done < len(self.rows):
                 joined.append(place)
-        return {place: row for place, row in found.items() if row}, joined
+        return {place: row for place, row in repaired.items() if row}, joined
 
     def _may_be_cut(self, line: str, last: int, done: int) -> bool:
         """Return whether a line may be the beginning of a row that a line break has cut in its
@@ -527,8 +513,8 @@ class _BrokenRows:
         """
         if self.most == 1 or not _CUT.fullmatch(line):
             return self.most == 1 and self.first.fullmatch(line) is not None
-        numbers = [re.match("[0-9]*", each) for each in (line, self.rows[last])]
-        job, before = (int(each[0] or 0) if each else 0 for each in numbers)
+        numbers = [re.match("[0-9]*", text) for text in (line, self.rows[last])]
+        job, before = (int(number[0] or 0) if number else 0 for number in numbers)
         return done == len(self.rows) or job >= before
 
     def _begins(self, line: str) -> bool:
@@ -544,17 +530,18 @@ class _BrokenRows:
 
         ``odd`` lines, with too few or too many cells, may be parts of the row.
         """
+
         text = self.rows[place]
         for end in range(place + 1, min(place + _MOST_LINES, len(self.rows)) + 1):
             count = text.count(self.delimiter) - self.size + 1
             for forms in self.forms if 0 <= count <= _MOST_EXTRA else ():
-                matches = [form.fullmatch(text) for form in forms]
-                if matches[0] and matches[-1]:
-                    first, last = matches[0].groups(), matches[-1].groups()
-                    same = all(
-                        first[at] == last[at] for at in range(self.size) if at not in self.free
-                    )
-                    return (self.delimiter.join(map(self._inner, first)), end) if same else ("", 0)
+                shortest, *_, longest = (form.fullmatch(text) for form in (*forms, forms[-1]))
+                if shortest and longest:
+                    first = shortest.groups()
+                    pairs = enumerate(zip(first, longest.groups(), strict=True))
+                    if any(one != other for at, (one, other) in pairs if at not in self.free):
+                        return "", 0
+                    return self.delimiter.join(map(self._inner, first)), end
             if end == len(self.rows) or not odd[end] or self._begins(self.rows[end]):
                 break
             text += f"\n{self.rows[end]}"
@@ -568,6 +555,7 @@ def _split_quoted(text: str, delimiter: str, refuse: _Refuse, where: tuple[str, 
     """Split a CSV table in which some cells are quoted; ``where`` is the file's name and format."""
     import polars as pl
 
+    source, what = where
     reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter)
     rows: list[list[str]] = []
     lines: list[int] = []
@@ -577,17 +565,18 @@ def _split_quoted(text: str, delimiter: str, refuse: _Refuse, where: tuple[str, 
                 if "".join(row).strip():
                     refuse(reader.line_num, row, len(rows[0]))
                 continue
+
             parts = [part for cell in row for part in cell.split("\n")[1:]]
             if rows and any(part.count(delimiter) >= len(row) - 1 for part in parts):
                 raise InputError(
-                    f"{where[0]}: line {reader.line_num}: a quoted cell holds lines that look like "
+                    f"{source}: line {reader.line_num}: a quoted cell holds lines that look like "
                     "rows; close the quotation mark that begins it"
                 )
             rows.append([cell.replace("\n", " ") for cell in row])
             lines.append(reader.line_num)
     except csv.Error as error:
-        source, what = where
         raise InputError(f"{source}: line {reader.line_num}: {error}; {what} is expected") from None
+
     header = [name.strip() for name in rows[0]] if rows else [""]
     columns: Any = zip(*rows[1:], strict=True) if rows[1:] else [()] * len(header)
     frame = pl.DataFrame(

@@ -24,7 +24,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from qops_batsim.errors import InputError, did_you_mean, printable, shown
 from qops_batsim.tables import Words
 
 if TYPE_CHECKING:
@@ -73,41 +72,6 @@ def number_of(job: str) -> str:
     return number[0] if number else job
 
 
-def take_cluster(rows: Rows, chosen: str, source: str) -> None:
-    """Leave out, and count, the jobs of clusters other than the ``chosen`` one; without a choice,
-    raise an InputError if there are several.
-
-    Jobs that another cluster of a federation ran (REVOKED) are of no cluster here.
-    """
-    column = rows.marks.get("cluster")
-    if column is None or not any(column.words):
-        if chosen:
-            raise InputError(
-                f"{source}: names no cluster, and --cluster is {shown(chosen)}; leave it out"
-            )
-        return
-    ran = rows.states.where(lambda state: state != "REVOKED")
-    counts = np.bincount(column.which[ran], minlength=len(column.words)).tolist()
-    jobs: dict[str, int] = {}
-    for word, count in zip(column.words, counts, strict=True):
-        if word and count:
-            jobs[word] = jobs.get(word, 0) + count
-    told = ", ".join(f"{printable(name)}: {jobs[name]:,}" for name in sorted(jobs))
-    if chosen and chosen not in jobs:
-        hint = did_you_mean(chosen, jobs)
-        raise InputError(f"{source}: no job is of cluster {shown(chosen)}; choose another{hint}")
-    if not chosen and len(jobs) > 1:
-        raise InputError(
-            f"{source}: has jobs of {len(jobs)} clusters ({told}), which are machines of their "
-            f"own; a file of one is expected (as of `sacct --clusters {min(jobs)}`; `workload "
-            f"import --cluster {min(jobs)}` takes one of several)"
-        )
-    if chosen:
-        other = column.where(lambda word: word not in ("", chosen))
-        rows.leave_out("other_cluster", "of another cluster", other)
-        rows.take(~other)
-
-
 def open_jobs(rows: Rows) -> dict[str, float]:
     """Return when the jobs that wait or run were submitted (seconds since 1970), by the number of
     the job or array.
@@ -144,7 +108,7 @@ class _Row:
 
 
 @dataclass
-class _Job:
+class _KnownJob:
     """The rows found so far to be of one job."""
 
     key: str
@@ -164,22 +128,40 @@ class _Job:
         """Return whether a row, submitted no earlier than all of these, may be of this job."""
         if _differ(self.user, row.user):
             return False
-        last, slack = self.last, max(self.last.slack, row.slack)
+        last = self.last
+        slack = max(last.slack, row.slack)
+
         if math.isnan(row.submitted) and row.started > last.over + UNKNOWN_LIMIT:
             return False
         if row.submitted in self.dates or math.isnan(row.submitted):
             return bool(self.user and row.user) or not _differ(last.account, row.account)
+
         if not row.submitted <= last.over + AGAIN_WITHIN:
             return False
         if row.state == "REVOKED" or last.state == "REVOKED":
             return True
         if not (self.user and row.user) and _differ(last.account, row.account):
             return False
+
         if last.state in _INTERRUPTED | _OPEN:
             began = row.submitted >= last.started - slack or math.isnan(last.started)
             return began and not row.started < last.ended - slack
+
         same = not (_differ(last.account, row.account) or _differ(last.name, row.name))
         return same and not row.submitted < last.ended - slack
+
+
+@dataclass
+class _Group:
+    """Tasks and parts that are of one job, of which all known runs are ``over`` at a date."""
+
+    jobs: list[_KnownJob] = field(default_factory=list)
+    keys: set[str] = field(default_factory=set)
+    over: float = -math.inf
+
+    def may_have(self, job: _KnownJob) -> bool:
+        is_later = job.rows[0].submitted > self.over + AGAIN_WITHIN
+        return not (job.key in self.keys or is_later or _differ(self.jobs[-1].user, job.user))
 
 
 def _differ(one: str, other: str) -> bool:
@@ -199,10 +181,12 @@ def tell_apart(rows: Rows) -> None:
     places = _shared(keys, rows)
     if not places:
         return
+
     unclear = rows.unclear_lines
     taken = {number_of(job) for job in rows.ids}
     lines: list[int] = []
     new: list[str] = []
+
     for number, several in places.items():
         jobs = _jobs_of([_row(rows, place, unclear) for place in several], keys)
         count = 1
@@ -243,12 +227,12 @@ def _shared(keys: Sequence[str], rows: Rows) -> dict[str, list[int]]:
         if key in seen:
             again.add(number_of(key))
         seen.add(key)
-    found: dict[str, list[int]] = {}
+    places_of: dict[str, list[int]] = {}
     for place, key in enumerate(keys) if again else ():
         number = number_of(key)
         if number in again:
-            found.setdefault(number, []).append(place)
-    return {number: places for number, places in found.items() if len(places) > 1}
+            places_of.setdefault(number, []).append(place)
+    return {number: places for number, places in places_of.items() if len(places) > 1}
 
 
 def _row(rows: Rows, place: int, unclear: Collection[int]) -> _Row:
@@ -271,7 +255,7 @@ def _row(rows: Rows, place: int, unclear: Collection[int]) -> _Row:
     )
 
 
-def _jobs_of(found: list[_Row], keys: Sequence[str]) -> list[_Job]:
+def _jobs_of(rows: list[_Row], keys: Sequence[str]) -> list[_KnownJob]:
     """Return the jobs that rows of one number belong to, by first submission: tasks and parts are
     jobs of their own here.
     """
@@ -281,44 +265,30 @@ def _jobs_of(found: list[_Row], keys: Sequence[str]) -> list[_Job]:
         submitted = started if math.isnan(row.submitted) else row.submitted
         return submitted, started, row.place
 
-    jobs: list[_Job] = []
-    by_key: dict[str, list[_Job]] = {}
-    for row in sorted(found, key=order):
+    jobs: list[_KnownJob] = []
+    by_key: dict[str, list[_KnownJob]] = {}
+    for row in sorted(rows, key=order):
         known = by_key.setdefault(keys[row.place], [])
         job = next((job for job in reversed(known) if job.has(row)), None)
         if job is None:
-            job = _Job(keys[row.place], row, row.user, {row.submitted})
+            job = _KnownJob(keys[row.place], row, row.user, {row.submitted})
             known.append(job)
             jobs.append(job)
         job.add(row)
     return jobs
 
 
-def _together(jobs: list[_Job]) -> list[list[_Job]]:
+def _together(jobs: list[_KnownJob]) -> list[list[_KnownJob]]:
     """Group tasks and parts, in the order of their first submission, that are of one job: of one
     user, submitted before the tasks known so far are over.
     """
-    groups: list[list[_Job]] = []
-    keys: list[set[str]] = []
-    over: list[float] = []
+    groups: list[_Group] = []
     for job in jobs:
-        first = job.rows[0]
-        place = next(
-            (
-                at
-                for at in range(len(groups) - 1, -1, -1)
-                if job.key not in keys[at]
-                and not any(_differ(each.user, job.user) for each in groups[at][-1:])
-                and not first.submitted > over[at] + AGAIN_WITHIN
-            ),
-            None,
-        )
-        if place is None:
-            place = len(groups)
-            groups.append([])
-            keys.append(set())
-            over.append(-math.inf)
-        groups[place].append(job)
-        keys[place].add(job.key)
-        over[place] = max(over[place], job.last.over)
-    return groups
+        group = next((group for group in reversed(groups) if group.may_have(job)), None)
+        if group is None:
+            group = _Group()
+            groups.append(group)
+        group.jobs.append(job)
+        group.keys.add(job.key)
+        group.over = max(group.over, job.last.over)
+    return [group.jobs for group in groups]

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, ItemsView, Iterable, Mapping
 from functools import reduce
+from itertools import accumulate
 from operator import or_
-from typing import Any, NamedTuple
-
-import numpy as np
+from typing import Any, NamedTuple, TypeVar
 
 from qops_batsim.errors import InputError
 
@@ -63,18 +62,16 @@ class NodeSizes(dict[str, dict[str, int]]):
         Nodes that are only ``reserved`` are among them, unless jobs of reservations count.
         """
         named: dict[Node, NodeAway] = {}
-        unnamed: Counter[NodeAway] = Counter()
-        for partition in partitions:
-            for each, count in self._away.get(partition, {}).items():
-                if not each.node[0]:
-                    unnamed[each] = max(unnamed[each], count)
-                    continue
-                # Rows of partitions differ in the processors that are in use on a node, where
-                # these are told of several nodes together.
-                other = named.get(each.node, each)
-                named[each.node] = max(each, other, key=lambda one: one.busy or 0)
-        found = [*named.values(), *unnamed.elements()]
-        return [each for each in found if reserved or each.why != (RESERVED,)]
+        unnamed: list[NodeAway] = []
+        for away, count in _union(self._away, partitions):
+            if not away.node[0]:
+                unnamed += [away] * count
+                continue
+            # Rows of partitions differ in the processors that are in use on a node, where these
+            # are told of several nodes together.
+            other = named.get(away.node, away)
+            named[away.node] = max(away, other, key=lambda one: one.busy or 0)
+        return [away for away in (*named.values(), *unnamed) if reserved or away.why != (RESERVED,)]
 
     def also_reserved(
         self, partitions: Iterable[str], names: Collection[str], away: Iterable[NodeAway]
@@ -82,9 +79,11 @@ class NodeSizes(dict[str, dict[str, int]]):
         """Return further nodes, of these ``names``, that are in reservations: a table of ``sinfo``
         says of a node in use, but for maintenance, only that it is in use.
         """
-        known = {each.node for each in away}
-        named = {node for name in partitions for node in self._nodes.get(name, ())} - known
-        inside = sorted(node for node in named if self.hides_reserved and node[0] in names)
+        if not self.hides_reserved:
+            return []
+        nodes = {node for node, _ in _union(self._nodes, partitions)}
+        others = nodes - {known.node for known in away}
+        inside = sorted(node for node in others if node[0] in names)
         return [NodeAway(node, (RESERVED,), None, None) for node in inside]
 
     def set_asleep(self, nodes: Iterable[tuple[str, Node]]) -> None:
@@ -94,19 +93,16 @@ class NodeSizes(dict[str, dict[str, int]]):
 
     def asleep(self, partitions: Iterable[str]) -> int:
         """Return the cores of the nodes of some partitions that are powered down."""
-        none: Counter[Node] = Counter()
-        rows = reduce(or_, (self._asleep.get(name, none) for name in partitions), none).items()
-        return sum(count * cores for (_, cores, _), count in rows)
+        return sum(count * cores for (_, cores, _), count in _union(self._asleep, partitions))
 
     def together(self, partitions: Iterable[str]) -> dict[str, int]:
         """Return the cores, nodes and GPUs of these partitions in all; shared nodes count once."""
-        none: Counter[Node] = Counter()
-        rows = reduce(or_, (self._nodes.get(name, none) for name in partitions), none).items()
-        return {
-            "cores": sum(count * cores for (_, cores, _), count in rows),
-            "nodes": sum(count for _, count in rows),
-            "gpus": sum(count * gpus for (_, _, gpus), count in rows),
-        }
+        sizes = {"cores": 0, "nodes": 0, "gpus": 0}
+        for (_, cores, gpus), count in _union(self._nodes, partitions):
+            sizes["cores"] += count * cores
+            sizes["nodes"] += count
+            sizes["gpus"] += count * gpus
+        return sizes
 
     def largest(self, partitions: Iterable[str]) -> int:
         """Return the cores of the largest node in some partitions."""
@@ -131,6 +127,7 @@ class NodeSizes(dict[str, dict[str, int]]):
                     f"nodes of the others, but only these are chosen: "
                     f"{', '.join(sorted(chosen.intersection(pool)))}; choose all (--partition)"
                 )
+
         kinds = {frozenset(self._nodes.get(name, {}).items()) for name in chosen}
         if alike and (len(kinds) != 1 or frozenset() in kinds):
             told = ", ".join(f"{n}: {self.together([n])['nodes']} nodes" for n in sorted(chosen))
@@ -138,6 +135,17 @@ class NodeSizes(dict[str, dict[str, int]]):
                 f"the partitions are not one pool ({told}); choose one partition that has nodes, "
                 "or several that have the same nodes (--partition)"
             )
+
+
+_Counted = TypeVar("_Counted")
+
+
+def _union(
+    counts: Mapping[str, Counter[_Counted]], partitions: Iterable[str]
+) -> ItemsView[_Counted, int]:
+    """Return the counts of some partitions together: of each the greatest."""
+    none: Counter[_Counted] = Counter()
+    return reduce(or_, (counts.get(name, none) for name in partitions), none).items()
 
 
 Span = tuple[float, float]
@@ -180,11 +188,11 @@ def node_names(text: str) -> list[str]:
         return []
     names: list[str] = []
     for part in re.findall(r"(?:[^,\[]|\[[^\]]*\])+", text):
-        found = [""]
+        begun = [""]
         for plain, ranges in re.findall(r"([^\[]+)|\[([^\]]*)\]", part):
             numbers = [plain] if plain else [n for each in ranges.split(",") for n in _range(each)]
-            found = [name + number for name in found[:_MOST_NODES] for number in numbers]
-        names += found
+            begun = [name + number for name in begun[:_MOST_NODES] for number in numbers]
+        names += begun
     return names
 
 
@@ -213,12 +221,13 @@ def nodes_over_time(spans: Iterable[Mapping[str, Span]]) -> list[tuple[float, in
         extend_spans(seen, nodes)
     if not seen:
         return []
-    begins, ends = (np.array(dates) for dates in zip(*seen.values(), strict=True))
-    begin, end = float(begins.min()), float(ends.max())
+
+    begin = min(joined for joined, _ in seen.values())
+    end = max(gone for _, gone in seen.values())
     changes: Counter[float] = Counter()
-    for joined in begins.tolist():
+    for joined, gone in seen.values():
         changes[joined if joined > begin + UNSEEN else begin] += 1
-    for gone in ends[ends < end - UNSEEN].tolist():
-        changes[gone] -= 1
+        if gone < end - UNSEEN:
+            changes[gone] -= 1
     dates = sorted(changes)
-    return list(zip(dates, np.cumsum([changes[date] for date in dates]).tolist(), strict=True))
+    return list(zip(dates, accumulate(changes[date] for date in dates), strict=True))

@@ -18,6 +18,7 @@ import numpy as np
 
 from qops_batsim.tables import Words
 from qops_batsim.workload.accounting.cells import read_duration, text_in
+from qops_batsim.workload.accounting.choices import Choices
 from qops_batsim.workload.accounting.job_identity import (
     AGAIN_WITHIN,
     UNKNOWN_LIMIT,
@@ -25,7 +26,7 @@ from qops_batsim.workload.accounting.job_identity import (
     renamed,
     tell_renamed,
 )
-from qops_batsim.workload.accounting.rows import Choices, Rows
+from qops_batsim.workload.accounting.rows import Rows
 from qops_batsim.workload.log_formats import PBS_LINE
 from qops_batsim.workload.log_records import Malformed, refuse_lines
 
@@ -36,6 +37,7 @@ _OF_JOBS = {"Q": "queued", "S": "start", "T": "restart", "E": "end", "D": "delet
     "R": "rerun",
 }
 _NUMBERS = ("submitted", "started", "ended", "run_times", "processors", "limits")
+_NO_NAMES = ("", "_pbs_project_default")
 _TEXTS = {"user": ("user",), "group": ("account", "project", "group"), "queue": ("queue",)}
 
 
@@ -56,8 +58,8 @@ class _PbsJob:
     @property
     def submitted(self) -> float:
         """Date of submission; NaN if no record tells it."""
-        dates = [_number(self.fields.get(key)) for key in ("ctime", "qtime")]
-        return next((each for each in (*dates, self.queued) if not math.isnan(each)), math.nan)
+        queued = _number(self.fields.get("qtime"), self.queued)
+        return _number(self.fields.get("ctime"), queued)
 
     def add(self, kind: str, date: float, line: int, fields: dict[str, str]) -> None:
         """Add what a record tells."""
@@ -81,14 +83,15 @@ class _PbsJob:
         for name in ("user", "ctime"):
             if name in fields and fields[name] != self.fields.get(name, fields[name]):
                 return False
+
         created = _number(fields.get("ctime"))
         if "ctime" in self.fields and not math.isnan(created):
             return True
         # Its zone is unknown to a date of creation: within a day, both may be the same moment.
         if created > self.last + AGAIN_WITHIN:
             return False
-        begun = _number(fields.get("start"))
-        date = date if math.isnan(begun) else begun
+
+        date = _number(fields.get("start"), date)
         if self.has_ended:
             is_new = kind == "Q" and date >= self.last
             return not is_new and date <= self.last + AGAIN_WITHIN
@@ -105,10 +108,12 @@ def pbs_rows(content: bytes, source: str, choices: Choices) -> Rows:
     arrays: list[int] = []
     zone = ZoneInfo(choices.zone_name)
     read = 0
+
     for number, line in enumerate(text_in(content).split("\n"), start=1):
         if not line.strip():
             continue
         read += 1
+
         match = PBS_LINE.match(line)
         date = match and _date(match[1], zone)
         if match is None or date is None:
@@ -124,15 +129,17 @@ def pbs_rows(content: bytes, source: str, choices: Choices) -> Rows:
         else:
             fields = {key: value.strip("\"'") for key, value in _FIELD.findall(match[4])}
             known = jobs.setdefault(match[3], [])
-            job = next((each for each in reversed(known) if each.has(match[2], date, fields)), None)
+            job = next((job for job in reversed(known) if job.has(match[2], date, fields)), None)
             if job is None:
                 job = _PbsJob(number)
                 known.append(job)
             job.add(match[2], date, number, fields)
+
     refuse_lines(source, malformed)
     named, new = _named(jobs)
     rows = _rows_of(named, choices.unit)
     rows.read = read
+
     again = [line for line, job in zip(rows.lines.tolist(), rows.ids, strict=True) if job in new]
     tell_renamed(rows, new, again)
     for rule, what, lines in (
@@ -148,12 +155,12 @@ def _named(jobs: Mapping[str, list[_PbsJob]]) -> tuple[dict[str, _PbsJob], list[
     named: dict[str, _PbsJob] = {}
     new: list[str] = []
     for job, several in jobs.items():
-        several.sort(key=lambda each: float(np.fmin(each.submitted, each.last)))
+        several.sort(key=lambda namesake: float(np.fmin(namesake.submitted, namesake.last)))
         named[job] = several[0]
         count = 1
-        for each in several[1:]:
+        for namesake in several[1:]:
             count = next_count(job, count, jobs)
-            named[renamed(job, count)] = each
+            named[renamed(job, count)] = namesake
             new.append(renamed(job, count))
     return named, new
 
@@ -170,81 +177,85 @@ def _rows_of(jobs: Mapping[str, _PbsJob], by: str) -> Rows:
     lines: list[int] = []
     states: list[str] = []
     numbers: list[tuple[float, ...]] = []
-    gpus: list[float] = []
     texts: dict[str, list[str]] = {name: [] for name in _TEXTS}
     for name, job in jobs.items():
         size = _SIZES[by](job.fields)
+        gpus = _gpus(job.fields)
         limit = _seconds(job.fields.get("Resource_List.walltime"))
         for state, start, end, used, line in _stretches(job, limit):
             ids.append(name)
             lines.append(line)
             states.append(state)
-            numbers.append((job.submitted, start, end, used, size, limit))
-            gpus.append(_gpus(job.fields))
+            numbers.append((job.submitted, start, end, used, size, limit, gpus))
             for text, keys in _TEXTS.items():
-                found = (job.fields.get(key) for key in keys)
-                known = (each for each in found if each and each not in ("_pbs_project_default",))
-                texts[text].append(next(known, ""))
-    columns = np.array(numbers, np.float64).reshape(-1, len(_NUMBERS)).T
-    dated: dict[str, Any] = {
-        key: column.copy() for key, column in zip(_NUMBERS, columns, strict=True)
-    }
-    names = {name: Words.of(column) for name, column in texts.items()}
+                names = (job.fields.get(key, "") for key in keys)
+                texts[text].append(next((n for n in names if n not in _NO_NAMES), ""))
+
+    columns = np.array(numbers, np.float64).reshape(-1, len(_NUMBERS) + 1).T.copy()
+    dated: dict[str, Any] = dict(zip(_NUMBERS, columns, strict=False))
     # The server is the machine, under its short or its full name.
     servers = [job.partition(".")[2].partition(".")[0] for job in ids]
-    marks = {"cluster": Words.of(servers)}
-    at = np.array(lines, np.int64)
-    counts = {"gpus": np.array(gpus)} if any(count > 0 for count in gpus) else {}
-    told: dict[str, Any] = {"texts": names, "numbers": counts, "marks": marks, **dated}
-    return Rows(ids=ids, lines=at, states=Words.of(states), **told)
+    return Rows(
+        ids=ids,
+        lines=np.array(lines, np.int64),
+        states=Words.of(states),
+        texts={name: Words.of(column) for name, column in texts.items()},
+        numbers={"gpus": columns[-1]} if (columns[-1] > 0).any() else {},
+        marks={"cluster": Words.of(servers)},
+        **dated,
+    )
 
 
 def _stretches(job: _PbsJob, limit: float) -> list[tuple[str, float, float, float, int]]:
     """Return (state, start, end, run time, line) of each run of a job, NaN where unknown; a job
     that never ran has one row. ``limit`` is the walltime (seconds).
     """
-    found: list[tuple[str, float, float, float, int]] = []
-    start, deleted, begin_line = math.nan, False, job.line
+    stretches: list[tuple[str, float, float, float, int]] = []
+    start = math.nan
+    deleted = False
+    begin_line = job.line
+
     for kind, date, line, fields in job.happened:
         if kind in "ST":
-            start, begin_line = _number(fields.get("start")), line
-            start = date if math.isnan(start) else start
+            start = _number(fields.get("start"), date)
+            begin_line = line
         elif kind == "D":
-            deleted, begin_line = True, line
+            deleted = True
+            begin_line = line
         elif kind == "E":
             used = _seconds(fields.get("resources_used.walltime"))
-            given, end = (_number(fields.get(key)) for key in ("start", "end"))
-            start = start if math.isnan(given) else given
-            end = date if math.isnan(end) else end
-            state = "COMPLETED" if fields.get("Exit_status", "0") == "0" else "FAILED"
-            if state == "FAILED" and not math.isnan(limit) and end - start >= limit:
-                state = "TIMEOUT"
-            state = "CANCELLED" if deleted and state == "FAILED" else state
-            found.append((state, start, end, used, line))
-            start, deleted = math.nan, False
-        elif not math.isnan(begun := _begun(start, kind, fields)):  # run again, or aborted
-            state = "REQUEUED" if kind == "R" else "FAILED"
-            found.append((state, begun, date, math.nan, line))
+            start = _number(fields.get("start"), start)
+            end = _number(fields.get("end"), date)
+            state = "COMPLETED"
+            if fields.get("Exit_status", "0") != "0":
+                is_cut = end - start >= limit
+                state = "TIMEOUT" if is_cut else "CANCELLED" if deleted else "FAILED"
+            stretches.append((state, start, end, used, line))
             start = math.nan
-        elif kind == "A":
-            deleted, begin_line = True, line
+            deleted = False
+        else:  # It runs again, or was aborted.
+            # The record of a rerun tells its begin, too (PBS Professional), where that of the start
+            # is in an older file.
+            if kind == "R" and math.isnan(start):
+                start = _number(fields.get("start"))
+            if not math.isnan(start):
+                state = "REQUEUED" if kind == "R" else "FAILED"
+                stretches.append((state, start, date, math.nan, line))
+                start = math.nan
+            elif kind == "A":
+                deleted = True
+                begin_line = line
+
     if not math.isnan(start):
-        found.append(("RUNNING", start, math.nan, math.nan, begin_line))
-    elif not found or found[-1][0] == "REQUEUED":
+        stretches.append(("RUNNING", start, math.nan, math.nan, begin_line))
+    elif not stretches or stretches[-1][0] == "REQUEUED":
         state = "CANCELLED" if deleted else "PENDING"
-        found.append((state, math.nan, math.nan, math.nan, begin_line))
-    return found
+        stretches.append((state, math.nan, math.nan, math.nan, begin_line))
+    return stretches
 
 
-def _begun(start: float, kind: str, fields: Mapping[str, str]) -> float:
-    """Return when a run began that a record ends: the record of a rerun (PBS Professional) tells
-    it too, where that of the ``start`` is in an older file.
-    """
-    return _number(fields.get("start")) if kind == "R" and math.isnan(start) else start
-
-
-def _number(text: str | None) -> float:
-    return float(text) if text and re.fullmatch(r"\d{1,12}", text) else math.nan
+def _number(text: str | None, default: float = math.nan) -> float:
+    return float(text) if text and re.fullmatch(r"\d{1,12}", text) else default
 
 
 def _seconds(text: str | None) -> float:
@@ -252,11 +263,16 @@ def _seconds(text: str | None) -> float:
     return math.nan if value is None else value
 
 
+def _counted(fields: Mapping[str, str], *keys: str) -> float:
+    """Return the first of these fields that is a number above 0; 0 if there is none."""
+    return next(filter(None, (_number(fields.get(key), 0.0) for key in keys)), 0.0)
+
+
 def _cores(fields: Mapping[str, str]) -> float:
     """Return the cores of a job: the request in PBS, the allocation in Torque."""
-    for key in ("Resource_List.ncpus", "total_execution_slots"):
-        if _number(fields.get(key)) > 0:
-            return _number(fields.get(key))
+    counted = _counted(fields, "Resource_List.ncpus", "total_execution_slots")
+    if counted:
+        return counted
     hosts = fields.get("exec_host", "")
     if hosts:
         return float(sum(_slots(part.partition("/")[2]) for part in hosts.split("+")))
@@ -267,9 +283,9 @@ def _cores(fields: Mapping[str, str]) -> float:
 
 
 def _nodes(fields: Mapping[str, str]) -> float:
-    for key in ("unique_node_count", "Resource_List.nodect"):
-        if _number(fields.get(key)) > 0:
-            return _number(fields.get(key))
+    counted = _counted(fields, "unique_node_count", "Resource_List.nodect")
+    if counted:
+        return counted
     hosts = fields.get("exec_host", "")
     if hosts:
         return float(len({part.partition("/")[0] for part in hosts.split("+")}))
@@ -278,8 +294,9 @@ def _nodes(fields: Mapping[str, str]) -> float:
 
 def _gpus(fields: Mapping[str, str]) -> float:
     """Return the GPUs that a job requested; NaN if its record names none."""
-    if _number(fields.get("Resource_List.ngpus")) > 0:
-        return _number(fields.get("Resource_List.ngpus"))
+    counted = _counted(fields, "Resource_List.ngpus")
+    if counted:
+        return counted
     for key, each in (("Resource_List.select", "ngpus"), ("Resource_List.nodes", "gpus")):
         if f":{each}=" in fields.get(key, ""):
             return float(sum(count * gpus for count, gpus in _chunks(fields[key], each, 0)))
@@ -304,9 +321,9 @@ def _chunks(text: str, each: str, default: int = 1) -> list[tuple[int, int]]:
     """Return (count, size) of each part of a request such as ``2:ppn=8+1:ppn=4``: the size is the
     number behind ``each`` (``ppn``), or the default.
     """
-    found = []
+    chunks = []
     for part in filter(None, text.split("+")):
         count = re.match(r"(\d{1,6})(?::|$)", part)
         size = re.search(rf":{each}=(\d{{1,6}})", part)
-        found.append((int(count[1]) if count else 1, int(size[1]) if size else default))
-    return found
+        chunks.append((int(count[1]) if count else 1, int(size[1]) if size else default))
+    return chunks

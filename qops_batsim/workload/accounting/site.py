@@ -13,7 +13,8 @@ import numpy as np
 from qops_batsim.errors import InputError, did_you_mean, require_one_of, shown
 from qops_batsim.tables import Floats, Words
 from qops_batsim.workload.accounting.cells import TextTable, is_none, read_cells, special_number
-from qops_batsim.workload.accounting.rows import Choices, Rows, rows_of_table
+from qops_batsim.workload.accounting.choices import Choices
+from qops_batsim.workload.accounting.rows import Rows, rows_of_table
 from qops_batsim.workload.log_formats import PARQUET, mark_of, published_tables, table_names
 
 _AMOUNTS = ("gpus", "memory", "power", "energy")
@@ -61,7 +62,9 @@ class CsvForm:
         self.columns = dict(columns)
         self.units = {"run_time": 1.0, "suspended": 1.0, "walltime": 1.0}
         self.delimiter = delimiter
-        self.states, self.time_zone = dict(states or {}), time_zone
+        self.states = dict(states or {})
+        self.time_zone = time_zone
+
         for name in columns:
             if name not in MAPPED:
                 raise InputError(
@@ -78,6 +81,7 @@ class CsvForm:
                     f"{name}: unit {shown(unit)} is not known{did_you_mean(unit, UNITS[name])}"
                 )
             self.units[name] = UNITS[name][unit]
+
         if "id" not in columns or "submit" not in columns:
             raise InputError(
                 "columns of id and submit are not both given; map a column to each of them "
@@ -99,9 +103,13 @@ def profiles() -> dict[str, CsvForm]:
     """Return, by name, how to read each published log that is a table (``eagle`` ...)."""
     return {
         name: CsvForm(
-            each["columns"], each.get("units"), "", each.get("states"), each.get("time_zone")
+            description["columns"],
+            description.get("units"),
+            "",
+            description.get("states"),
+            description.get("time_zone"),
         )
-        for name, each in published_tables().items()
+        for name, description in published_tables().items()
     }
 
 
@@ -145,6 +153,7 @@ def csv_rows(content: bytes, source: str, choices: Choices, form: CsvForm) -> Ro
         delimiter = form.delimiter or mark_of(header)
         what = "a table with a header (CSV)"
         table = read_cells(content, source, what, delimiter=delimiter, quoted=True)
+
     for says, name in form.columns.items():
         if name not in table:
             hint = did_you_mean(name, table.header)
@@ -156,13 +165,15 @@ def csv_rows(content: bytes, source: str, choices: Choices, form: CsvForm) -> Ro
                 f"{source}: several columns are called {shown(name)}, mapped to {says}; one is "
                 "expected"
             )
-    read = len(table.lines)
-    columns = {says: [name] for says, name in form.columns.items()}
-    rows = rows_of_table(table, columns, form.units, choices)
+    rows = rows_of_table(
+        table, {says: [name] for says, name in form.columns.items()}, form.units, choices
+    )
+    rows.read = len(table)
+
     unit = choices.by if choices.by in ("nodes", "gpus") else "processors"
     if unit not in form.columns and unit == "processors" and "nodes" in form.columns:
-        unit, told = "nodes", "counted in nodes: the table tells no cores"
-        rows.tell("in_nodes", told, rows.lines.tolist())
+        unit = "nodes"
+        rows.tell("in_nodes", "counted in nodes: the table tells no cores", rows.lines.tolist())
     size = form.columns.get(unit)
     if size is None:
         raise InputError(
@@ -173,17 +184,18 @@ def csv_rows(content: bytes, source: str, choices: Choices, form: CsvForm) -> Ro
     rows.processors = (
         table.counts(size) if factor is None else np.ceil(_amounts(table, size) * factor)
     )
-    for name in _AMOUNTS:
-        if name in form.columns:
-            suffixes = _SUFFIXES if name == "memory" else {}
-            amounts = _amounts(table, form.columns[name], suffixes)
-            rows.numbers[name] = amounts * form.units.get(name, 1.0)
-    rows.ids = [each.strip() for each in rows.ids]
+    for says in _AMOUNTS:
+        if says in form.columns:
+            suffixes = _SUFFIXES if says == "memory" else {}
+            amounts = _amounts(table, form.columns[says], suffixes)
+            rows.numbers[says] = amounts * form.units.get(says, 1.0)
+
+    rows.ids = [job.strip() for job in rows.ids]
     for field, names in rows.texts.items():
         rows.texts[field] = Words([word.strip() for word in names.words], names.which)
-    empty = np.array([is_none(each) for each in rows.ids], np.bool_)
+    empty = np.array([is_none(job) for job in rows.ids], np.bool_)
     table.refuse(empty, form.columns["id"], "the name of a job")
-    rows.read = read
+
     units = [
         f"{says} in {unit}"
         for says, factor in form.units.items()
@@ -204,13 +216,12 @@ def _amounts(table: TextTable, name: str, suffixes: Mapping[str, float] = {}) ->
         if is_none(number) or special_number(number) is not None:
             return math.nan
         factor = suffixes.get(number[-1:])
-        number, factor = (number, 1.0) if factor is None else (number[:-1], factor)
         try:
-            value = float(number)
+            value = float(number if factor is None else number[:-1])
         except ValueError:
             return None
         # In Slurm's database, memory from 2^63 on is that of a core.
-        return value * factor if 0 <= value < 2.0**63 else None
+        return value * (factor or 1.0) if 0 <= value < 2.0**63 else None
 
     return table.numbers(name, read, "a number from 0 up to 2^63")
 
@@ -220,12 +231,13 @@ def number_tasks(rows: Rows) -> None:
     several: dict[str, list[int]] = {}
     for place, job in enumerate(rows.ids):
         several.setdefault(job, []).append(place)
+
     ends = np.fmax(rows.ended, rows.started + np.nan_to_num(rows.run_times))
     lines: list[int] = []
     for job, places in several.items():
-        if len(places) < 2:
+        if len(places) == 1:
             continue
-        order = sorted(places, key=lambda at: (rows.started[at], at))
+        order = sorted(places, key=rows.started.__getitem__)
         latest = np.maximum.accumulate(ends[order])
         if (rows.started[order][1:] < latest[:-1]).any():
             for number, place in enumerate(places, start=1):

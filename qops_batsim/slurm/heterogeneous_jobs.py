@@ -7,24 +7,22 @@ of its own, and all when the first of them ends.
 
 from __future__ import annotations
 
-import re
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 from msgspec.structs import replace
 
 from qops_batsim.errors import InputError, shown
-from qops_batsim.queue.queue_state import QueuedJob
-from qops_batsim.slurm.waiting_reasons import INCOMPLETE, Waits, is_for_resources, meaning_of
+from qops_batsim.slurm.queued_job import QueuedJob
+from qops_batsim.slurm.waiting_reasons import INCOMPLETE, WaitKind, is_for_resources, meaning_of
+from qops_batsim.workload.accounting.rows import task_numbers
 
-_IDS = re.compile(r"\d{1,18}(?:-\d{1,18})?")
-
-_FIRST = (Waits.CANNOT_START, Waits.FOR_OTHERS, Waits.UNKNOWN)
+_FIRST = (WaitKind.CANNOT_START, WaitKind.FOR_OTHERS, WaitKind.UNKNOWN)
 """Of the reasons of components that differ, those of the former count."""
 
 
-class Component(NamedTuple):
+class JobComponent(NamedTuple):
     """A component of a heterogeneous job: the job's id, its place in the job, and how many
     components the job has, 0 if that is not told.
     """
@@ -45,11 +43,7 @@ def size_of(id_set: Any) -> int:
     >>> size_of("20-22,24"), size_of("")
     (4, 0)
     """
-    spans = id_set.split(",") if isinstance(id_set, str) else []
-    if not all(_IDS.fullmatch(span) for span in spans):
-        return 0
-    ends = [[int(end) for end in span.split("-")] for span in spans]
-    return sum(each[-1] - each[0] + 1 for each in ends)
+    return len(task_numbers(id_set) or ()) if isinstance(id_set, str) else 0
 
 
 class Components:
@@ -61,29 +55,24 @@ class Components:
 
     def __init__(self, source: str) -> None:
         self._source = source
-        self._inside: dict[str, Component] = {}
-        self._listed = Counter[str]()
-        self._known: defaultdict[str, set[int]] = defaultdict(set)
+        self._inside: dict[str, JobComponent] = {}
+        self._parts: defaultdict[str, dict[int, bool]] = defaultdict(dict)
+        """By job, the places of its components, and whether each is elsewhere."""
         self._sizes: dict[str, int] = {}
-        self._away: set[str] = set()
 
-    def add(self, component: Component, *, is_away: bool = False) -> None:
+    def add(self, component: JobComponent, *, is_away: bool = False) -> None:
         """Add a component of the queue, or one that waits outside (``is_away``)."""
-        if component.offset in self._known[component.whole]:
+        whole = component.whole
+        if component.offset in self._parts[whole]:
             raise InputError(
                 f"{self._source}: job {shown(component.id)}: is listed twice; each id is expected "
                 "once"
             )
-        self._known[component.whole].add(component.offset)
+        self._parts[whole][component.offset] = is_away
         # Where the number is not told, it is two at least.
-        self._sizes[component.whole] = max(
-            self._sizes.get(component.whole, 2), component.size, component.offset + 1
-        )
-        if is_away:
-            self._away.add(component.whole)
-        else:
+        self._sizes[whole] = max(self._sizes.get(whole, 2), component.size, component.offset + 1)
+        if not is_away:
             self._inside[component.id] = component
-            self._listed[component.whole] += 1
 
     def together(
         self, jobs: Iterable[QueuedJob], blocked: Iterable[QueuedJob]
@@ -103,40 +92,39 @@ class Components:
         for members in groups.values():
             job, is_blocked = members[0]
             if job.id in self._inside:
-                job = self._one([each for each, _ in members])
+                job = self._one([member for member, _ in members])
                 # What keeps one component keeps all.
-                is_blocked = any(each for _, each in members) or job.reason == INCOMPLETE
+                is_blocked = any(blocks for _, blocks in members) or job.reason == INCOMPLETE
             (cannot if is_blocked else can).append(job)
         return can, cannot
-
-    def _lacks(self, whole: str) -> bool:
-        return whole in self._away or len(self._known[whole]) < self._sizes[whole]
 
     def _one(self, parts: Sequence[QueuedJob]) -> QueuedJob:
         """Return the components of a job that run, or those that wait, as one job."""
         parts = sorted(parts, key=lambda job: self._inside[job.id].offset)
         ids = tuple(job.id for job in parts)
         whole = self._inside[ids[0]].whole
-        # While some have begun and others not, as in the moment of a start, both are told.
-        is_whole = len(parts) == self._listed[whole]
-        reason = _reason_of([job.reason for job in parts])
-        waits = parts[0].start is None
-        if waits and self._lacks(whole) and meaning_of(reason).waits is not Waits.CANNOT_START:
+        away = self._parts[whole].values()
+
+        # What keeps one component keeps all.
+        reason = min((job.reason for job in parts), key=_rank)
+        lacks = any(away) or len(away) < self._sizes[whole]
+        may_start = meaning_of(reason).waits is not WaitKind.CANNOT_START
+        if parts[0].start is None and lacks and may_start:
             reason = INCOMPLETE
+
         names = [name for job in parts for name in job.partition.split(",")]
-        limits = [job.estimate for job in parts]
-        ends = [job.end for job in parts]
         return replace(
             parts[0],
-            id=whole if is_whole else ",".join(ids),
+            # While some have begun and others not, as in the moment of a start, both are told.
+            id=whole if len(parts) == [*away].count(False) else ",".join(ids),
             components=ids,
             processors=sum(job.processors for job in parts),
-            estimate=None if None in limits else max(_known(limits)),
-            submission=_of(min, [job.submission for job in parts]),
-            start=_of(min, [job.start for job in parts]),
-            end=None if None in ends else max(_known(ends)),
-            planned_start=_of(max, [job.planned_start for job in parts]),
-            deadline=_of(min, [job.deadline for job in parts]),
+            estimate=_latest(job.estimate for job in parts),
+            submission=_of(min, (job.submission for job in parts)),
+            start=_of(min, (job.start for job in parts)),
+            end=_latest(job.end for job in parts),
+            planned_start=_of(max, (job.planned_start for job in parts)),
+            deadline=_of(min, (job.deadline for job in parts)),
             priority=min(job.priority for job in parts),
             partition=",".join(dict.fromkeys(names)),
             nodes=",".join(filter(None, (job.nodes for job in parts))),
@@ -144,24 +132,21 @@ class Components:
         )
 
 
-def _known(values: Iterable[float | None]) -> list[float]:
-    return [each for each in values if each is not None]
+def _latest(values: Iterable[float | None]) -> float | None:
+    """Return the greatest of the values, None if one is not known."""
+    listed = [*values]
+    return None if None in listed else _of(max, listed)
 
 
 def _of(choose: Callable[[list[float]], float], values: Iterable[float | None]) -> float | None:
     """Return the least or greatest of the values that are known, None if none is."""
-    known = _known(values)
+    known = [value for value in values if value is not None]
     return choose(known) if known else None
 
 
-def _reason_of(reasons: Sequence[str]) -> str:
-    """Return why a job waits whose components have these reasons: what keeps one keeps all."""
-
-    def rank(reason: str) -> tuple[bool, ...]:
-        waits = meaning_of(reason).waits
-        return *(waits is not each for each in _FIRST), not is_for_resources(reason)
-
-    return min(reasons, key=rank)
+def _rank(reason: str) -> tuple[bool, ...]:
+    waits = meaning_of(reason).waits
+    return *(waits is not kind for kind in _FIRST), not is_for_resources(reason)
 
 
 def listed(components: Sequence[str]) -> str:

@@ -10,7 +10,7 @@ import pytest
 
 from qops_batsim.errors import InputError
 from qops_batsim.queue import Ask, QueueAsker, QueuedJob, QueueState, read_queue
-from qops_batsim.queue.heterogeneous_jobs import size_of
+from qops_batsim.slurm.heterogeneous_jobs import size_of
 
 NOW = 1_780_000_000
 Number = Callable[[float | None], Any]

@@ -1,0 +1,201 @@
+"""Runs of jobs in accounting: restarts, stretches of resized jobs, waiting tasks, parts."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from qops_batsim.errors import InputError
+from qops_batsim.limits import MAX_JOBS
+from qops_batsim.tables import Words
+from qops_batsim.workload.accounting.choices import Choices
+from qops_batsim.workload.accounting.rows import Rows
+from qops_batsim.workload.accounting.states import OTHERS, STATES
+
+
+def settle(rows: Rows, choices: Choices) -> None:
+    """Merge rows about one run of a job, and sort the runs of each job by date.
+
+    What a later row tells again is left out: the same run, or that the job waited. The stretches
+    of a resized job become one row. Where its last row counts, a job has the names of that.
+    """
+    by_id: dict[str, list[int]] = {}
+    for place, job in enumerate(rows.ids):
+        key = job.partition("[")[0] if place in rows.tasks else job
+        by_id.setdefault(key, []).append(place)
+    several = [places for places in by_id.values() if len(places) > 1]
+    states = rows.states.texts() if several else []
+    unclear = rows.unclear
+    count = len(rows.ids)
+
+    order = np.arange(count)
+    last = np.arange(count)
+    again = np.zeros(count, np.bool_)
+    revoked = np.zeros(count, np.bool_)
+    resized = np.zeros(count, np.bool_)
+    lost = 0.0
+    for places in several:
+        # By submission; of one, stretches by start, others as in the file.
+        in_file = np.array(places)
+        runs = places
+        if not unclear[places].any():
+            is_resized = any(states[at] == "RESIZING" for at in places)
+            starts = np.where(is_resized, rows.started[in_file], 0)
+            runs = in_file[np.lexsort((starts, rows.submitted[in_file]))].tolist()
+        order[in_file] = runs
+
+        own = [at for at in runs if states[at] != "REVOKED"]
+        if own:
+            revoked[[at for at in runs if states[at] == "REVOKED"]] = True
+            runs = own
+
+        # Of rows about one run the last counts, but for one that does not know its end.
+        of_run: dict[tuple[float, float], int] = {}
+        for at in runs:
+            run = float(rows.submitted[at]), float(rows.started[at])
+            known = of_run.get(run, at)
+            is_worse = np.isnan(rows.ended[at]) and not np.isnan(rows.ended[known])
+            of_run[run] = known if is_worse else at
+        kept = [at for at in runs if not np.isnan(rows.started[at]) and at in of_run.values()]
+        kept += runs[-1:] if np.isnan(rows.started[runs[-1]]) else []
+        again[[at for at in runs if at not in kept]] = True
+
+        stretches: list[int] = []
+        for at, following in zip(kept, [*kept[1:], -1], strict=True):
+            stretches.append(at)
+            same = following >= 0 and rows.submitted[following] == rows.submitted[at]
+            if states[at] != "RESIZING" or not same:
+                lost += _join(rows, stretches) if len(stretches) > 1 else 0.0
+                resized[stretches[:-1]] = True
+                stretches = []
+        last[places] = kept[-1]
+
+    rows.leave_out("run_elsewhere", "state REVOKED (another row tells the job)", revoked)
+    rows.leave_out("told_again", "rows whose job and run another row tells again", again)
+    if resized.any():
+        told = f"resized jobs, each with the most {choices.unit} that it had"
+        told += f" ({lost / 3600:.3g} {choices.unit[:-1]}-hours more than they used)"
+        rows.tell("resized", told, rows.lines[sorted(rows.spare)].tolist(), "merge")
+    if choices.restarts == "last":
+        rows.texts = {name: column.at(last) for name, column in rows.texts.items()}
+    gone = again | revoked | resized
+    if gone.any() or (order[1:] < order[:-1]).any():
+        rows.take(order[~gone[order]])
+
+
+def _join(rows: Rows, stretches: list[int]) -> float:
+    """Merge the rows of a resized job into the last one, with the job's largest size; return the
+    processor-seconds that this counts too many.
+    """
+    last = stretches[-1]
+    rows.run_times[last] = rows.own_times[stretches].sum()
+    rows.suspended[last] = rows.suspended[stretches].sum()
+    had = rows.processors[stretches]
+    for column in (rows.processors, *rows.numbers.values()):
+        column[last] = np.fmax.reduce(column[stretches])
+
+    begins = rows.started[stretches]
+    spare = np.column_stack([begins, [*begins[1:], rows.ended[last]], rows.processors[last] - had])
+    rows.spare[last] = [(begin, end, width) for begin, end, width in spare.tolist() if width > 0]
+    rows.started[last] = begins[0]
+    return sum((end - begin) * width for begin, end, width in rows.spare[last] if end > begin)
+
+
+def keep_restarts(rows: Rows, choice: str) -> None:
+    """Keep the ``last`` run of each restarted job, or make ``each`` run a job of its own."""
+    last = {job: place for place, job in enumerate(rows.ids)}
+    if len(last) == len(rows.ids):
+        return
+
+    if choice == "last":
+        gone = np.ones(len(rows.ids), np.bool_)
+        gone[list(last.values())] = False
+        rows.leave_out("earlier_runs", "runs before a restart (a later row has the id)", gone)
+        rows.take(~gone)
+        return
+
+    seen: dict[str, int] = {}
+    for place, job in enumerate(rows.ids):
+        count = seen.get(job, -1) + 1
+        seen[job] = count
+        if count:
+            rows.ids[place] = f"{job}r{count}"
+            if place in rows.groups:
+                rows.groups[place] += f"r{count}"
+
+
+def select(rows: Rows, choices: Choices) -> Rows:
+    """Leave out jobs in states that were not chosen, and jobs that were cancelled while they
+    waited; return the latter.
+    """
+    gone = np.zeros(len(rows.ids), np.bool_)
+    for state in STATES:
+        if state not in choices.states:
+            what = OTHERS.get(state, "by choice")
+            other = rows.states.where(state.__eq__)
+            rows.leave_out(f"state_{state.lower()}", f"state {state} ({what})", other)
+            gone |= other
+
+    ran = (rows.run_times > 0) | (rows.ended > rows.started)
+    cancelled = rows.states.where("CANCELLED".__eq__) & ~ran & ~gone
+    what = "state CANCELLED (before they started)"
+    rows.leave_out("cancelled_before_start", what, cancelled)
+    gone |= cancelled
+
+    unlisted = np.zeros(len(rows.ids), np.bool_)
+    unlisted[[place for place, tasks in rows.tasks.items() if tasks is None]] = True
+    waited = rows.part(cancelled & ~unlisted)
+    what = "tasks of arrays that are not listed in full"
+    rows.leave_out("unlisted_tasks", what, unlisted & ~gone)
+    rows.take(~(gone | unlisted))
+    for part in (rows, waited):
+        if part.tasks:
+            _expand(part)
+    return waited
+
+
+def _expand(rows: Rows) -> None:
+    """Split each row of waiting array tasks into one row for each task."""
+    waiting = {place: tasks or [] for place, tasks in rows.tasks.items()}
+    copies = np.ones(len(rows.ids), np.int64)
+    copies[list(waiting)] = [*map(len, waiting.values())]
+    if copies.sum() > MAX_JOBS:
+        raise InputError(
+            f"the lists of waiting tasks name {copies.sum()} tasks; up to {MAX_JOBS} are accepted"
+        )
+
+    begins = np.cumsum(copies) - copies
+    rows.take(np.repeat(np.arange(len(rows.ids)), copies))
+    rows.tasks = {}
+    for place, tasks in waiting.items():
+        for at, task in enumerate(tasks, int(begins[place])):
+            rows.ids[at] = f"{rows.ids[at].partition('_')[0]}_{task}"
+
+
+def merge_parts(rows: Rows) -> None:
+    """Merge the parts of each heterogeneous job, which start together, into one row."""
+    if not rows.groups:
+        return
+    places = np.array(sorted(rows.groups))
+    jobs = Words.of([rows.groups[place] for place in places.tolist()])
+    order = np.argsort(jobs.which, kind="stable")
+    places = places[order]
+    begins = np.flatnonzero(np.diff(jobs.which[order], prepend=-1))
+    first = places[begins]
+    for job, place in zip(jobs.words, first.tolist(), strict=True):
+        rows.ids[place] = job
+
+    for column, choose in (
+        (rows.processors, np.add),
+        (rows.submitted, np.fmin),
+        (rows.started, np.fmin),
+        (rows.ended, np.fmax),
+        (rows.run_times, np.fmax),
+        (rows.limits, np.fmax),
+        *((column, np.add) for column in rows.numbers.values()),
+    ):
+        column[first] = choose.reduceat(column[places], begins)
+    gone = np.zeros(len(rows.ids), np.bool_)
+    gone[places] = True
+    gone[first] = False
+    rows.take(~gone)
+    rows.groups = {}
