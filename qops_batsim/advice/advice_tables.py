@@ -26,7 +26,6 @@ from qops_batsim.advice.recommendations import (
     advice_earliness,
     best_offer,
     factor_text,
-    hours,
     manager_name,
     percent,
 )
@@ -44,14 +43,12 @@ from qops_batsim.dates import Calendar
 from qops_batsim.economics.charges import Categories
 from qops_batsim.economics.prices import Prices
 from qops_batsim.experiments.page import Aliases, PageTable
-from qops_batsim.experiments.report_table import TableText
+from qops_batsim.experiments.report_table import declared_tables, hours
 from qops_batsim.parameters import EXACT
-from qops_batsim.shipped import packaged_data
 from qops_batsim.workload.conversion import DONE
 
-_TABLES = packaged_data("qops_batsim.advice", "tables.toml", dict[str, TableText])
+_TABLES = declared_tables("qops_batsim.advice")
 _FORMS: dict[str, Callable[[Any], str]] = {
-    "hours": hours,
     "percent": percent,
     "done": DONE.__getitem__,
 }

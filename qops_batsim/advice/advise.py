@@ -148,6 +148,11 @@ class AdviceChoices(msgspec.Struct, frozen=True, kw_only=True):
         return [each for each in self.others if each.name != self.scheduler.name]
 
     @property
+    def all_stringencies(self) -> list[float]:
+        """Return all strictnesses of the deadlines that are simulated, strictest first."""
+        return sorted({self.stringency, *self.stringencies}, reverse=True)
+
+    @property
     def chosen(self) -> AdviceCase:
         """Return the main case: the chosen scheduler at the chosen stringency."""
         return self.case()

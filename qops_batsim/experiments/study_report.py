@@ -12,6 +12,7 @@ import msgspec
 from qops_batsim.experiments.best_lines import BEST_KNOWN, LINES
 from qops_batsim.experiments.page import PageTable
 from qops_batsim.experiments.report import Figure, Panel, Series, StudyReport, line_of_means
+from qops_batsim.experiments.report_table import table_of
 from qops_batsim.experiments.score_report import (
     asked_text,
     score_figure,
@@ -133,18 +134,37 @@ def broken_text(outcomes: Sequence[CellOutcome]) -> str:
 
 def summaries(runs: StudyRuns) -> list[StudySummary]:
     """Return a summary for each point and scheduler that has runs, in the study's order."""
+    study = runs.study
+    names = study.known_metrics if study.cases else METRICS
+    if study.has_models and not study.cases:
+        names += PROMISE_METRICS
     groups: dict[tuple[Point, str], list[CellOutcome]] = {}
-    for each in runs.outcomes:
-        if not each.repeated:
-            groups.setdefault((each.cell.point, each.cell.contestant), []).append(each)
-    base, found = runs.study.base, []
-    names = (*METRICS, *(PROMISE_METRICS if runs.study.has_models else ()))
-    if runs.study.cases:
-        names = runs.study.known_metrics
+    for outcome in runs.outcomes:
+        if not outcome.repeated:
+            key = outcome.cell.point, outcome.cell.contestant
+            groups.setdefault(key, []).append(outcome)
+
+    found = []
     for (point, name), group in groups.items():
         finished = [each for each in group if each.metrics is not None]
-        pairs = [] if name == base else _pairs(finished, groups[point, base])
+        pairs = [] if name == study.base else _pairs(finished, groups[point, study.base])
         windows = len({each.cell.window for each in group})
+        means: Means = {}
+        differences: Means = {}
+        for metric in names:
+            means[metric] = grouped_interval(
+                ((each.cell.window, each.value(metric)) for each in finished),
+                planned=windows,
+                limits=limits_of(metric),
+            )
+            differences[metric] = grouped_interval(
+                (
+                    (own.cell.window, difference(own.value(metric), other.value(metric)))
+                    for own, other in pairs
+                ),
+                planned=windows,
+                limits=limits_of_difference(metric),
+            )
         found.append(
             StudySummary(
                 point=point,
@@ -152,25 +172,8 @@ def summaries(runs: StudyRuns) -> list[StudySummary]:
                 over=WINDOWS if windows > 1 else SEEDS,
                 runs=len(finished),
                 failed=sum(each.error is not None for each in group),
-                metrics={
-                    metric: grouped_interval(
-                        ((each.cell.window, each.value(metric)) for each in finished),
-                        planned=windows,
-                        limits=limits_of(metric),
-                    )
-                    for metric in names
-                },
-                difference={
-                    metric: grouped_interval(
-                        (
-                            (pair[0].cell.window, difference(*(e.value(metric) for e in pair)))
-                            for pair in pairs
-                        ),
-                        planned=windows,
-                        limits=limits_of_difference(metric),
-                    )
-                    for metric in names
-                },
+                metrics=means,
+                difference=differences,
             )
         )
     return _judged(runs, found, groups)
@@ -188,26 +191,28 @@ def _judged(
     scheduler nor a second name of another one changes the verdicts of the rest.
     """
     study = runs.study
-    metric, base = study.metrics[0], study.base
+    metric = study.metrics[0]
     on_refusals = "unadmitted_jobs" if metric.startswith("unadmitted") else "jobs"
     able = {e.cell.contestant for e in runs.outcomes if e.value(on_refusals)} - {*LINES}
-    asked = able.intersection(study.verdicts or able) if base in able else set()
-    numbers = {
+    asked = able.intersection(study.verdicts or able) if study.base in able else set()
+    runs_of = {
         key: tuple((e.cell.window, e.cell.seed, e.metrics) for e in group)
         for key, group in groups.items()
     }
+
     statements: dict[Any, Interval | None] = {}
     for each in found:
-        own = numbers[each.point, each.scheduler]
-        if each.scheduler in asked and own != numbers[each.point, base]:
+        own = runs_of[each.point, each.scheduler]
+        if each.scheduler in asked and own != runs_of[each.point, study.base]:
             statements.setdefault((each.point, own), each.difference.get(metric))
     verdicts = directions(statements)
+
     judged = []
     for each in found:
-        own = numbers[each.point, each.scheduler]
         verdict, chance = "", None
         if each.scheduler in asked:
-            alike = "equal" if each.scheduler != base else ""
+            alike = "equal" if each.scheduler != study.base else ""
+            own = runs_of[each.point, each.scheduler]
             verdict, chance = verdicts.get((each.point, own), (alike, None))
         judged.append(msgspec.structs.replace(each, verdict=verdict, chance=chance))
     return judged
@@ -310,30 +315,33 @@ def page_tables(runs: StudyRuns) -> list[PageTable]:
 
 def _table(runs: StudyRuns, found: Sequence[StudySummary], title: str) -> PageTable:
     """Return a table of summaries; a parameter that does not vary has no column."""
-    metrics = tuple(dict.fromkeys((*runs.study.metrics, *ALWAYS)))
+    metrics = dict.fromkeys((*runs.study.metrics, *ALWAYS))
+    judged = runs.study.metrics[0]
     varied = [
         name
         for name in Point.__struct_fields__
         if len({getattr(each.point, name) for each in found}) > 1
     ]
-    names = [heading_of(name) for name in metrics]
-    judged = f"{names[0]} less {runs.study.base}"
-    headings = [*varied, "scheduler", "runs", *names, judged, "verdict"]
-    rows = []
+    columns = {
+        **{name: name for name in (*varied, "scheduler", "runs")},
+        **{name: heading_of(name) for name in metrics},
+        "less": f"{heading_of(judged)} less {runs.study.base}",
+        "verdict": "verdict",
+    }
+    rows: list[dict[str, Any]] = []
     for each in found:
-        known = [each.metrics.get(name) for name in metrics]
-        less = each.difference.get(metrics[0])
+        less = each.difference.get(judged)
         rows.append(
-            [
-                *(_axis_text(each.point, name) for name in varied),
-                each.scheduler,
-                str(each.runs) + (f" ({each.failed} failed)" if each.failed else ""),
-                *("-" if value is None else value.text() for value in known),
-                "" if less is None else less.text(sign="+"),
-                each.verdict,
-            ]
+            {
+                **{name: _axis_text(each.point, name) for name in varied},
+                "scheduler": each.scheduler,
+                "runs": f"{each.runs}" + (f" ({each.failed} failed)" if each.failed else ""),
+                **{name: each.metrics.get(name) for name in metrics},
+                "less": "" if less is None else less.text(sign="+"),
+                "verdict": each.verdict,
+            }
         )
-    return PageTable(title=title, headings=headings, rows=rows)
+    return table_of(title, columns, rows)
 
 
 def report_of(runs: StudyRuns) -> StudyReport:

@@ -8,36 +8,17 @@ from typing import Any
 
 import numpy as np
 
-from qops_batsim.advice.recommendations import hours
 from qops_batsim.dates import Calendar
-from qops_batsim.experiments.page import (
-    PagePicture,
-    PageTable,
-    PageText,
-    html_page,
-    pictures_of,
-)
-from qops_batsim.measures.plots.drawing import (
-    COLORS,
-    MARKERS,
-    duration_text,
-    picture,
-    set_time_axis,
-)
-from qops_batsim.queue.backtest import (
-    LEVELS,
-    TOLERANCE,
-    Coverage,
-    PastForecast,
-)
+from qops_batsim.experiments.page import PagePicture, PageTable, PageText, html_page
+from qops_batsim.experiments.pictures import PAGE_WIDTH, page_picture
+from qops_batsim.experiments.report_table import ReportColumn, declared_tables, hours
+from qops_batsim.measures.plots.drawing import COLORS, MARKERS, duration_text, set_time_axis
+from qops_batsim.queue.backtest import LEVELS, TOLERANCE, Coverage, PastForecast
 from qops_batsim.queue.promise import KeptPromises
 from qops_batsim.queue.queue_forecast import QueueForecast, StartForecast
 from qops_batsim.queue.queue_plan import NO_FORECAST, PlannedStart, QueuePlan
 from qops_batsim.queue.queue_state import QueuedJob, QueueState, date_text
 from qops_batsim.queue.unexplained_waits import why_no_date
-
-WIDTH = 5.2
-"""Inches of a picture, whose letters can be read on a phone then."""
 
 MOST_BARS, MOST_RUNNING = 40, 12
 """Waiting and running jobs that have a bar of their own."""
@@ -46,6 +27,8 @@ AT_ONCE = 60.0
 """A job that has started by then, with a chance of 90 %, starts at once (seconds from now on)."""
 
 _WIDE, _NARROW, _PLAN, _RUNS = "#a6d4f2", COLORS[0], COLORS[1], "#999999"
+
+_TABLES = declared_tables("qops_batsim.queue")
 
 
 def queue_page(found: QueueForecast, state: QueueState, calendar: Calendar, command: str) -> str:
@@ -62,50 +45,44 @@ def queue_page(found: QueueForecast, state: QueueState, calendar: Calendar, comm
     """
     dated = [job for job in found.jobs if job.no_date is None]
     running = [job for job in state.jobs if job.start is not None]
-    used = sum(job.processors for job in running)
-    told = [
-        f"{len(running):,} jobs run on {used:,} of {found.processors:,} processors, and "
-        f"{len(found.jobs):,} wait."
-    ]
+    summary = [_load_text(len(running), found, state)]
     if dated:
         waits, planned = (
-            np.array([(date or np.inf) - found.now for date in dates], float)
+            np.median([(np.inf if date is None else date) - found.now for date in dates])
             for dates in ([job.median for job in dated], [job.planned for job in dated])
         )
-        told.append(
-            f"Half of the {len(dated):,} that can start are expected to wait for "
-            f"{hours(float(np.median(waits)))} h or longer from now on; if all jobs used their "
-            f"time limits, it would be {hours(float(np.median(planned)))} h."
+        summary.append(
+            f"Half of the {len(dated):,} that can start are expected to wait for {hours(waits)} h "
+            "or longer from now on; if all jobs used their time limits, it would be "
+            f"{hours(planned)} h."
         )
     if not found.calibrated:
-        told.append(
+        summary.append(
             "The intervals are as drawn, and tend to be too short: a back-test (queue backtest "
             "--json) tells by how much, and corrects them."
         )
+    summary += _doubts(found)
+
     calibrated = "calibrated by a back-test" if found.calibrated else "not calibrated"
-    about = (
-        f"{Path(found.source).name} at {_text(found.now, calendar)} ({calendar.time_zone}): "
-        f"{found.draws} simulations by {found.scheduler}, {calibrated}."
+    legend = (
+        "A bar is where a job starts with a chance of 80 %, its dark part with one of 50 %, and "
+        "the dot where half of such jobs have started."
     )
     return html_page(
         "When will my job start?",
-        about,
+        f"{Path(found.source).name} at {_date(found.now, calendar)} ({calendar.time_zone}): "
+        f"{found.draws} simulations by {found.scheduler}, {calibrated}.",
         {
-            "In short": [PageText(paragraphs=[*told, *_doubts(found)])],
+            "In short": [PageText(paragraphs=summary)],
             "The next to start": [
-                PageText(
-                    paragraphs=[
-                        "A bar is where a job starts with a chance of 80 %, its dark part with one "
-                        "of 50 %, and the dot where half of such jobs have started."
-                    ]
-                ),
-                _bars(dated, running, found, calendar),
+                PageText(paragraphs=[legend]),
+                _next_starts(dated, running, found, calendar),
             ]
             if dated
             else [],
             "All that wait": [
-                _whole(dated, found, calendar) if len(dated) > MOST_BARS else None,
-                _dated_table(dated, found, calendar) if dated else None,
+                _all_starts(dated, found, calendar) if len(dated) > MOST_BARS else None,
+                _dated_table("forecast", dated, found, lambda date: _date(date, calendar)),
                 _undated_table(found.jobs),
             ],
         },
@@ -124,40 +101,37 @@ def plan_page(found: QueuePlan, state: QueueState, command: str) -> str:
     command
         What made it.
     """
-    used = sum(job.processors for job in state.jobs if job.start is not None)
     dated = [job for job in found.jobs if job.no_date is None]
-    rows = [
-        [
-            job.name,
-            job.user or "-",
-            f"{job.processors:,}",
-            "-" if job.limit is None else hours(job.limit),
-            job.waits_for,
-            "-" if job.planned is None else date_text(job.planned)[:16],
-            "-" if job.planned is None else hours(max(job.planned - found.now, 0.0)),
-        ]
-        for job in dated
-    ]
-    heads = ["job", "user", "processors", "limit (h)", "waits for", "by limits at", "in (h)"]
-    told = (
-        f"{found.running:,} jobs run on {used:,} of {found.processors:,} processors, and "
-        f"{len(found.jobs):,} wait."
-    )
     no_forecast = f"{NO_FORECAST[0].upper()}{NO_FORECAST[1:]}."
     return html_page(
         "When would jobs start by their time limits?",
         f"{Path(found.source).name} at {date_text(found.now)}: planned by {found.scheduler}, no "
         "forecast.",
         {
-            "In short": [PageText(paragraphs=[no_forecast, told, *_doubts(found)])],
+            "In short": [
+                PageText(
+                    paragraphs=[
+                        no_forecast,
+                        _load_text(found.running, found, state),
+                        *_doubts(found),
+                    ]
+                )
+            ],
             "All that wait": [
-                PageTable(title="Starts by time limits, no forecast", headings=heads, rows=rows)
-                if rows
-                else None,
+                _dated_table("plan", dated, found, lambda date: date_text(date)[:16]),
                 _undated_table(found.jobs),
             ],
         },
         command,
+    )
+
+
+def _load_text(running: int, found: QueueForecast | QueuePlan, state: QueueState) -> str:
+    """Return a sentence on the jobs that run and wait."""
+    used = sum(job.processors for job in state.jobs if job.start is not None)
+    return (
+        f"{running:,} jobs run on {used:,} of {found.processors:,} processors, and "
+        f"{len(found.jobs):,} wait."
     )
 
 
@@ -171,7 +145,7 @@ def _doubts(found: QueueForecast | QueuePlan) -> list[str]:
     ]
 
 
-def _bars(
+def _next_starts(
     dated: Sequence[StartForecast],
     running: Sequence[QueuedJob],
     found: QueueForecast,
@@ -183,11 +157,10 @@ def _bars(
     first = sorted(later or dated, key=_by_median)[:MOST_BARS]
     widest = sorted(running, key=lambda job: -job.processors)[:MOST_RUNNING]
     widest.sort(key=_limit_of)
-    end, count = _end_of(first, found.now), len(widest)
-    runs = "Running jobs" if count == len(running) else f"The {count} widest running jobs"
-    title = f"{runs} until their time limits, and the next {len(first)} to start later"
+    end = _end_of(first, found.now)
+    count = len(widest)
 
-    def draw_on(axes: Any) -> None:
+    def draw(axes: Any) -> None:
         axes.barh(
             range(count),
             [max(min(_limit_of(job), end) - found.now, 0.0) for job in widest],
@@ -196,93 +169,113 @@ def _bars(
             color=_RUNS,
             label="runs, until its limit",
         )
+
         places = np.arange(count, count + len(first))
-        for low, high, color, label in (
-            ([job.early for job in first], [job.late for job in first], _WIDE, "80 %"),
-            ([job.half[0] for job in first], [job.half[1] for job in first], _NARROW, "50 %"),
+        early, low, median, high, late = _dates_of(first, end)
+        for begins, ends, color, label in (
+            (early, late, _WIDE, "80 %"),
+            (low, high, _NARROW, "50 %"),
         ):
-            begins, ends = (np.array([_within(each, end) for each in of]) for of in (low, high))
             # What starts at a date that is known has a bar, too.
             width = np.maximum(ends - begins, 0.002 * (end - found.now))
             axes.barh(places, width, left=begins, height=0.7, color=color, label=label)
-        medians = [_within(job.median, end) for job in first]
-        style = {"color": "#000000", "edgecolors": "#ffffff", "linewidths": 0.8, "zorder": 3}
-        axes.scatter(medians, places, 22, label="half have started", **style)
-        _plans(axes, first, places, end, 16)
-        numbers = [(job.id, job.processors) for job in widest]
-        numbers += [(job.id, job.processors) for job in first]
-        names = [f"{name[:14]} ({processors:,})" for name, processors in numbers]
+        axes.scatter(
+            median,
+            places,
+            22,
+            label="half have started",
+            color="#000000",
+            edgecolors="#ffffff",
+            linewidths=0.8,
+            zorder=3,
+        )
+        _draw_plan(axes, first, places, end, 16)
+
+        shown: list[QueuedJob | StartForecast] = [*widest, *first]
+        names = [f"{job.id[:14]} ({job.processors:,})" for job in shown]
         axes.set_yticks(range(len(names)), names, fontsize=9)
         axes.set_ylim(len(names) - 0.4, -0.6)
         axes.set_ylabel("Job (processors)")
         axes.grid(axis="y", visible=False)
 
+    runs = "Running jobs" if count == len(running) else f"The {count} widest running jobs"
+    title = f"{runs} until their time limits, and the next {len(first)} to start later"
     height = 1.6 + 0.2 * (count + len(first))
-    return _over_time(title, draw_on, height, found.now, end, calendar)
+    return _over_time(title, draw, height, found.now, end, calendar)
 
 
-def _plans(
+def _draw_plan(
     axes: Any, jobs: Sequence[StartForecast], places: np.ndarray, end: float, size: int
 ) -> None:
     """Draw marks at the starts that are planned by time limits, as far as the axis reaches
     (``end``).
     """
     planned = np.array([_within(job.planned, np.inf) for job in jobs])
-    near, style = planned <= end, {"color": _PLAN, "linewidths": 0, "zorder": 4}
-    axes.scatter(planned[near], places[near], size, marker="D", label="planned by limits", **style)
+    near = planned <= end
+    axes.scatter(
+        planned[near],
+        places[near],
+        size,
+        marker="D",
+        label="planned by limits",
+        color=_PLAN,
+        linewidths=0,
+        zorder=4,
+    )
 
 
-def _whole(dated: Sequence[StartForecast], found: QueueForecast, calendar: Calendar) -> PagePicture:
+def _all_starts(
+    dated: Sequence[StartForecast], found: QueueForecast, calendar: Calendar
+) -> PagePicture:
     """Return the picture of the forecast starts of all waiting jobs, as bands of quantiles."""
     jobs = sorted(dated, key=_by_median)
     end = _end_of(jobs, found.now)
-    early, low, median, high, late = (
-        np.array([_within(date, end) for date in dates])
-        for dates in zip(
-            *((job.early, job.half[0], job.median, job.half[1], job.late) for job in jobs),
-            strict=True,
-        )
-    )
+    early, low, median, high, late = _dates_of(jobs, end)
     places = np.arange(1, len(jobs) + 1)
 
-    def draw_on(axes: Any) -> None:
-        style = {"linewidth": 0, "step": "mid"}
-        axes.fill_betweenx(places, early, late, color=_WIDE, label="80 %", **style)
-        axes.fill_betweenx(places, low, high, color=_NARROW, label="50 %", **style)
+    def draw(axes: Any) -> None:
+        for first, last, color, label in (
+            (early, late, _WIDE, "80 %"),
+            (low, high, _NARROW, "50 %"),
+        ):
+            axes.fill_betweenx(
+                places, first, last, color=color, label=label, linewidth=0, step="mid"
+            )
         axes.plot(median, places, color="#000000", linewidth=1.2, label="half have started")
-        _plans(axes, jobs, places, end, 4)
+        _draw_plan(axes, jobs, places, end, 4)
         axes.set_ylim(len(jobs) + 1, 0)
         axes.set_ylabel("Waiting jobs, by when half have started")
 
-    return _over_time(f"All {len(jobs):,} waiting jobs", draw_on, 5.0, found.now, end, calendar)
+    return _over_time(f"All {len(jobs):,} waiting jobs", draw, 5.0, found.now, end, calendar)
 
 
 def _over_time(
     title: str,
-    draw_on: Callable[[Any], None],
+    draw: Callable[[Any], None],
     height: float,
     now: float,
     end: float,
     calendar: Calendar,
 ) -> PagePicture:
     """Return a picture whose horizontal axis shows dates from ``now`` to ``end`` (seconds since
-    1970); ``draw_on`` draws its content.
+    1970); ``draw`` draws its content.
     """
     site = Calendar(0, calendar.time_zone)
 
-    def draw(directory: Path) -> dict[Path, str]:
-        path = directory / "picture.svg"
-        with picture(path, WIDTH, height) as figure:
-            axes = figure.subplots()
-            draw_on(axes)
-            set_time_axis(axes, now, end + 0.02 * (end - now), site, most_ticks=6)
-            axes.tick_params("x", labelsize=9)
-            figure.set_layout_engine("constrained")
-            figure.legend(loc="outside upper left", ncols=3, handlelength=1.2, columnspacing=1.2)
-        return {path: title}
+    def draw_dated(axes: Any) -> None:
+        draw(axes)
+        set_time_axis(axes, now, end + 0.02 * (end - now), site, most_ticks=6)
+        axes.tick_params("x", labelsize=9)
 
-    (made,) = pictures_of(draw)
-    return made
+    return page_picture(title, draw_dated, height, ncols=3, handlelength=1.2, columnspacing=1.2)
+
+
+def _dates_of(jobs: Sequence[StartForecast], end: float) -> list[np.ndarray]:
+    """Return the quantiles of the jobs' starts from early to late, as far as the axis reaches."""
+    quantiles = ((job.early, job.half[0], job.median, job.half[1], job.late) for job in jobs)
+    return [
+        np.array([_within(date, end) for date in dates]) for dates in zip(*quantiles, strict=True)
+    ]
 
 
 def _by_median(job: StartForecast) -> tuple[float, float]:
@@ -305,74 +298,41 @@ def _end_of(jobs: Sequence[StartForecast], now: float) -> float:
     """Return the end of the axis (a date), so that all medians and nine of ten late quantiles of
     the starts lie before it.
     """
-    known = [job.late for job in jobs if job.late is not None]
+    late = [job.late for job in jobs if job.late is not None]
     medians = [job.median for job in jobs if job.median is not None]
-    last = max(float(np.quantile(known, 0.9)) if known else now, *medians)
+    last = max(float(np.quantile(late, 0.9)) if late else now, *medians)
     return now + max(1.05 * (last - now), 600.0)
 
 
 def _dated_table(
-    jobs: Sequence[StartForecast], found: QueueForecast, calendar: Calendar
-) -> PageTable:
-    """Return the table of waiting jobs with the quantiles of their forecast starts."""
-
-    def wait(date: float | None) -> str:
-        return "-" if date is None else hours(max(date - found.now, 0.0))
-
-    heads = ["job", "user", "processors", "limit (h)", "waits for", "half start by"]
-    heads += ["nine of ten by", "by limits (h)", "10 % (h)", "25 % (h)", "50 % (h)", "75 % (h)"]
-    heads += ["90 % (h)", "in 1 h (%)", "in a day (%)"]
-    return PageTable(
-        title="Waiting jobs",
-        headings=heads,
-        rows=[
-            [
-                job.name,
-                job.user or "-",
-                f"{job.processors:,}",
-                "-" if job.limit is None else hours(job.limit),
-                job.waits_for,
-                *(
-                    "-" if date is None else _text(date, calendar)
-                    for date in (job.median, job.late)
-                ),
-                *map(
-                    wait, (job.planned, job.early, job.half[0], job.median, job.half[1], job.late)
-                ),
-                *(f"{100 * share:.0f}" for share in job.within or ()),
-            ]
-            for job in jobs
-        ],
-        note="Hours are from the date of the queue on, by time limits and by the chance to have "
-        "started; - is perhaps never.",
-    )
+    name: str,
+    jobs: Sequence[PlannedStart],
+    found: QueueForecast | QueuePlan,
+    date_form: Callable[[float], str],
+) -> PageTable | None:
+    """Return the table of waiting jobs with dates of their starts; None if there are none."""
+    forms: dict[str, Callable[[Any], str]] = {
+        "known": _known,
+        "date": date_form,
+        "wait": lambda date: hours(max(date - found.now, 0.0)),
+        "percent": lambda share: f"{100 * share:.0f}",
+    }
+    return _TABLES[name].table(jobs, forms=forms) if jobs else None
 
 
 def _undated_table(jobs: Sequence[PlannedStart]) -> PageTable | None:
     """Return the table of waiting jobs without a date of start, with the reasons; None if there are
     none.
     """
-    rows = [
-        [
-            job.name,
-            job.user or "-",
-            f"{job.processors:,}",
-            job.waits_for,
-            job.reason or "-",
-            str(job.no_date),
-        ]
-        for job in jobs
-        if job.no_date is not None
-    ]
-    heads = ["job", "user", "processors", "waits for", "reason", "no date, since it"]
-    return (
-        PageTable(title="Jobs that wait without a date", headings=heads, rows=rows)
-        if rows
-        else None
-    )
+    undated = [job for job in jobs if job.no_date is not None]
+    return _TABLES["undated"].table(undated, forms={"known": _known}) if undated else None
 
 
-def _text(date: float, calendar: Calendar) -> str:
+def _known(text: str) -> str:
+    return text or "-"
+
+
+def _date(date: float, calendar: Calendar) -> str:
     """Format a date (seconds since 1970) in the site's time zone, to the minute."""
     return calendar.text(60 * round((date - calendar.unix_start) / 60))[:16]
 
@@ -394,33 +354,14 @@ def _compared(classes: Sequence[Coverage]) -> dict[str, str]:
     return {name: what for name, what in FORECASTS.items() if getattr(classes[0], name) is not None}
 
 
-def _error_of(each: Coverage, name: str) -> float:
-    error = getattr(each, name)
-    return np.nan if error is None else error
-
-
 def coverage_table(classes: Sequence[Coverage], moments: int) -> PageTable:
     """Return the table of how accurate forecasts of starts were, one row for each class of jobs;
     ``moments`` is how many moments were tried.
     """
-    compared = _compared(classes)
-    rows = [
-        [
-            each.group,
-            f"{each.forecasts:,}",
-            f"{each.coverage_50:.0f} %",
-            f"{each.coverage_80:.0f} %",
-            *(hours(_error_of(each, name)) for name in compared),
-        ]
-        for each in classes
-    ]
-    heads = ["jobs", "forecasts", "in 50 %", "in 80 %"]
-    return PageTable(
-        title=f"Starts within intervals of 50 and 80 %, at {moments:,} moments",
-        headings=[*heads, *(f"{name} (h)" for name in compared.values())],
-        rows=rows,
-        note="Hours are medians of absolute errors.",
-    )
+    errors = {
+        name: ReportColumn(f"{what} (h)", "hours") for name, what in _compared(classes).items()
+    }
+    return _TABLES["coverage"].table(classes, further=errors, moments=f"{moments:,}")
 
 
 def backtest_page(
@@ -443,45 +384,49 @@ def backtest_page(
     promises
         How many ends that were promised at 95 % were kept, if any.
     """
-    every, moments = classes[0], len({each.now for each in told})
+    of_all = classes[0]
+    moments = len({each.now for each in told})
+    shares = [
+        {"level": 100 * level, "drawn": drawn, "calibrated": calibrated}
+        for level, (drawn, calibrated) in zip(LEVELS, shares_before(told), strict=True)
+    ]
     return html_page(
         "How true are the forecasts of starts?",
-        f"{about}: {every.forecasts:,} forecasts at {moments:,} random moments.",
+        f"{about}: {of_all.forecasts:,} forecasts at {moments:,} random moments.",
         {
-            "In short": [PageText(paragraphs=_summary(every, promises)), _calibration(told)],
+            "In short": [PageText(paragraphs=_summary(of_all, promises)), _calibration(told)],
             "Errors": [_errors(classes)],
             "By class of jobs": [coverage_table(classes, moments)],
-            "By chance": [_levels_table(told)],
+            "By chance": [_TABLES["levels"].table(shares)],
         },
         command,
     )
 
 
-def _summary(every: Coverage, promises: KeptPromises | None) -> list[str]:
-    """Return the results of a back-test in sentences; ``every`` are those of all jobs."""
+def _summary(of_all: Coverage, promises: KeptPromises | None) -> list[str]:
+    """Return the results of a back-test in sentences; ``of_all`` are those of all jobs."""
     interval = ""
-    if every.coverage_80_interval is not None:
-        low, high = every.coverage_80_interval
+    if of_all.coverage_80_interval is not None:
+        low, high = of_all.coverage_80_interval
         interval = f" [{low:.1f}, {high:.1f}]"
     others = [
-        f"{hours(_error_of(every, name))} h with {'' if name == 'of_slurm' else 'the '}{what}"
-        for name, what in _compared([every]).items()
+        f"{hours(getattr(of_all, name))} h with {'' if name == 'of_slurm' else 'the '}{what}"
+        for name, what in _compared([of_all]).items()
         if name != "median_error"
     ]
-    kept = []
+    summary = [
+        f"{of_all.coverage_80:.1f} %{interval} of starts came in the intervals that were to hold "
+        f"80 %, and {of_all.coverage_50:.1f} % in those of 50 %; before calibration "
+        f"{of_all.raw_80:.1f} and {of_all.raw_50:.1f} %.",
+        f"Half of the forecasts missed the start by less than {hours(of_all.median_error)} h; "
+        f"{', '.join(others)}.",
+    ]
     if promises is not None:
-        kept = [
+        summary.append(
             f"{promises.kept:.1f} % of ends that had a chance of 95 % were kept, on average "
             f"{hours(promises.slack)} h early."
-        ]
-    return [
-        f"{every.coverage_80:.1f} %{interval} of starts came in the intervals that were to hold "
-        f"80 %, and {every.coverage_50:.1f} % in those of 50 %; before calibration "
-        f"{every.raw_80:.1f} and {every.raw_50:.1f} %.",
-        f"Half of the forecasts missed the start by less than {hours(every.median_error)} h; "
-        f"{', '.join(others)}.",
-        *kept,
-    ]
+        )
+    return summary
 
 
 def shares_before(told: Sequence[PastForecast]) -> list[tuple[float, float]]:
@@ -500,65 +445,45 @@ def _calibration(told: Sequence[PastForecast]) -> PagePicture:
     """Return the picture that compares each quantile's level with the share of jobs that started
     before the quantile.
     """
-    title = "Starts by the dates that were told"
-    chances, shares = 100.0 * np.array(LEVELS), np.array(shares_before(told))
+    chances = 100.0 * np.array(LEVELS)
+    shares = np.array(shares_before(told))
 
-    def draw(directory: Path) -> dict[Path, str]:
-        path = directory / "picture.svg"
-        with picture(path, WIDTH, WIDTH) as figure:
-            axes = figure.subplots()
-            axes.plot([0, 100], [0, 100], color="#777777", linestyle="--", label="as told")
-            for place, (name, color) in enumerate((("as drawn", _PLAN), ("calibrated", _NARROW))):
-                style: dict[str, Any] = {"marker": MARKERS[1 - place], "color": color}
-                axes.plot(chances, shares[:, place], label=name, **style)
-            axes.set(xlim=(0, 100), ylim=(0, 100), aspect="equal")
-            axes.set_xlabel("Chance told to start by a date (%)")
-            axes.set_ylabel("Jobs that started by then (%)")
-            axes.legend(loc="upper left")
-            figure.set_layout_engine("constrained")
-        return {path: title}
+    def draw(axes: Any) -> None:
+        axes.plot([0, 100], [0, 100], color="#777777", linestyle="--", label="as told")
+        axes.plot(chances, shares[:, 0], label="as drawn", marker=MARKERS[1], color=_PLAN)
+        axes.plot(chances, shares[:, 1], label="calibrated", marker=MARKERS[0], color=_NARROW)
+        axes.set(xlim=(0, 100), ylim=(0, 100), aspect="equal")
+        axes.set_xlabel("Chance told to start by a date (%)")
+        axes.set_ylabel("Jobs that started by then (%)")
+        axes.legend(loc="upper left")
 
-    (made,) = pictures_of(draw)
-    return made
-
-
-def _levels_table(told: Sequence[PastForecast]) -> PageTable:
-    """Return the table of each quantile's level and the share of jobs that started before the
-    quantile.
-    """
-    rows = [
-        [f"{100 * level:.0f}", f"{drawn:.1f}", f"{calibrated:.1f}"]
-        for level, (drawn, calibrated) in zip(LEVELS, shares_before(told), strict=True)
-    ]
-    heads = ["chance told (%)", "started by then, as drawn (%)", "calibrated (%)"]
-    return PageTable(title="Starts by the dates that were told", headings=heads, rows=rows)
+    return page_picture("Starts by the dates that were told", draw, PAGE_WIDTH)
 
 
 def _errors(classes: Sequence[Coverage]) -> PagePicture:
     """Return the picture of the median errors of the forecasts, by class of jobs."""
+    # No error is known for some classes: nothing is drawn there.
+    errors = {
+        what: np.maximum(np.array([getattr(each, name) for each in classes], float), 1.0)
+        for name, what in _compared(classes).items()
+    }
+    least = np.nanmin([*errors.values()])
+    largest = np.nanmax([*errors.values()])
+
+    def draw(axes: Any) -> None:
+        for place, (what, values) in enumerate(errors.items()):
+            style: dict[str, Any] = {"color": COLORS[place], "marker": MARKERS[place]}
+            axes.scatter(values, range(len(classes)), 30, label=what, **style)
+
+        axes.set_yticks(range(len(classes)), [each.group for each in classes])
+        axes.set_ylim(len(classes) - 0.5, -0.5)
+        axes.set_xscale("log")
+        steps = [1.0, 10.0, 60.0, 600.0, 3600.0, 6 * 3600.0, 86_400.0, 10 * 86_400.0]
+        shown = [step for step in steps if least / 2 <= step <= 2 * largest]
+        axes.set_xticks(shown, [duration_text(step) for step in shown])
+        axes.set_xticks([], minor=True)
+        axes.set_xlabel("Median of absolute errors")
+
+    height = 1.7 + 0.28 * len(classes)
     title = "Median errors of forecasts of a start"
-
-    def draw(directory: Path) -> dict[Path, str]:
-        path = directory / "picture.svg"
-        with picture(path, WIDTH, 1.7 + 0.28 * len(classes)) as figure:
-            axes = figure.subplots()
-            largest, least = 0.0, np.inf
-            for place, (name, what) in enumerate(_compared(classes).items()):
-                errors = np.maximum([_error_of(each, name) for each in classes], 1.0)
-                style: dict[str, Any] = {"color": COLORS[place], "marker": MARKERS[place]}
-                axes.scatter(errors, range(len(classes)), 30, label=what, **style)
-                largest, least = max(largest, np.nanmax(errors)), min(least, np.nanmin(errors))
-            axes.set_xscale("log")
-            axes.set_yticks(range(len(classes)), [each.group for each in classes])
-            axes.set_ylim(len(classes) - 0.5, -0.5)
-            steps = [1.0, 10.0, 60.0, 600.0, 3600.0, 6 * 3600.0, 86_400.0, 10 * 86_400.0]
-            shown = [each for each in steps if least / 2 <= each <= 2 * largest]
-            axes.set_xticks(shown, [duration_text(each) for each in shown])
-            axes.set_xticks([], minor=True)
-            axes.set_xlabel("Median of absolute errors")
-            figure.set_layout_engine("constrained")
-            figure.legend(loc="outside upper left", ncols=2, handlelength=1.0)
-        return {path: title}
-
-    (made,) = pictures_of(draw)
-    return made
+    return page_picture(title, draw, height, ncols=2, handlelength=1.0)

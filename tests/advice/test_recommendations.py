@@ -386,7 +386,10 @@ def test_the_class_that_fits_worst_is_named_first_then_the_others() -> None:
         for group, (theirs, ours) in waits.items()
     )
     advice: Any = SimpleNamespace(
-        fit=ModelFit(classes=classes), name="", trace=SimpleNamespace(not_counted=("memory",))
+        fit=ModelFit(classes=classes),
+        choices=CHOICES,
+        name="",
+        trace=SimpleNamespace(not_counted=("memory",)),
     )
     told, causes = warnings(advice)
     assert told == (
