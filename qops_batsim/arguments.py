@@ -7,7 +7,7 @@ neither the argument nor what it takes.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import wraps
 from inspect import signature
 from numbers import Integral, Real
@@ -82,11 +82,11 @@ def mapping(of: Kind, words: str) -> Kind:
 
 
 def several(of: Kind, words: str) -> Kind:
-    """Return the kind of sequences of values of a kind."""
+    """Return the kind of lists, tuples and arrays of values of a kind."""
     return Kind(
         lambda value: (
-            isinstance(value, Sequence)
-            and not isinstance(value, str | bytes)
+            isinstance(value, Collection)
+            and not isinstance(value, str | bytes | Mapping)
             and all(map(of.fits, value))
         ),
         words,

@@ -33,10 +33,10 @@ from qops_batsim.advice.trace_runs import (
 )
 from qops_batsim.advice.wait_fit import UNKNOWN_FIT, ModelFit, model_fit
 from qops_batsim.advice.what_if import WhatIf
-from qops_batsim.arguments import CALLABLE, PATH, TEXT, WHOLE, one_of, takes
+from qops_batsim.arguments import CALLABLE, NUMBER, PATH, TEXT, WHOLE, one_of, several, takes
 from qops_batsim.economics.charges import BreakEven, Charge, break_even, total
 from qops_batsim.economics.prices import Prices
-from qops_batsim.errors import require, require_instance, require_list, require_numbers
+from qops_batsim.errors import require
 from qops_batsim.experiments.deadline_runs import Contestant, check_distinct, contestant_of
 from qops_batsim.experiments.pool import Workers, run_cases
 from qops_batsim.experiments.statistics import (
@@ -55,6 +55,13 @@ from qops_batsim.workload.workload_model import Workload
 HOUR = 3600.0
 
 Measure = Callable[[AdviceRun], float | None]
+
+
+_LISTS = {
+    "stringencies": several(NUMBER, "a list of numbers"),
+    "loads": several(NUMBER, "a list of numbers"),
+    "others": several(one_of(Contestant, words="a Contestant"), "a list of Contestants"),
+}
 
 
 class AdviceChoices(msgspec.Struct, frozen=True, kw_only=True):
@@ -100,10 +107,9 @@ class AdviceChoices(msgspec.Struct, frozen=True, kw_only=True):
 
     def check(self) -> None:
         """Raise :class:`~qops_batsim.errors.InputError` if a value is out of range."""
-        for name, numbers in (("stringencies", self.stringencies), ("loads", self.loads)):
-            require_numbers(name, numbers, float)
-        for each in require_list("others", self.others, "Contestants"):
-            require_instance("a scheduler of others", each, Contestant, "a Contestant")
+        for name, kind in _LISTS.items():
+            value = getattr(self, name)
+            require(kind.fits(value), name, value, f"{kind.words} is expected")
         below_1 = "a number from -100 to below 1 is accepted"
         for value in (self.stringency, *self.stringencies):
             require(-100 <= value < 1, "stringency", value, below_1)

@@ -139,15 +139,12 @@ def tell_study(
     """
     from qops_batsim.code_record import not_covered_text
     from qops_batsim.experiments.pictures import write_files
-    from qops_batsim.experiments.pool import check_workers
     from qops_batsim.experiments.study_report import report_of, tables_of
     from qops_batsim.experiments.study_runs import run_study
-    from qops_batsim.files import check_writable, make_directory
+    from qops_batsim.files import check_writable
 
-    check_workers(workers)
-    make_directory(out, "--out")
-    told = dict.fromkeys(x for each in study.schedulers for x in each.code.not_covered)
-    for missed in told:
+    not_covered = dict.fromkeys(x for each in study.schedulers for x in each.code.not_covered)
+    for missed in not_covered:
         console.warn(not_covered_text(missed))
     if page is not None:
         check_writable(page)

@@ -16,14 +16,7 @@ from qops_batsim.core.scheduler import Scheduler
 from qops_batsim.economics.charges import SlowdownTable, category_slowdowns
 from qops_batsim.engine.ended_jobs import EndedJobs
 from qops_batsim.engine.simulation import Simulation
-from qops_batsim.errors import (
-    InputError,
-    SimulationError,
-    did_you_mean,
-    require_list,
-    require_mapping,
-    typed_text,
-)
+from qops_batsim.errors import InputError, SimulationError, did_you_mean, require, typed_text
 from qops_batsim.experiments.changed_options import ChangedOptions, changed_options
 from qops_batsim.experiments.deadline_workload import Measured, easy_ends, measure, scaled_workload
 from qops_batsim.measures.metrics.admission import (
@@ -501,7 +494,6 @@ AnyContestant = str | type[Scheduler] | Contestant
 """A text as of :func:`contestant_of`, a class, or a contestant, whose scheduler may be a class."""
 
 _EACH = "the name of a scheduler, FILE.py:CLASS, a subclass of Scheduler or a Contestant"
-_ALL = "names of schedulers, FILE.py:CLASS, subclasses of Scheduler or Contestants"
 
 
 def contestants_of(
@@ -513,20 +505,23 @@ def contestants_of(
     or of a contestant. Classes have their names in tables, before which the module's stands where
     two have the same.
     """
-    given = require_list("schedulers", schedulers, _ALL)
-    settings = {} if settings is None else settings
-    accepted = "options by scheduler, as {'qops': {'k_factor': 3}},"
-    require_mapping("settings", settings, accepted, Mapping)
-    found = []
-    for each in _named(given):
-        require_mapping(f"settings of {each.name}", each.settings, "options by name")
-        of_all, own = settings.get(each.scheduler, {}), settings.get(each.name, {})
-        found.append(msgspec.structs.replace(each, settings={**of_all, **each.settings, **own}))
-    known = {name for each in found for name in (each.name, each.scheduler)}
+    settings = settings or {}
+    contestants = []
+    for each in _named([*schedulers]):
+        is_mapping = isinstance(each.settings, Mapping)
+        accepted = "options by name are expected"
+        require(is_mapping, f"settings of {each.name}", each.settings, accepted)
+
+        of_all = settings.get(each.scheduler, {})
+        own = settings.get(each.name, {})
+        merged = {**of_all, **each.settings, **own}
+        contestants.append(msgspec.structs.replace(each, settings=merged))
+
+    known = {name for each in contestants for name in (each.name, each.scheduler)}
     for name in settings:
         if name not in known:
             raise InputError(f"options of {name}: it is not compared{did_you_mean(name, known)}")
-    return tuple(found)
+    return tuple(contestants)
 
 
 def _named(given: Sequence[object]) -> Iterator[Contestant]:

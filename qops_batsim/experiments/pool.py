@@ -20,7 +20,7 @@ from typing import Any, Generic, TypeVar
 
 import msgspec
 
-from qops_batsim.errors import InputError, QopsError, require_instance
+from qops_batsim.errors import InputError, QopsError
 from qops_batsim.files import PendingFile, decoded, errors_of_writing, read_bytes, sweep
 from qops_batsim.running.processes import WorkerContext
 from qops_batsim.schedulers.loading.distributions import find_module
@@ -107,8 +107,7 @@ Workers = int | str
 
 
 def check_workers(workers: Workers) -> None:
-    """Raise an InputError unless a number of processes, or an address, is given."""
-    require_instance("workers", workers, (int, str), "a number of processes, or a Dask address,")
+    """Raise an InputError unless there is a process, or what a Dask cluster needs."""
     if isinstance(workers, int) and workers < 1:
         raise InputError(f"number of workers is {workers}; a whole number above 0 is expected")
     if isinstance(workers, str) and find_spec("distributed") is None:

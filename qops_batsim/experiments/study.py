@@ -29,7 +29,7 @@ import msgspec
 from qops_batsim.code_record import CodeRecord
 from qops_batsim.data_problems import converted, read_toml
 from qops_batsim.dates import Calendar
-from qops_batsim.errors import InputError, did_you_mean, require, require_one_of, shown
+from qops_batsim.errors import InputError, did_you_mean, require, require_one_of
 from qops_batsim.experiments.best_lines import LINES
 from qops_batsim.experiments.changed_options import ChangedOptions
 from qops_batsim.experiments.deadline_runs import (
@@ -410,6 +410,9 @@ SHIPPED = Path(__file__).parent
 MAX_BYTES = 1 << 20
 """Size of a study file, at most."""
 
+MOST_SEEDS = 10_000
+"""Seeds of a study that are given by their number."""
+
 _FIELDS = {field.name: field for field in msgspec.structs.fields(Study)}
 _LISTS = {name for name, field in _FIELDS.items() if str(field.type).startswith("tuple")}
 
@@ -506,10 +509,9 @@ def study_of(given: dict[str, Any], *, source: str, code: AllowedCode = True) ->
         name: [value] if name in _LISTS and not isinstance(value, list) else value
         for name, value in given.items()
     }
-    seeds = values.get("seeds")
-    if seeds is not None and not isinstance(given["seeds"], list):
-        values["seeds"] = _seeds(seeds[0], source)
     with _named(source):
+        if "seeds" in given and not isinstance(given["seeds"], list):
+            values["seeds"] = first_seeds(given["seeds"])
         for each in (ESTIMATES, DEADLINES_BY):
             if values.get(each.listed) == []:
                 check_distinct(each.words, ())
@@ -545,13 +547,13 @@ def _named(source: str) -> Iterator[None]:
         raise InputError(f"{source}: {error}") from None
 
 
-def _seeds(number: Any, source: str) -> list[int]:
-    if not isinstance(number, int) or isinstance(number, bool) or not 1 <= number <= 10_000:
-        raise InputError(
-            f"{source}: seeds is {shown(number)}; a list of seeds, or their number from 1 to "
-            "10000, is expected"
-        )
-    return list(range(1, number + 1))
+def first_seeds(number: object) -> tuple[int, ...]:
+    """Return the seeds 1 to ``number``."""
+    fits = isinstance(number, int) and not isinstance(number, bool) and 1 <= number <= MOST_SEEDS
+    accepted = f"a list of seeds, or their number from 1 to {MOST_SEEDS}, is expected"
+    require(fits, "seeds", number, accepted)
+    assert isinstance(number, int)
+    return tuple(range(1, number + 1))
 
 
 def _log(given: Any) -> Any:

@@ -44,7 +44,7 @@ from qops_batsim.experiments.study import (
     case_of,
     columns_of,
 )
-from qops_batsim.files import decoded, read_bytes, write_text
+from qops_batsim.files import decoded, make_directory, read_bytes, write_text
 from qops_batsim.limits import MAX_DESCRIPTION_BYTES
 from qops_batsim.measures.metrics.admission import AdmissionMetrics, PromiseMetrics
 from qops_batsim.parameters import EXACT, LOAD, USERS
@@ -204,8 +204,10 @@ def run_study(
     description, runs = _inputs(study, Path(logs), workloads or {}, platform)
     # Before anything is written.
     check_sendable(runs.classes.values(), workers)
-    stores = None if directory is None else _Stores(Path(directory), description)
-    if stores is not None:
+    stores = None
+    if directory is not None:
+        make_directory(Path(directory), "out")
+        stores = _Stores(Path(directory), description)
         text = msgspec.json.format(msgspec.json.encode(description), indent=2).decode()
         write_text(stores.directory / DESCRIPTION, text + "\n")
         if retry:
