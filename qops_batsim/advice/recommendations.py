@@ -24,7 +24,7 @@ from qops_batsim.advice.advise import (
     utilization,
 )
 from qops_batsim.advice.trace_runs import EarliestPromise
-from qops_batsim.advice.wait_fit import ModelFit, sizes_of
+from qops_batsim.advice.wait_fit import sizes_of
 from qops_batsim.economics.charges import PROCESSOR_CLASSES, Categories
 from qops_batsim.experiments.deadline_runs import Contestant
 from qops_batsim.experiments.report_table import hours
@@ -294,10 +294,10 @@ def best_scheduler(advice: Advice) -> tuple[str, str]:
         told = {"other": other, "share": share}
         if is_enough(advice) and work.ends[1] < 0:
             best, least = other, share
-            reason = _say("better", advice, **told, later=advice.mean(case, later))
+            reason = sentence("better", advice, **told, later=advice.mean(case, later))
         elif not (is_enough(advice) and undecided):
-            undecided = _say("not_told_apart", advice, **told)
-    return manager_name(best), reason or undecided or _say("none_better", advice)
+            undecided = sentence("not_told_apart", advice, **told)
+    return manager_name(best), reason or undecided or sentence("none_better", advice)
 
 
 @cache
@@ -354,14 +354,15 @@ def _render(template: Any, advice: Advice | None, **names: Any) -> str:
         **names,
         advice=advice,
         choices=advice and advice.choices,
-        say=lambda sentence, **others: _say(sentence, advice, **others),
+        say=lambda name, **others: sentence(name, advice, **others),
         setting=lambda name: _setting(name, advice),
     )
     return text
 
 
-def _say(sentence: str, advice: Advice | None, **names: Any) -> str:
-    return _render(_texts()["sentences"][sentence], advice, **names)
+def sentence(name: str, advice: Advice | None = None, **names: Any) -> str:
+    """Return one of the ``sentences`` of ``texts.toml``, about an advice or the ``names`` alone."""
+    return _render(_texts()["sentences"][name], advice, **names)
 
 
 def _setting(name: str, advice: Advice | None) -> Setting:
@@ -379,17 +380,10 @@ def recommended(advice: Advice) -> list[Setting]:
     one that says so.
     """
     if not advice.fit.fits:
-        why = f"because {_say('misfit', None, fit=advice.fit)}"
+        why = f"because {sentence('misfit', fit=advice.fit)}"
         return [Setting(setting="All settings", value=CANNOT_SAY, reason=why)]
     settings = [_setting(name, advice) for name in _texts()["settings"]]
     return [setting for setting in settings if setting.value]
-
-
-def fit_text(fit: ModelFit) -> str:
-    """Return a sentence on which scheduler explains the waits in the log best and how well, empty
-    if only EASY was tried.
-    """
-    return _say("fit", None, fit=fit)
 
 
 def warnings(advice: Advice) -> list[str]:
@@ -397,20 +391,6 @@ def warnings(advice: Advice) -> list[str]:
     waits fit those in the log.
     """
     return _paragraphs("warnings", advice) if advice.fit.misfits else []
-
-
-def trade(advice: Advice) -> str:
-    """Return a sentence on how promised deadlines and refused core-hours change if users ask for
-    laxer deadlines.
-    """
-    return _say("trade", advice)
-
-
-def few_text(advice: Advice) -> str:
-    """Return a sentence that compares the share of deadlines promised if few users ask for one with
-    the share if all do.
-    """
-    return _say("few", advice)
 
 
 def headline(advice: Advice) -> list[str]:

@@ -60,7 +60,7 @@ class WaitsCase(msgspec.Struct, frozen=True):
 
 
 @dataclass(frozen=True)
-class Waits:
+class WaitRuns:
     """Callable that simulates a trace under a scheduler and returns each job's wait (seconds)."""
 
     trace: Workload
@@ -132,7 +132,7 @@ def site_fit(
     tried = candidates or site_schedulers(part, logged)
     cases = {each.name: WaitsCase(each.scheduler, each.identity()[0]) for each in tried}
     runs = run_cases(
-        Waits(part),
+        WaitRuns(part),
         list(cases.values()),
         workers=workers,
         group_by=lambda case: case,

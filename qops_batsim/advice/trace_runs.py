@@ -29,6 +29,7 @@ from qops_batsim.parameters import EXACT, USERS
 from qops_batsim.platform.equal_hosts import make_cluster
 from qops_batsim.protocol.port import SchedulerModule, make_scheduler
 from qops_batsim.running.plan_asker import EarliestPromises, watched_scheduler
+from qops_batsim.running.reference import easy_response_times
 from qops_batsim.timing import PLAN_TOLERANCE
 from qops_batsim.workload.deadlines import DAY, users_with_deadline, without_deadlines
 from qops_batsim.workload.delay_jobs import derived, exact_estimates, with_deadline
@@ -325,10 +326,7 @@ def run_easy(
     """Simulate a workload under EASY, and return the jobs' response times (s) and the mean
     slowdowns of their categories.
     """
-    module = make_scheduler("easy")
-    outcomes, _ = outcomes_of(workload, make_cluster(workload.processors), module)
-    seconds = (outcomes.finish - outcomes.submission).tolist()
-    responses = dict(zip(outcomes.ids, seconds, strict=True))
+    responses = easy_response_times(workload)
     references = reference_of_workload(workload, responses)
     table = category_slowdowns(references.values(), prices.categories, bound=prices.slowdown_bound)
     return _UnderEasy(workload, responses, table)

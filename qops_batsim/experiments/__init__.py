@@ -44,8 +44,8 @@ if TYPE_CHECKING:
     from qops_batsim.experiments.deadline_runs import outcomes_of as outcomes_of
     from qops_batsim.experiments.deadline_workload import DeadlineFacts as DeadlineFacts
     from qops_batsim.experiments.deadline_workload import deadline_facts as deadline_facts
+    from qops_batsim.experiments.listed_cases import LogWindow as LogWindow
     from qops_batsim.experiments.listed_cases import StudyLog as StudyLog
-    from qops_batsim.experiments.listed_cases import Window as Window
     from qops_batsim.experiments.log_files import find_trace as find_trace
     from qops_batsim.experiments.log_files import trace_digest as trace_digest
     from qops_batsim.experiments.log_files import usual_places as usual_places
@@ -119,7 +119,7 @@ else:
                 "mean_interval nested_interval paired_difference quantile ratio_of_means"
             ),
             "deadline_workload": "DeadlineFacts deadline_facts",
-            "listed_cases": "StudyLog Window",
+            "listed_cases": "StudyLog LogWindow",
             "scores": "ScoreBound ScoredRuns bound_key",
             "study": "Study read_study study_of with_need with_schedulers",
             "study_report": "StudySummary page_tables summaries",

@@ -26,7 +26,7 @@ from qops_batsim.arguments import (
 from qops_batsim.code_record import not_covered_text
 from qops_batsim.errors import InputError, SimulationError, require_one_of
 from qops_batsim.experiments.deadline_runs import AnyContestant, Contestant, contestants_of
-from qops_batsim.experiments.listed_cases import StudyLog, Window
+from qops_batsim.experiments.listed_cases import LogWindow, StudyLog
 from qops_batsim.experiments.pictures import write_files
 from qops_batsim.experiments.pool import Workers
 from qops_batsim.experiments.study import Study, first_seeds
@@ -98,7 +98,7 @@ def comparison_of(
     study = Study(
         name="comparison",
         logs=(StudyLog(name=Path(log).name.partition(".")[0], file=log),),
-        windows=(Window(skip=skip, first=first or 0),),
+        windows=(LogWindow(skip=skip, first=first or 0),),
         schedulers=tuple(schedulers),
         loads=tuple(map(float, loads)),
         methods=(method,),

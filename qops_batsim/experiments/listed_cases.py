@@ -30,7 +30,7 @@ MOST_AWAY = 8
 """At most one host in this number is away at a time."""
 
 
-class Window(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class LogWindow(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A stretch of a log: ``first`` usable jobs (0: all of them), after ``skip`` usable jobs."""
 
     skip: int = 0
@@ -58,7 +58,7 @@ class StudyLog(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     name: str
     file: str
     processors: int | None = None
-    windows: tuple[Window, ...] = ()
+    windows: tuple[LogWindow, ...] = ()
     generated: Generated | msgspec.UnsetType = msgspec.UNSET
 
     def workload(self) -> Workload:
@@ -89,7 +89,7 @@ class ListedCase(msgspec.Struct, frozen=True, kw_only=True):
     half: str
     of: str
     log: str
-    window: Window
+    window: LogWindow
     load: float
     stringency: float
     share: float
@@ -177,7 +177,7 @@ class CaseList(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
                         half=half,
                         of=each.log,
                         log=log.name,
-                        window=Window(skip=skip if log.file else 0, first=self.jobs),
+                        window=LogWindow(skip=skip if log.file else 0, first=self.jobs),
                         load=each.load,
                         stringency=each.stringency,
                         share=self.share,

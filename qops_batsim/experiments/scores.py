@@ -123,13 +123,13 @@ class ScoredRuns:
 
     def __init__(self, runs: DeadlineRuns) -> None:
         self._runs = runs
-        self._worth: tuple[Scenario, Prices] | None = None
+        self._worth: tuple[Scenario, JobWorths] | None = None
 
     def __call__(self, case: DeadlineCase) -> Score:
         """Run a case, check its schedule and return its score."""
         workload = self._runs.workload(case.scenario)
         if self._worth is None or self._worth[0] != case.scenario:
-            self._worth = case.scenario, Prices(workload)
+            self._worth = case.scenario, JobWorths(workload)
         module = case.make()
         seed = case.outages
         events = None if seed is msgspec.UNSET else outages_of_case(seed, workload)
@@ -162,7 +162,7 @@ class ScoredRuns:
         return ScoreBound(bound=bound, best_known=best)
 
 
-class Prices:
+class JobWorths:
     """What each job of a workload is worth: its work and its QoS charge."""
 
     def __init__(self, workload: Workload) -> None:
@@ -171,7 +171,7 @@ class Prices:
         self.table: SlowdownTable = category_slowdowns(self.references.values())
 
 
-def score_of(outcomes: JobOutcomes, hosts: int, prices: Prices, gave_way: Booleans) -> Score:
+def score_of(outcomes: JobOutcomes, hosts: int, prices: JobWorths, gave_way: Booleans) -> Score:
     """Return a run's score; ``gave_way`` marks jobs with a replaced promise. O(n log n)."""
     found = fates(outcomes)
     of_user = outcomes.of_user

@@ -44,8 +44,8 @@ from qops_batsim.experiments.deadline_workload import REFERENCES
 from qops_batsim.experiments.listed_cases import (
     CaseList,
     ListedCase,
+    LogWindow,
     StudyLog,
-    Window,
     with_users_estimates,
 )
 from qops_batsim.experiments.scores import Score
@@ -118,7 +118,7 @@ class Cell(msgspec.Struct, frozen=True, kw_only=True):
     """One run that a study requests: a scheduler at a point, on a window, with a seed."""
 
     point: Point
-    window: Window
+    window: LogWindow
     contestant: str
     seed: int
 
@@ -144,7 +144,7 @@ class Study(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     logs: tuple[StudyLog, ...]
     schedulers: tuple[Contestant, ...]
-    windows: tuple[Window, ...] = (Window(),)
+    windows: tuple[LogWindow, ...] = (LogWindow(),)
     loads: tuple[float, ...] = (LOAD.default,)
     methods: tuple[str, ...] = (METHOD.default,)
     stringencies: tuple[float, ...] = (STRINGENCY.default,)
@@ -199,7 +199,7 @@ class Study(msgspec.Struct, frozen=True, kw_only=True):
             return Score.__struct_fields__
         return AdmissionMetrics.__struct_fields__ + (PROMISE_METRICS if self.has_models else ())
 
-    def windows_of(self, log: StudyLog) -> tuple[Window, ...]:
+    def windows_of(self, log: StudyLog) -> tuple[LogWindow, ...]:
         """Return the windows of a log that the study simulates."""
         if self.cases:
             return tuple(each.window for each in self.cases if each.log == log.name)
@@ -278,7 +278,7 @@ class Study(msgspec.Struct, frozen=True, kw_only=True):
                     "estimates: leave this seed out"
                 )
         for point in self.points():
-            _scenario(point, Window(), 1, self).choices.check()
+            _scenario(point, LogWindow(), 1, self).choices.check()
         names = [each.name for each in self.schedulers]
         require_one_of("baseline", self.base, names)
         for name in self.verdicts:
@@ -361,7 +361,7 @@ def case_of(study: Study, cell: Cell, known: InputIdentities) -> DeadlineCase:
     return msgspec.structs.replace(case, outages=cell.seed) if cell.point.outages else case
 
 
-def _check_apart(log: str, windows: Sequence[Window]) -> None:
+def _check_apart(log: str, windows: Sequence[LogWindow]) -> None:
     """Refuse windows that share jobs, since intervals assume independent windows."""
     for one, other in pairwise(sorted(windows, key=lambda each: each.skip)):
         if not one.first or one.skip + one.first > other.skip:
@@ -371,7 +371,7 @@ def _check_apart(log: str, windows: Sequence[Window]) -> None:
             )
 
 
-def _check_sizes(log: str, windows: Sequence[Window]) -> None:
+def _check_sizes(log: str, windows: Sequence[LogWindow]) -> None:
     """Refuse windows of different sizes, since means count all windows equally."""
     sizes = {window.first: str(window) for window in windows}
     if len(sizes) > 1:
@@ -382,7 +382,7 @@ def _check_sizes(log: str, windows: Sequence[Window]) -> None:
         )
 
 
-def _scenario(point: Point, window: Window, seed: int, study: Study) -> Scenario:
+def _scenario(point: Point, window: LogWindow, seed: int, study: Study) -> Scenario:
     scenario = Scenario(
         log=point.log,
         skip=window.skip,

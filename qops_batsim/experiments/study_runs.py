@@ -25,7 +25,7 @@ from qops_batsim.experiments.best_lines import (
     bound_case,
 )
 from qops_batsim.experiments.deadline_runs import DeadlineCase, DeadlineRuns, Scenario, shared_steps
-from qops_batsim.experiments.listed_cases import Window
+from qops_batsim.experiments.listed_cases import LogWindow
 from qops_batsim.experiments.log_files import find_trace, trace_digest
 from qops_batsim.experiments.pool import Failure, KeptRuns, Workers, check_sendable, run_cases
 from qops_batsim.experiments.scores import (
@@ -131,7 +131,7 @@ class StudyRuns:
         import pandas as pd
 
         frame = pd.DataFrame(self.records()).query(f"scheduler not in {LINES!r}")
-        told = [*Point.__struct_fields__, *Window.__struct_fields__, "error"]
+        told = [*Point.__struct_fields__, *LogWindow.__struct_fields__, "error"]
         same = [x for x in told if x in frame and frame[x].nunique() < 2 and x != LOAD.column]
         return frame.drop(columns=[*same, "repeated"]).reset_index(drop=True)
 
@@ -345,7 +345,7 @@ def _inputs(
     return description, DeadlineRuns(traces, platform, study.message_delays, classes)
 
 
-def check_runnable(trace: Workload, source: str, windows: Sequence[Window]) -> None:
+def check_runnable(trace: Workload, source: str, windows: Sequence[LogWindow]) -> None:
     """Refuse windows with a job too wide for the machine of their log.
 
     Deadlines are made from each job's response time under EASY, which such a job has not.

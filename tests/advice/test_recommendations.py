@@ -17,13 +17,12 @@ from qops_batsim.advice.recommendations import (
     best_offer,
     best_scheduler,
     earliness,
-    few_text,
     hours,
     offers,
     recommended,
+    sentence,
     short,
     summary,
-    trade,
     warnings,
 )
 from qops_batsim.advice.trace_runs import (
@@ -232,7 +231,7 @@ def test_sentences_follow_results_that_contradict_them() -> None:
             half = T_OF_3 * 2 * spread / math.sqrt(3)
             return windows == 3 and abs(level[first] - level[second]) > half
 
-        few = few_text(advice)
+        few = sentence("few", advice)
         seen.add(few.partition("promised, ")[2].split()[0])
         if told("few", "chosen"):
             assert (" more than" in few) == (level["few"] > level["chosen"])
@@ -248,7 +247,7 @@ def test_sentences_follow_results_that_contradict_them() -> None:
             told("load", "chosen") and level["load"] > level["chosen"]
         )
         assert ("promise less" in value) == value.startswith("fewer")
-        text = trade(advice)
+        text = sentence("trade", advice)
         for part, direction in re.findall(
             r"(deadlines promised|core-hours) (fall|rise|stay)", text
         ):
