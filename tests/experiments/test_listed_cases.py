@@ -28,7 +28,7 @@ from qops_batsim.experiments.listed_cases import (
 )
 from qops_batsim.experiments.score_report import cases_of, mean_of, score_method, score_tables
 from qops_batsim.experiments.scores import (
-    Prices,
+    JobWorths,
     Score,
     ScoredRuns,
     bound_key,
@@ -208,7 +208,7 @@ def test_the_score_of_a_schedule_drawn_by_hand() -> None:
         lost=np.empty((0, 3)),
     )
     gave_way = np.array([each == "d" for each in "abcdefg"])
-    score = score_of(outcomes, 2, Prices(workload), gave_way)
+    score = score_of(outcomes, 2, JobWorths(workload), gave_way)
     assert score.promised_jobs == pytest.approx(100 * 4 / 6)  # a, b, c, d
     assert score.kept_jobs == pytest.approx(100 * 3 / 6)  # a, b, c
     assert score.reached_jobs == pytest.approx(100 * 2 / 6)  # a, b
