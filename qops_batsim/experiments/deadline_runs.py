@@ -365,7 +365,6 @@ def _with_drift(
         late |= outcomes.is_late(outcomes.start, outcomes.latest_start, grace)
     if not (grace and late.any()):
         return outcomes
-    dates = ended.submission_times, ended.starts, ended.finishes
 
     def drift_of(rows: Integers) -> Floats:
         offsets, first, last = ended.hosts
@@ -373,7 +372,9 @@ def _with_drift(
             Allocations(np.repeat(np.arange(len(ended.ids)), np.diff(offsets)), first, last)
         )
         stays = Stays(jobs, hosts, ended.starts[jobs], ended.finishes[jobs])
-        return drift_behind(rows, stays, *dates, round_trip)
+        return drift_behind(
+            rows, stays, ended.submission_times, ended.starts, ended.finishes, round_trip
+        )
 
     runs = np.flatnonzero(ended.ran)
     return with_drift(outcomes, np.flatnonzero(late), ended.ids, runs, drift_of)
@@ -406,15 +407,19 @@ def outcomes_of(
     )
     ended = simulation.ended_jobs
     outcomes = outcomes_of_simulation(ended, workload, promised)
+
+    # Parts that ran at another speed, where hosts are shared.
     if simulation.options.compute_sharing:
-        columns = ended.ids, ended.starts, ended.finishes - ended.starts, ended.profiles.texts()
-        outcomes = with_parts(outcomes, *columns)
+        run_times = ended.finishes - ended.starts
+        outcomes = with_parts(outcomes, ended.ids, ended.starts, run_times, ended.profiles.texts())
+
+    def column(noted: Mapping[str, float]) -> Floats:
+        return np.array([noted.get(job_id, math.nan) for job_id in outcomes.ids])
+
     if latest:
-        dates = np.array([latest.get(job_id, math.nan) for job_id in outcomes.ids])
-        outcomes = replace(outcomes, latest_start=dates)
+        outcomes = replace(outcomes, latest_start=column(latest))
     if predicted:
-        seconds = np.array([predicted.get(job_id, math.nan) for job_id in outcomes.ids])
-        outcomes = replace(outcomes, predicted=seconds)
+        outcomes = replace(outcomes, predicted=column(predicted))
     return outcomes, simulation
 
 
@@ -526,24 +531,29 @@ def contestants_of(
 
 def _named(given: Sequence[object]) -> Iterator[Contestant]:
     """Yield the contestants; InputError for what is none."""
-    classes = [each for each in given if isinstance(each, type)]
-    names = [each.__name__ for each in {id(each): each for each in classes}.values()]
+    classes = {id(each): each for each in given if isinstance(each, type)}
+    names = [each.__name__ for each in classes.values()]
     taken: dict[str, type[Scheduler]] = {}
     for each in given:
-        kind = each.scheduler if isinstance(each, Contestant) else each
+        if isinstance(each, str):
+            yield contestant_of(each)
+            continue
+
+        own = each if isinstance(each, Contestant) else None
+        kind = each if own is None else own.scheduler
         if isinstance(kind, type) and issubclass(kind, Scheduler):
             text = stands_for(kind, taken)
             taken[text] = kind
-            if isinstance(each, Contestant):
-                yield msgspec.structs.replace(each, scheduler=text)
-            else:
-                name = text if given_class(text) is None else kind.__name__
-                shared = names.count(kind.__name__) > 1 and name != text
-                yield Contestant(name=text if shared else name, scheduler=text)
-        elif isinstance(each, str):
-            yield contestant_of(each)
-        elif isinstance(each, Contestant) and isinstance(kind, str):
-            yield each
+            if own is not None:
+                yield msgspec.structs.replace(own, scheduler=text)
+                continue
+            is_shared = names.count(kind.__name__) > 1
+            is_given = given_class(text) is not None
+            yield Contestant(
+                name=kind.__name__ if is_given and not is_shared else text, scheduler=text
+            )
+        elif own is not None and isinstance(kind, str):
+            yield own
         else:
             raise InputError(f"schedulers hold {typed_text(each)}; {_EACH} is expected")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -37,7 +37,9 @@ from qops_batsim.measures.metrics.admission import PROMISE_METRICS, AdmissionMet
 from qops_batsim.parameters import EXACT, USERS
 from qops_batsim.tables import csv_text
 
-SEEDS, WINDOWS, LOGS = "seeds", "windows", "logs"
+SEEDS = "seeds"
+WINDOWS = "windows"
+LOGS = "logs"
 
 METRICS = tuple(
     name for name in AdmissionMetrics.__struct_fields__ if name not in ("jobs", "deadline_jobs")
@@ -231,12 +233,13 @@ def over_logs(runs: StudyRuns, found: Sequence[StudySummary]) -> list[StudySumma
     metric = runs.study.metrics[0]
     groups: dict[tuple[Point, str], list[StudySummary]] = {}
     for each in found:
-        place = msgspec.structs.replace(each.point, log=ALL_LOGS)
-        groups.setdefault((place, each.scheduler), []).append(each)
+        point = msgspec.structs.replace(each.point, log=ALL_LOGS)
+        groups.setdefault((point, each.scheduler), []).append(each)
+
     whole = []
-    for (place, name), group in groups.items():
-        own = StudySummary(
-            point=place,
+    for (point, name), group in groups.items():
+        over_all = StudySummary(
+            point=point,
             scheduler=name,
             over=LOGS,
             runs=sum(each.runs for each in group),
@@ -245,28 +248,29 @@ def over_logs(runs: StudyRuns, found: Sequence[StudySummary]) -> list[StudySumma
             difference=_means_over_logs([each.difference for each in group], limits_of_difference),
         )
         # Without a verdict, or with equal runs, on each log, there is nothing to judge.
-        judged = {each.verdict for each in group} - {"", "equal"}
-        whole.append((own, (place, own.difference[metric]) if judged else None))
+        is_judged = {each.verdict for each in group} - {"", "equal"}
+        whole.append((over_all, (point, over_all.difference[metric]) if is_judged else None))
+
     said = directions({key: key[1] for _, key in whole if key is not None})
     return [
-        msgspec.structs.replace(own, verdict=said[key][0], chance=said[key][1]) if key else own
-        for own, key in whole
+        msgspec.structs.replace(over_all, verdict=said[key][0], chance=said[key][1])
+        if key
+        else over_all
+        for over_all, key in whole
     ]
 
 
-def _means_over_logs(found: Sequence[Means], limits: Callable[[str], Limits]) -> Means:
+def _means_over_logs(logs: Sequence[Means], limits: Callable[[str], Limits]) -> Means:
     """Return the mean over logs of each log's mean; None where a log's mean is unknown."""
-    return {
-        metric: grouped_interval(
-            (
-                (place, None if own is None else own.mean)
-                for place, own in enumerate(each[metric] for each in found)
-            ),
-            planned=len(found),
+    means: Means = {}
+    for metric in logs[0]:
+        intervals = [of_log[metric] for of_log in logs]
+        means[metric] = grouped_interval(
+            enumerate(None if interval is None else interval.mean for interval in intervals),
+            planned=len(logs),
             limits=limits(metric),
         )
-        for metric in found[0]
-    }
+    return means
 
 
 def _pairs(
@@ -349,20 +353,25 @@ def report_of(runs: StudyRuns) -> StudyReport:
     own = [e for e in runs.outcomes if not e.repeated and e.cell.contestant not in LINES]
     finished = sum(each.metrics is not None for each in own)
     failed = sum(each.error is not None for each in own)
-    grid, method = msgspec.to_builtins(runs.study), method_text(runs)
+    grid = msgspec.to_builtins(runs.study)
+    method = method_text(runs)
     tables = page_tables(runs)
-    told = [{"title": t.title, "headings": t.headings, "rows": t.rows} for t in tables]
     return StudyReport(
         study=runs.study.name,
         quick=False,
         choices={
-            k: msgspec.json.encode(v).decode() for k, v in grid.items() if v not in (None, [])
+            name: msgspec.json.encode(value).decode()
+            for name, value in grid.items()
+            if value not in (None, [])
         },
         data={
             "key": runs.description.key,
             "study": grid,
             "summaries": summaries(runs),
-            "tables": told,
+            "tables": [
+                {"title": table.title, "headings": table.headings, "rows": table.rows}
+                for table in tables
+            ],
         },
         tables=tables,
         figures=figures_of(runs),
@@ -418,40 +427,46 @@ def figures_of(runs: StudyRuns) -> list[Figure]:
             part = msgspec.structs.replace(each.point, load=1.0)
             by_load = parts.setdefault(part, {}).setdefault(each.scheduler, {})
             by_load[each.point.load] = each.metrics
-    fields = [
+    varied = [
         name for name in Point.__struct_fields__ if len({_axis_text(p, name) for p in parts}) > 1
     ]
-    figures = []
+
+    figures: list[Figure] = []
     used: Counter[str] = Counter()
     for part, curves in parts.items():
-        named = "-".join(f"{name}-{_axis_text(part, name)}" for name in fields)
+        named = "-".join(f"{name}-{_axis_text(part, name)}" for name in varied)
         prefix = re.sub(r"[^\w.-]+", "-", named) + "-" if named else ""
         used[prefix] += 1
         if used[prefix] > 1:  # names that differ only in what a file's name cannot have
             prefix += f"{used[prefix]}-"
-        said = [part.log, *(f"{name} {_axis_text(part, name)}" for name in fields if name != "log")]
-        loads = sorted({load for by_load in curves.values() for load in by_load})
-        span = f"load {loads[0]:g}" + (f" to {loads[-1]:g}" if len(loads) > 1 else "")
-        title = ", ".join([*said, span])
-        shown = {}
-        for name, (caption, metrics) in PICTURES.items():
-            mixed = name in ("unadmitted_deadline", "response")
-            panels = [_over_load(curves, each) for each in metrics]
-            if (part.deadline_share < 1 or not mixed) and all(each.series for each in panels):
-                shown[name] = metrics
-                figure = Figure(
-                    name=prefix + name, title=f"{caption}: {title}", panels=tuple(panels)
-                )
-                figures.append(figure)
-        achieved = [
-            _over_utilization(curves, each)
-            for name, metrics in shown.items()
-            if name != "utilization"
-            for each in metrics
-        ]
-        caption = f"Versus the utilization achieved: {title}"
-        figures.append(Figure(name=prefix + VERSUS, title=caption, panels=tuple(achieved)))
+        figures += _figures_of_part(part, curves, varied, prefix)
     return figures
+
+
+def _figures_of_part(
+    part: Point, curves: Curves, varied: Sequence[str], prefix: str
+) -> Iterator[Figure]:
+    """Yield the figures of the runs that differ only in scheduler and load.
+
+    ``varied`` are the parameters that tell them from others, ``prefix`` begins their names.
+    """
+    others = [f"{name} {_axis_text(part, name)}" for name in varied if name != "log"]
+    loads = sorted({load for by_load in curves.values() for load in by_load})
+    span = f"load {loads[0]:g}" + (f" to {loads[-1]:g}" if len(loads) > 1 else "")
+    title = ", ".join([part.log, *others, span])
+
+    achieved = []
+    for name, (caption, metrics) in PICTURES.items():
+        of_some_jobs = name in ("unadmitted_deadline", "response")
+        panels = tuple(_over_load(curves, metric) for metric in metrics)
+        if (of_some_jobs and part.deadline_share == 1) or not all(each.series for each in panels):
+            continue
+        yield Figure(name=prefix + name, title=f"{caption}: {title}", panels=panels)
+        if name != "utilization":
+            achieved += [_over_utilization(curves, metric) for metric in metrics]
+
+    caption = f"Versus the utilization achieved: {title}"
+    yield Figure(name=prefix + VERSUS, title=caption, panels=tuple(achieved))
 
 
 def _over_load(curves: Curves, metric: str) -> Panel:
@@ -463,9 +478,10 @@ def _over_load(curves: Curves, metric: str) -> Panel:
     known = {name: points for name, points in known.items() if points}
     label = heading_of(metric)
     if max(map(len, curves.values())) == 1:
-        bars = line_of_means(metric, ((name, point[1]) for name, (point,) in known.items()))
+        bars = line_of_means(metric, ((name, mean) for name, ((_, mean),) in known.items()))
         series = (bars,) if known else ()
         return Panel(title="", x_label="", y_label=label, series=series, kind="bars")
+
     lines = []
     for name, points in known.items():
         line = line_of_means(name, points)
