@@ -177,20 +177,21 @@ def advice_page(
     aliases = Aliases() if anonymous else None
     workload = next(iter(parts.values())).trace.workload
     about = f"Advice on {Path(workload.source).name}"
+    sections: dict[str, list[Block | None]] = {}
     if changes:
         about += f", as it is and with {changes}."
-        named, overview = _both_sides(parts, changed, changes)
+        named, sections["Overview"] = _both_sides(parts, changed, changes)
     elif len(parts) > 1:
         about += f", {len(parts)} partitions."
         named = {f"Partition {name}": advice for name, advice in parts.items()}
-        overview = _partitions(parts, small)
+        sections["Overview"] = _partitions(parts, small)
     else:
         ((name, advice),) = parts.items()
         about += f"{f', partition {name}' if name else ''}, {workload.processors:,} processors."
         windows = f"{len(advice.windows)}, each drawing duplicates by its number as seed"
         sections = advice_sections(advice, aliases)
         return html_page(TITLE, f"{about} {METHOD}", sections, command, windows=windows)
-    sections = {"Overview": overview}
+
     for name, advice in named.items():
         sections[name] = [
             block
@@ -258,24 +259,21 @@ def advice_document(advice: Advice) -> dict[str, Any]:
     choices = advice.choices
     results = []
     for case in choices.cases():
-        told = {
-            name: None if (found := advice.mean(case, measure)) is None else found
-            for name, measure in MEASURES.items()
-        }
         made_by = msgspec.to_builtins(case)
         del made_by["window"], made_by["promises"]
-        groups = advice.groups(case)
         charge = advice.charge(case, choices.prices.penalty)
         results.append(
             {
                 "case": made_by,
-                "measures": told,
-                "categories": groups,
+                "measures": {name: advice.mean(case, of) for name, of in MEASURES.items()},
+                "categories": advice.groups(case),
                 "core_hours": charge.resource,
                 "qos_charge_less_penalties": charge.qos,
                 "income": advice.income(case),
             }
         )
+
+    fit = advice.fit
     document = {
         "package_version": __version__,
         "made_by": choices,
@@ -286,13 +284,13 @@ def advice_document(advice: Advice) -> dict[str, Any]:
         "partition": advice.name,
         "summary": summary(advice),
         "fit": {
-            "fits": advice.fit.fits,
-            "known": advice.fit.is_known,
-            "scheduler": advice.fit.scheduler,
-            "tried": advice.fit.tried,
-            "nearest": advice.fit.nearest,
-            "alike": advice.fit.alike,
-            "classes": advice.fit.classes,
+            "fits": fit.fits,
+            "known": fit.is_known,
+            "scheduler": fit.scheduler,
+            "tried": fit.tried,
+            "nearest": fit.nearest,
+            "alike": fit.alike,
+            "classes": fit.classes,
         },
         "settings": recommended(advice),
         "limits": limits(advice),
