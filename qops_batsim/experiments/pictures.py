@@ -28,7 +28,6 @@ def page_picture(
     draw: Callable[[Any], None],
     height: float,
     *,
-    width: float = PAGE_WIDTH,
     data: str = "",
     **legend: Any,
 ) -> PagePicture:
@@ -39,7 +38,7 @@ def page_picture(
     """
     with TemporaryDirectory() as directory:
         path = Path(directory) / "picture.svg"
-        with picture(path, width, height) as figure:
+        with picture(path, PAGE_WIDTH, height) as figure:
             draw(figure.subplots())
             figure.set_layout_engine("constrained")
             if legend:
