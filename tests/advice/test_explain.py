@@ -16,10 +16,11 @@ from qops_batsim.advice.explain import (
 )
 from qops_batsim.cli.explain import _plain_rows, _rows
 from qops_batsim.cli.texts import fate_text
-from qops_batsim.economics.charges import Categories, CategorySlowdown, SlowdownTable
+from qops_batsim.economics import Categories, SlowdownTable
+from qops_batsim.economics.charges import CategorySlowdown
 from qops_batsim.errors import InputError
 from qops_batsim.running.run import run
-from qops_batsim.workload.batsim_json import write_workload
+from qops_batsim.workload import write_workload
 from support.changed_runs import allow_changes
 from support.decision_runs import Row, exact, history_of, random_workload, run_files, workload_of
 

@@ -22,7 +22,7 @@ from qops_batsim.jobs import Job
 from qops_batsim.running.bisection import earliest_deadline
 from qops_batsim.running.history import DecisionHistory, read_history
 from qops_batsim.running.plan_asker import PlanAsker
-from qops_batsim.workload.workload_model import Workload
+from qops_batsim.workload import Workload
 from support import host_failures
 from support.decision_runs import exact, history_of, random_workload, run_files, workload_of
 

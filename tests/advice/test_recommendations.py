@@ -35,10 +35,9 @@ from qops_batsim.advice.trace_runs import (
     run_easy,
 )
 from qops_batsim.advice.wait_fit import ClassFit, ModelFit
-from qops_batsim.economics.charges import Charge
+from qops_batsim.economics import Charge
 from qops_batsim.economics.prices import Prices
-from qops_batsim.experiments.deadline_runs import contestant_of
-from qops_batsim.experiments.statistics import mean_interval
+from qops_batsim.experiments import contestant_of, mean_interval
 from qops_batsim.measures.metrics.charge_totals import CategoryCharges
 from support.rows_of_jobs import workload_of
 

@@ -12,9 +12,9 @@ import pytest
 from qops_batsim.advice.advise import AdviceChoices, advise
 from qops_batsim.advice.recommendations import headline, sentence
 from qops_batsim.advice.site_fit import WaitRuns, WaitsCase, site_fit, site_schedulers
-from qops_batsim.economics.charges import Categories
-from qops_batsim.experiments.deadline_runs import contestant_of
-from qops_batsim.workload.workload_model import Workload
+from qops_batsim.economics import Categories
+from qops_batsim.experiments import contestant_of
+from qops_batsim.workload import Workload
 from support.centre_dumps import Partition, jobs_of
 
 BUSY = Partition("busy", 64, 1.1, (4, 8, 16, 32), 3600.0)

@@ -9,13 +9,18 @@ from pathlib import Path
 import pytest
 
 from qops_batsim.errors import InputError
+from qops_batsim.experiments import (
+    LogWindow,
+    Study,
+    StudyLog,
+    StudyRuns,
+    run_cases,
+    run_study,
+    summaries,
+)
 from qops_batsim.experiments import pool as module
 from qops_batsim.experiments.deadline_runs import contestants_of
-from qops_batsim.experiments.listed_cases import LogWindow, StudyLog
-from qops_batsim.experiments.pool import run_cases
-from qops_batsim.experiments.study import Study
-from qops_batsim.experiments.study_report import csv_of, summaries, summary_records
-from qops_batsim.experiments.study_runs import StudyRuns, run_study
+from qops_batsim.experiments.study_report import csv_of, summary_records
 
 distributed = pytest.importorskip("distributed", reason="needs the extra dask")
 

@@ -17,7 +17,7 @@ from benchmarks.known_effects import (
     verdicts_of,
 )
 from qops_batsim.errors import InputError
-from qops_batsim.experiments.listed_cases import LogWindow
+from qops_batsim.experiments import LogWindow
 from qops_batsim.experiments.study_report import method_text
 
 FAMILIES = 20

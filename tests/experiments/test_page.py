@@ -10,14 +10,9 @@ from html.parser import HTMLParser
 
 import pytest
 
+from qops_batsim.experiments import PageTable
 from qops_batsim.experiments import page as page_module
-from qops_batsim.experiments.page import (
-    PageFacts,
-    PagePicture,
-    PageTable,
-    PageText,
-    html_page,
-)
+from qops_batsim.experiments.page import PageFacts, PagePicture, PageText, html_page
 from qops_batsim.experiments.pictures import page_picture
 
 TABLE = PageTable(

@@ -10,15 +10,25 @@ from typing import Any
 import pytest
 
 from qops_batsim.errors import InputError
-from qops_batsim.experiments.claims import averages, differences
+from qops_batsim.experiments import (
+    CellOutcome,
+    LogWindow,
+    Scenario,
+    Study,
+    StudyLog,
+    StudyRuns,
+    averages,
+    differences,
+    mean_interval,
+    page_tables,
+    summaries,
+)
 from qops_batsim.experiments.compare import compare
-from qops_batsim.experiments.deadline_runs import Scenario, contestants_of
-from qops_batsim.experiments.listed_cases import LogWindow, StudyLog
-from qops_batsim.experiments.statistics import mean_interval
-from qops_batsim.experiments.study import InputIdentities, Study
-from qops_batsim.experiments.study_report import over_logs, page_tables, summaries
-from qops_batsim.experiments.study_runs import CellOutcome, Description, StudyRuns
-from qops_batsim.measures.metrics.admission import AdmissionMetrics
+from qops_batsim.experiments.deadline_runs import contestants_of
+from qops_batsim.experiments.study import InputIdentities
+from qops_batsim.experiments.study_report import over_logs
+from qops_batsim.experiments.study_runs import Description
+from qops_batsim.measures import AdmissionMetrics
 from studies.islam2003 import runs as islam2003
 from studies.islam2003 import study as study2003
 from studies.islam2004 import runs as islam2004

@@ -17,25 +17,27 @@ import msgspec
 import pytest
 
 from qops_batsim.errors import InputError
-from qops_batsim.experiments import study_runs as module
-from qops_batsim.experiments.deadline_runs import Contestant, DeadlineRuns, Scenario, contestants_of
-from qops_batsim.experiments.listed_cases import LogWindow, StudyLog
-from qops_batsim.experiments.log_files import find_trace
-from qops_batsim.experiments.statistics import SHARE, mean_interval, paired_difference
-from qops_batsim.experiments.study import Study, read_study, study_of
-from qops_batsim.experiments.study_report import (
-    csv_of,
-    page_tables,
-    summaries,
-    summary_records,
-    tables_of,
-)
-from qops_batsim.experiments.study_runs import (
+from qops_batsim.experiments import (
+    SHARE,
+    DeadlineRuns,
+    LogWindow,
+    Scenario,
+    Study,
+    StudyLog,
     StudyRuns,
-    read_study_runs,
+    find_trace,
+    mean_interval,
+    page_tables,
+    paired_difference,
+    read_study,
     run_study,
-    status_of,
+    study_of,
+    summaries,
 )
+from qops_batsim.experiments import study_runs as module
+from qops_batsim.experiments.deadline_runs import Contestant, contestants_of
+from qops_batsim.experiments.study_report import csv_of, summary_records, tables_of
+from qops_batsim.experiments.study_runs import read_study_runs, status_of
 from support.swf_lines import swf_text
 
 TEXT = """

@@ -14,13 +14,14 @@ import pytest
 
 from qops_batsim.errors import InputError, SimulationError
 from qops_batsim.measures.results.run_result import read_run
-from qops_batsim.workload.workload_model import Workload
+from qops_batsim.workload import Workload
 from support.rows_of_jobs import Row, workload_of
 
 pytest.importorskip("ortools", reason="the extra bound (OR-tools) is not installed")
 
+from qops_batsim.optimum import Limits, best_possible
 from qops_batsim.optimum import best as bounds
-from qops_batsim.optimum.best import OBJECTIVES, Limits, best_possible
+from qops_batsim.optimum.best import OBJECTIVES
 from qops_batsim.optimum.clairvoyant import write_best
 from qops_batsim.optimum.problem import (
     NOT_CHOSEN,
