@@ -30,7 +30,7 @@ from qops_batsim.experiments.claims import (
     sign_claim,
 )
 from qops_batsim.experiments.deadline_runs import Contestant
-from qops_batsim.experiments.listed_cases import StudyLog, Window
+from qops_batsim.experiments.listed_cases import LogWindow, StudyLog
 from qops_batsim.experiments.study import InputIdentities, Study
 from qops_batsim.experiments.study_report import summaries
 from qops_batsim.experiments.study_runs import CellOutcome, Description, StudyRuns
@@ -75,7 +75,7 @@ def made_up(
         name="known effects",
         logs=(StudyLog(name="log", file="log.swf"),),
         schedulers=tuple(Contestant(name=name, scheduler=BASE) for name in names),
-        windows=tuple(Window(skip=JOBS * place, first=JOBS) for place in range(count)),
+        windows=tuple(LogWindow(skip=JOBS * place, first=JOBS) for place in range(count)),
         loads=LOADS,
         seeds=(1, 2),
         baseline=BASE,
@@ -161,7 +161,7 @@ def judged_section(seed: int, count: Counter[str]) -> None:
 
 def overlapping(seed: int) -> Study:
     """Return a study of windows that begin 25 jobs after each other, as were once taken."""
-    windows = tuple(Window(skip=SHIFT * place, first=JOBS) for place in range(20))
+    windows = tuple(LogWindow(skip=SHIFT * place, first=JOBS) for place in range(20))
     study = made_up(seed, effects_of(random.Random(seed))).study
     return msgspec.structs.replace(study, windows=windows)
 

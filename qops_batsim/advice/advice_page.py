@@ -51,14 +51,11 @@ from qops_batsim.experiments.page import (
     PageTable,
     PageText,
     html_page,
-    pictures_of,
 )
-from qops_batsim.measures.plots.drawing import COLORS, picture
+from qops_batsim.experiments.pictures import page_picture
+from qops_batsim.measures.plots.drawing import COLORS
 from qops_batsim.tables import csv_text
 from qops_batsim.version import __version__
-
-WIDTH = 5.2
-"""Inches of a picture, whose letters can be read on a phone then."""
 
 _KINDS = (
     "promised and kept",
@@ -75,34 +72,34 @@ def first_picture(advice: Advice) -> PagePicture:
     cases = compared_cases(advice.choices)
     shares = {name: _outcomes(advice, case) for name, case in cases.items()}
     rows = [["scheduler", *(f"{kind} (%)" for kind in _KINDS)]]
-    rows += [[name, *(f"{share:.4f}" for share in found)] for name, found in shares.items()]
+    rows += [[name, *(f"{share:.4f}" for share in of_kinds)] for name, of_kinds in shares.items()]
 
-    title = "What becomes of the deadlines that users ask for"
+    def draw(axes: Any) -> None:
+        for place, of_kinds in enumerate(shares.values()):
+            left = 0.0
+            for kind, shade, share in zip(_KINDS, _SHADES, of_kinds, strict=True):
+                label = kind if place == 0 else None
+                axes.barh(place, share, left=left, color=shade, label=label, height=0.7)
+                if share >= 5:
+                    text = f"{share:.0f} %"
+                    axes.text(left + share / 2, place, text, ha="center", va="center")
+                left += share
 
-    def draw(directory: Path) -> dict[Path, str]:
-        path = directory / "picture.svg"
-        with picture(path, WIDTH, 1.9 + 0.55 * len(shares)) as figure:
-            axes = figure.subplots()
-            for place, found in enumerate(shares.values()):
-                left = 0.0
-                for kind, shade, share in zip(_KINDS, _SHADES, found, strict=True):
-                    label = kind if place == 0 else None
-                    axes.barh(place, share, left=left, color=shade, label=label, height=0.7)
-                    if share >= 5:
-                        text = f"{share:.0f} %"
-                        axes.text(left + share / 2, place, text, ha="center", va="center")
-                    left += share
-            axes.set_yticks(range(len(shares)), [fill(name, 16) for name in shares])
-            axes.invert_yaxis()
-            axes.set_xlim(0, 100)
-            axes.set_xlabel("Share of the deadlines asked for (%)")
-            axes.grid(False)
-            figure.set_layout_engine("constrained")
-            figure.legend(loc="outside upper left", ncols=2, handlelength=1.0, columnspacing=1.2)
-        return {path: title}
+        axes.set_yticks(range(len(shares)), [fill(name, 16) for name in shares])
+        axes.invert_yaxis()
+        axes.set_xlim(0, 100)
+        axes.set_xlabel("Share of the deadlines asked for (%)")
+        axes.grid(False)
 
-    (made,) = pictures_of(draw)
-    return PagePicture(title=title, svg=made.svg, data=csv_text(rows))
+    return page_picture(
+        "What becomes of the deadlines that users ask for",
+        draw,
+        1.9 + 0.55 * len(shares),
+        data=csv_text(rows),
+        ncols=2,
+        handlelength=1.0,
+        columnspacing=1.2,
+    )
 
 
 def _outcomes(advice: Advice, case: AdviceCase) -> list[float]:
@@ -112,8 +109,8 @@ def _outcomes(advice: Advice, case: AdviceCase) -> list[float]:
     counts = advice.counts(case)
     kept = max(counts.promised - counts.later - counts.failed, 0) if counts.promised else 0
     by_chance = counts.jobs - kept - counts.later - counts.failed - counts.refused
-    found = (kept, counts.later, by_chance, counts.failed, counts.refused)
-    return [100 * each / counts.jobs for each in found]
+    of_kinds = (kept, counts.later, by_chance, counts.failed, counts.refused)
+    return [100 * count / counts.jobs for count in of_kinds]
 
 
 def advice_sections(
@@ -180,20 +177,21 @@ def advice_page(
     aliases = Aliases() if anonymous else None
     workload = next(iter(parts.values())).trace.workload
     about = f"Advice on {Path(workload.source).name}"
+    sections: dict[str, list[Block | None]] = {}
     if changes:
         about += f", as it is and with {changes}."
-        named, overview = _both_sides(parts, changed, changes)
+        named, sections["Overview"] = _both_sides(parts, changed, changes)
     elif len(parts) > 1:
         about += f", {len(parts)} partitions."
         named = {f"Partition {name}": advice for name, advice in parts.items()}
-        overview = _partitions(parts, small)
+        sections["Overview"] = _partitions(parts, small)
     else:
         ((name, advice),) = parts.items()
         about += f"{f', partition {name}' if name else ''}, {workload.processors:,} processors."
         windows = f"{len(advice.windows)}, each drawing duplicates by its number as seed"
         sections = advice_sections(advice, aliases)
         return html_page(TITLE, f"{about} {METHOD}", sections, command, windows=windows)
-    sections = {"Overview": overview}
+
     for name, advice in named.items():
         sections[name] = [
             block
@@ -261,24 +259,21 @@ def advice_document(advice: Advice) -> dict[str, Any]:
     choices = advice.choices
     results = []
     for case in choices.cases():
-        told = {
-            name: None if (found := advice.mean(case, measure)) is None else found
-            for name, measure in MEASURES.items()
-        }
         made_by = msgspec.to_builtins(case)
         del made_by["window"], made_by["promises"]
-        groups = advice.groups(case)
         charge = advice.charge(case, choices.prices.penalty)
         results.append(
             {
                 "case": made_by,
-                "measures": told,
-                "categories": groups,
+                "measures": {name: advice.mean(case, of) for name, of in MEASURES.items()},
+                "categories": advice.groups(case),
                 "core_hours": charge.resource,
                 "qos_charge_less_penalties": charge.qos,
                 "income": advice.income(case),
             }
         )
+
+    fit = advice.fit
     document = {
         "package_version": __version__,
         "made_by": choices,
@@ -289,13 +284,13 @@ def advice_document(advice: Advice) -> dict[str, Any]:
         "partition": advice.name,
         "summary": summary(advice),
         "fit": {
-            "fits": advice.fit.fits,
-            "known": advice.fit.is_known,
-            "scheduler": advice.fit.scheduler,
-            "tried": advice.fit.tried,
-            "nearest": advice.fit.nearest,
-            "alike": advice.fit.alike,
-            "classes": advice.fit.classes,
+            "fits": fit.fits,
+            "known": fit.is_known,
+            "scheduler": fit.scheduler,
+            "tried": fit.tried,
+            "nearest": fit.nearest,
+            "alike": fit.alike,
+            "classes": fit.classes,
         },
         "settings": recommended(advice),
         "limits": limits(advice),

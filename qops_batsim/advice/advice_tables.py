@@ -26,7 +26,6 @@ from qops_batsim.advice.recommendations import (
     advice_earliness,
     best_offer,
     factor_text,
-    hours,
     manager_name,
     percent,
 )
@@ -43,15 +42,13 @@ from qops_batsim.core.refusal import Refusal, RefusalKind
 from qops_batsim.economics.charges import Categories
 from qops_batsim.economics.prices import Prices
 from qops_batsim.experiments.page import Aliases, PageTable
-from qops_batsim.experiments.report_table import TableText
+from qops_batsim.experiments.report_table import declared_tables, hours
 from qops_batsim.parameters import EXACT
-from qops_batsim.shipped import packaged_data
 from qops_batsim.texts import moment_text
 from qops_batsim.workload.conversion import DONE
 
-_TABLES = packaged_data("qops_batsim.advice", "tables.toml", dict[str, TableText])
+_TABLES = declared_tables("qops_batsim.advice")
 _FORMS: dict[str, Callable[[Any], str]] = {
-    "hours": hours,
     "percent": percent,
     "done": DONE.__getitem__,
 }
@@ -70,20 +67,21 @@ def read_facts(advice: Advice) -> dict[str, str]:
     """
     trace = advice.trace
     workload = trace.workload
-    begin, last = trace.first_submission, trace.last_submission
+    dates = (trace.first_submission, trace.last_submission)
     facts = {
         "file": Path(workload.source).name,
         "machine": f"{advice.simulated.processors:,} processors",
         "jobs": f"{trace.records_read:,} records read, {len(workload.jobs):,} jobs used",
-        "submitted": f"over {(last - begin) / 86400:,.1f} days",
+        "submitted": f"over {(dates[1] - dates[0]) / 86400:,.1f} days",
     }
     if trace.calendar is not None:
-        dates = " to ".join(map(trace.calendar.text, (begin, last)))
-        facts["submitted"] += f", {dates} ({trace.calendar.time_zone})"
+        span = " to ".join(map(trace.calendar.text, dates))
+        facts["submitted"] += f", {span} ({trace.calendar.time_zone})"
     if advice.name:
         facts["partition"] = advice.name
     if trace.counted:
         facts["counted in"] = trace.counted
+
     if advice.what_if is not None:
         facts["machine"] += f" (as it is: {workload.processors:,})"
         facts["jobs"] += f", {len(advice.simulated.jobs):,} with the changes"
@@ -106,31 +104,32 @@ def windows_table(advice: Advice) -> PageTable:
     """Return the table of the simulated windows (stretches of the trace), one row each: start,
     jobs, load, promised deadlines and utilization.
     """
-    choices, rows = advice.choices, []
-    ordered = np.sort(advice.prepared.workload.columns.submission_times)
+    choices = advice.choices
+    submissions = np.sort(advice.prepared.workload.columns.submission_times)
     calendar = advice.trace.workload.calendar
+    more_processors = advice.what_if.processors if advice.what_if else 0
+    rows = []
     for window, easy, run in zip(
         advice.windows, advice.of(choices.easy()), advice.of(choices.chosen), strict=True
     ):
-        begin = float(ordered[window.skip])
         rows.append(
             {
                 "window": str(window.number),
-                "from": moment_text(round(begin), calendar),
+                "from": moment_text(round(float(submissions[window.skip])), calendar),
                 "jobs": easy.metrics.jobs,
                 "load": easy.metrics.offered_load,
                 "promised": promised(run) or 0.0,
                 "used": utilization(run),
-                "processors": window.processors
-                and window.processors + (advice.what_if.processors if advice.what_if else 0),
+                "processors": window.processors and window.processors + more_processors,
             }
         )
-    sized = (
-        "Processors are those of the nodes that were there, each from the first job on it to the "
-        "last; nodes count alike."
-        if any(each.processors is not None for each in advice.windows)
-        else ""
-    )
+
+    sized = ""
+    if any(window.processors is not None for window in advice.windows):
+        sized = (
+            "Processors are those of the nodes that were there, each from the first job on it to "
+            "the last; nodes count alike."
+        )
     return _table("windows", rows, name=choices.scheduler.name, sized=sized)
 
 
@@ -149,29 +148,28 @@ def before_after_table(before: Advice, after: Advice, changes: str) -> PageTable
     """Return a table that compares the results of EASY and of the chosen scheduler without and with
     the ``--what-if`` changes.
     """
-    rows = []
     choices = before.choices
+    rows = []
     for who, case in (
         ("EASY", choices.easy()),
         (manager_name(choices.scheduler), choices.chosen),
     ):
         for name, measure in MEASURES.items():
-            pair = [each.mean(case, measure) for each in (before, after)]
-            if any(each is not None and each.mean > 0 for each in pair):
-                before_it, after_it = map(percent, pair)
-                rows.append({"measure": f"{who}: {name}", "before": before_it, "after": after_it})
-        waits = [
-            wait_quantiles(
-                np.array([w for r in each.of(case) for ws in r.waits.values() for w in ws])
-            )
-            for each in (before, after)
-        ]
+            pair = [advice.mean(case, measure) for advice in (before, after)]
+            if any(mean is not None and mean.mean > 0 for mean in pair):
+                texts = map(percent, pair)
+                rows.append([f"{who}: {name}", *texts])
+        waits = [_wait_quantiles(advice, case) for advice in (before, after)]
         if not np.isnan(waits).any():
-            for at, part in enumerate(("50%", "90%")):
-                before_it, after_it = (hours(each[at]) for each in waits)
-                name = f"{who}: wait {part} (h)"
-                rows.append({"measure": name, "before": before_it, "after": after_it})
+            for part, *pair_of_waits in zip(("50%", "90%"), *waits, strict=True):
+                rows.append([f"{who}: wait {part} (h)", *map(hours, pair_of_waits)])
     return _table("before_after", rows, changes=changes)
+
+
+def _wait_quantiles(advice: Advice, case: AdviceCase) -> tuple[float, float]:
+    """Return the median and the 90 % quantile of the waits of a case in all windows."""
+    by_category = [waits for run in advice.of(case) for waits in run.waits.values()]
+    return wait_quantiles(np.array([wait for waits in by_category for wait in waits]))
 
 
 def overview_table(parts: Mapping[str, Advice]) -> PageTable:
@@ -183,9 +181,9 @@ def overview_table(parts: Mapping[str, Advice]) -> PageTable:
         choices, fit = advice.choices, advice.fit
         all_jobs = next((each for each in fit.classes if each.group == "all"), None)
         offer, kind = best_offer(advice)
-        verdict = "not known" if not fit.is_known else "yes" if fit.fits else "no"
-        told = factor_text(offer.stringency).removesuffix(" times EASY's response")
-        told = {"EASY's response": "1"}.get(told, told)
+        factor = "1"
+        if offer.stringency != 0:
+            factor = factor_text(offer.stringency).removesuffix(" times EASY's response")
         rows.append(
             {
                 "name": name,
@@ -194,11 +192,11 @@ def overview_table(parts: Mapping[str, Advice]) -> PageTable:
                 "load": advice.offered_load,
                 "logged": all_jobs and all_jobs.logged[1],
                 "simulated": all_jobs and all_jobs.simulated[1],
-                "fits": verdict,
+                "fits": "not known" if not fit.is_known else "yes" if fit.fits else "no",
                 "promised": advice.mean(choices.chosen, promised),
                 "refused": advice.mean(choices.chosen, refused_work),
                 "missed": advice.mean(choices.easy(), failed),
-                "offer": CANNOT_SAY if not fit.fits else told if kind != "none" else "none tried",
+                "offer": CANNOT_SAY if not fit.fits else factor if kind != "none" else "none tried",
             }
         )
     return _table("overview", rows)
@@ -260,12 +258,14 @@ def compared_cases(choices: AdviceChoices) -> dict[str, AdviceCase]:
 
 def first_table(advice: Advice) -> PageTable:
     """Return the table that compares the schedulers, one row each."""
-    choices, rows = advice.choices, []
+    choices = advice.choices
     penalty = choices.prices.penalty
     named = {manager_name(each): each.name for each in (choices.scheduler, *choices.compared)}
     options = "; ".join(f"{name} is {own}" for name, own in named.items() if name != own)
-    for name, case in compared_cases(choices).items():
-        rows.append({"scheduler": name, **_measures(advice, case), "income": advice.income(case)})
+    rows = [
+        {"scheduler": name, **_measures(advice, case), "income": advice.income(case)}
+        for name, case in compared_cases(choices).items()
+    ]
     return _table(
         "schedulers",
         rows,
@@ -309,9 +309,13 @@ def _asked(group: GroupCount) -> dict[str, float]:
     """Return, for a group of jobs, how many deadlines were requested, promised and refused, with
     the share of jobs (%) and the core-hours refused.
     """
-    fates = {"jobs": group.jobs, "promised": group.promised, "refused": group.refused}
-    lost = {"share": 100 * group.refused / group.jobs, "work": group.refused_work / HOUR}
-    return fates | lost
+    return {
+        "jobs": group.jobs,
+        "promised": group.promised,
+        "refused": group.refused,
+        "share": 100 * group.refused / group.jobs,
+        "work": group.refused_work / HOUR,
+    }
 
 
 def queues_table(advice: Advice) -> PageTable | None:
@@ -372,36 +376,44 @@ def reasons_table(advice: Advice) -> PageTable:
 
 def charges_table(advice: Advice) -> PageTable:
     """Return the table of charges by category of jobs."""
-    choices, price = advice.choices, advice.deadline_price
-    chosen, easy = advice.of(choices.chosen), advice.of(choices.easy())
+    prices = advice.choices.prices
+    price = advice.deadline_price
+    chosen = advice.of(advice.choices.chosen)
+    easy = advice.of(advice.choices.easy())
+    labels = Categories().labels()
+
     rows = []
-    for places, name in [
-        *(([i], label) for i, label in enumerate(Categories().labels())),
-        (range(len(Categories().labels())), "total"),
+    for name, places in [
+        *((label, [place]) for place, label in enumerate(labels)),
+        ("total", range(len(labels))),
     ]:
         ours = [run.charges[place] for run in chosen for place in places]
         theirs = [run.charges[place] for run in easy for place in places]
-        charged = sum(each.charged_jobs for each in ours)
-        if not sum(each.jobs for each in ours):
+        if not any(each.jobs for each in ours):
             continue
+        charged = sum(each.charged_jobs for each in ours)
         work = sum(each.charge.resource for each in ours) / HOUR
         qos = sum(each.charge.qos for each in ours)
-        penalty = sum(each.penalty for each in theirs)
         rows.append(
             {
                 "category": name,
                 "jobs": charged,
                 "work": work,
-                "resources": choices.prices.rate * work,
+                "resources": prices.rate * work,
                 "qos": qos,
                 "deadlines": price * qos,
                 "each": price * qos / charged if charged else None,
-                "missed": price * penalty,
+                "missed": price * sum(each.penalty for each in theirs),
             }
         )
-    prices = choices.prices
-    told = {"name": choices.scheduler.name, "money": prices.unit, "rate": _rate(prices)}
-    return _table("charges", rows, price=price, **told)
+    return _table(
+        "charges",
+        rows,
+        name=advice.choices.scheduler.name,
+        money=prices.unit,
+        rate=_rate(prices),
+        price=price,
+    )
 
 
 def loads_table(advice: Advice) -> PageTable:
@@ -419,17 +431,20 @@ def other_tables(advice: Advice) -> tuple[PageTable, PageTable]:
         "exact, the same deadlines": choices.case(estimates=EXACT),
         "exact, deadlines by them as well": choices.case(estimates=EXACT, deadlines_by=EXACT),
     }
-    rows = [{"estimates": text} | _measures(advice, case) for text, case in cases.items()]
-    estimates = _table("estimates", rows, intervals=_INTERVALS)
-    tried = sorted({choices.stringency, *choices.stringencies}, reverse=True)
-    asked = [(factor_text(each), {"stringency": each}) for each in tried]
-    asked.append((f"{factor_text(choices.stringency)}, {FEW:.0%} of users ask", {"share": FEW}))
-    rows = [
-        {"asked": text} | each
-        for text, differs in asked
-        for each in _beside_easy(advice, **differs)
+    by_estimates = [{"estimates": text} | _measures(advice, case) for text, case in cases.items()]
+
+    asked: list[tuple[str, dict[str, float]]] = [
+        (factor_text(stringency), {"stringency": stringency})
+        for stringency in choices.all_stringencies
     ]
-    return estimates, _table("stringencies", rows, intervals=_INTERVALS)
+    asked.append((f"{factor_text(choices.stringency)}, {FEW:.0%} of users ask", {"share": FEW}))
+    by_stringency = [
+        {"asked": text} | row for text, differs in asked for row in _beside_easy(advice, **differs)
+    ]
+    return (
+        _table("estimates", by_estimates, intervals=_INTERVALS),
+        _table("stringencies", by_stringency, intervals=_INTERVALS),
+    )
 
 
 def _beside_easy(advice: Advice, **differs: float) -> list[dict[str, str]]:

@@ -7,8 +7,8 @@ processors and for urgency.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -54,9 +54,15 @@ from qops_batsim.workload.workload_model import Workload
 
 HOUR = 3600.0
 
-_CONTESTANTS = several(one_of(Contestant, words="a Contestant"), "a list of Contestants")
 
 Measure = Callable[[AdviceRun], float | None]
+
+
+_LISTS = {
+    "stringencies": NUMBERS,
+    "loads": NUMBERS,
+    "others": several(one_of(Contestant, words="a Contestant"), "a list of Contestants"),
+}
 
 
 class AdviceChoices(msgspec.Struct, frozen=True, kw_only=True):
@@ -102,9 +108,8 @@ class AdviceChoices(msgspec.Struct, frozen=True, kw_only=True):
 
     def check(self) -> None:
         """Raise :class:`~qops_batsim.errors.InputError` if a value is out of range."""
-        for name, numbers in (("stringencies", self.stringencies), ("loads", self.loads)):
-            NUMBERS.check(name, numbers)
-        _CONTESTANTS.check("others", self.others)
+        for name, kind in _LISTS.items():
+            kind.check(name, getattr(self, name))
         below_1 = "a number from -100 to below 1 is accepted"
         for value in (self.stringency, *self.stringencies):
             require(-100 <= value < 1, "stringency", value, below_1)
@@ -149,6 +154,11 @@ class AdviceChoices(msgspec.Struct, frozen=True, kw_only=True):
         return [each for each in self.others if each.name != self.scheduler.name]
 
     @property
+    def all_stringencies(self) -> list[float]:
+        """Return all strictnesses of the deadlines that are simulated, strictest first."""
+        return sorted({self.stringency, *self.stringencies}, reverse=True)
+
+    @property
     def chosen(self) -> AdviceCase:
         """Return the main case: the chosen scheduler at the chosen stringency."""
         return self.case()
@@ -157,15 +167,15 @@ class AdviceChoices(msgspec.Struct, frozen=True, kw_only=True):
         """Return all cases (scheduler and variant of the workload) that are simulated on each
         window of the trace.
         """
-        found = [self.easy(), self.chosen]
+        cases = [self.easy(), self.chosen]
         for load in self.loads:
-            found += [self.easy(load=load), self.case(load=load)]
-        found.append(self.easy(estimates=EXACT, deadlines_by=EXACT))
-        found += [self.case(estimates=EXACT), self.case(estimates=EXACT, deadlines_by=EXACT)]
-        for value in self.stringencies:
-            found += [self.easy(stringency=value), self.case(stringency=value)]
-        found += [self.easy(share=FEW), self.case(share=FEW), *map(self.of, self.compared)]
-        return list(dict.fromkeys(found))
+            cases += [self.easy(load=load), self.case(load=load)]
+        cases.append(self.easy(estimates=EXACT, deadlines_by=EXACT))
+        cases += [self.case(estimates=EXACT), self.case(estimates=EXACT, deadlines_by=EXACT)]
+        for stringency in self.stringencies:
+            cases += [self.easy(stringency=stringency), self.case(stringency=stringency)]
+        cases += [self.easy(share=FEW), self.case(share=FEW), *map(self.of, self.compared)]
+        return list(dict.fromkeys(cases))
 
 
 FEW = 0.2
@@ -220,12 +230,13 @@ class Advice:
         """Return the mean over the windows of ``case`` minus ``other`` in a measure, with its 95 %
         confidence interval; None if it is not known in some window.
         """
-        first, second = (list(map(measure, self.of(each))) for each in (case, other))
-        known = [(a, b) for a, b in zip(first, second, strict=True) if None not in (a, b)]
-        if len(known) < len(first):
+        first, second = (
+            [value for run in self.of(each) if (value := measure(run)) is not None]
+            for each in (case, other)
+        )
+        if min(len(first), len(second)) < len(self.windows):
             return None
-        first, second = zip(*known, strict=True)  # type: ignore[assignment]
-        return paired_difference(first, second, SHARE_DIFFERENCE)  # type: ignore[arg-type]
+        return paired_difference(first, second, SHARE_DIFFERENCE)
 
     def counts(self, case: AdviceCase) -> GroupCount:
         """Count the promised, refused and missed deadlines of a case, summed over all windows."""
@@ -377,14 +388,16 @@ def advise(
     """
     choices.check()
     watched_scheduler(choices.scheduler.scheduler, choices.scheduler.settings, EarliestPromises())
-    for each in choices.compared:
-        each.make()
+    for scheduler in choices.compared:
+        scheduler.make()
+
     if not isinstance(trace, Conversion):
         trace = read_trace(trace, processors=processors, time_zone=time_zone)
     prepared = prepare(trace.workload)
     count = len(prepared.workload.jobs)
     windows = choose_windows(count, choices.windows, choices.window_jobs, is_part=bool(name))
     windows = sized_windows(windows, prepared.workload, trace.sizes)
+
     cases = [
         msgspec.structs.replace(case, window=number)
         for number in range(len(windows))
@@ -392,48 +405,39 @@ def advise(
     ]
     work = TraceRuns(prepared.workload, windows, what_if or WhatIf(), choices.prices)
     runs = run_cases(work, cases, workers=workers, group_by=shared_work, on_progress=on_progress)
-    fit = (
-        UNKNOWN_FIT
-        if what_if
-        else _fit(choices, trace, prepared, windows, runs, workers, on_progress)
-    )
-    return Advice(choices, trace, windows, prepared, runs, fit, name, what_if=what_if)
+    advice = Advice(choices, trace, windows, prepared, runs, name=name, what_if=what_if)
+    if what_if is None:
+        advice = replace(advice, fit=_fit(advice, workers, on_progress))
+    return advice
 
 
 def _fit(
-    choices: AdviceChoices,
-    trace: Conversion,
-    prepared: Prepared,
-    windows: Sequence[TraceWindow],
-    runs: Mapping[AdviceCase, AdviceRun],
-    workers: Workers,
-    on_progress: Callable[[int, int], None] | None,
+    advice: Advice, workers: Workers, on_progress: Callable[[int, int], None] | None
 ) -> ModelFit:
     """Compare simulated waits under the site's own scheduler with the waits in the log."""
-    columns = prepared.workload.columns
-    order = np.argsort(columns.submission_times, kind="stable")
-    rows = np.concatenate([order[each.skip : each.skip + each.jobs] for each in windows])
-    ids = [columns.ids[row] for row in rows.tolist()]
-    places = {job: place for place, job in enumerate(trace.workload.columns.ids)}
-    simulated: dict[str, list[float]] = {}
-    for number in range(len(windows)):
-        for label, waits in runs[choices.easy(window=number)].waits.items():
-            simulated.setdefault(label, []).extend(waits)
-    logged = trace.records["wait_time"][[places[job] for job in ids]]
+    choices, workload = advice.choices, advice.prepared.workload
     categories = choices.prices.categories
-    by_easy = model_fit(logged, columns.processors[rows], simulated, categories)
+    columns = workload.columns
+
+    # The jobs of the trace that are simulated: not all of its jobs are usable.
+    places = {job_id: place for place, job_id in enumerate(advice.trace.workload.columns.ids)}
+    logged = advice.trace.records["wait_time"][[places[job_id] for job_id in columns.ids]]
+    order = np.argsort(columns.submission_times, kind="stable")
+    rows = np.concatenate([order[each.skip : each.skip + each.jobs] for each in advice.windows])
+
+    simulated: dict[str, list[float]] = {}
+    for run in advice.of(choices.easy()):
+        for label, waits in run.waits.items():
+            simulated.setdefault(label, []).extend(waits)
+    by_easy = model_fit(logged[rows], columns.processors[rows], simulated, categories)
     given = choices.by_scheduler
     if not by_easy.is_known or (by_easy.fits and given is None):
         return by_easy
-    of_all = trace.records["wait_time"][[places[job] for job in columns.ids]]
-    found = site_fit(
-        prepared.workload,
-        of_all,
-        categories,
-        [] if given is None else [given],
-        workers=workers,
-        on_progress=on_progress,
+
+    candidates = [] if given is None else [given]
+    of_site = site_fit(
+        workload, logged, categories, candidates, workers=workers, on_progress=on_progress
     )
-    if given is not None or (found.is_known and found.fits):
-        return found
-    return msgspec.structs.replace(found, classes=by_easy.classes, scheduler=by_easy.scheduler)
+    if given is not None or (of_site.is_known and of_site.fits):
+        return of_site
+    return msgspec.structs.replace(of_site, classes=by_easy.classes, scheduler=by_easy.scheduler)

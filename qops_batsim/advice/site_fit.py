@@ -60,7 +60,7 @@ class WaitsCase(msgspec.Struct, frozen=True):
 
 
 @dataclass(frozen=True)
-class Waits:
+class WaitRuns:
     """Callable that simulates a trace under a scheduler and returns each job's wait (seconds)."""
 
     trace: Workload
@@ -83,25 +83,24 @@ def site_schedulers(trace: Workload, logged: Floats) -> list[Contestant]:
     The QOS of a job gets a priority by the median wait in the log (seconds, by job), the longer the
     lower.
     """
-    found = [contestant_of(name) for name in ("easy", "fcfs", "conservative")]
+    schedulers = [contestant_of(name) for name in ("easy", "fcfs", "conservative")]
     several_users = len({job.fields.get("user") for job in trace.jobs}) > 1
     for name, weights in _WEIGHTS.items():
         if several_users or "weight_fairshare" not in weights:
-            found.append(_slurm(name, weights))
+            schedulers.append(_slurm(name, weights))
+
     waits: dict[str, list[float]] = {}
     for job, wait in zip(trace.jobs, logged.tolist(), strict=True):
         if wait >= 0:
             waits.setdefault(str(job.fields.get("qos_name", "")), []).append(wait)
     if len(waits) > 1:
         ranked = sorted(waits, key=lambda name: -float(np.median(waits[name])))
-        qos = {
-            "qos": {name: {"priority": float(place)} for place, name in enumerate(ranked) if name}
-        }
-        first = {"weight_age": 1000.0, "weight_qos": 1000.0 * _QOS, **qos}
-        found.append(_slurm("QOS", first))
+        priorities = {name: {"priority": float(place)} for place, name in enumerate(ranked) if name}
+        weights = {"weight_age": 1000.0, "weight_qos": 1000.0 * _QOS, "qos": priorities}
+        schedulers.append(_slurm("QOS", weights))
         if several_users:
-            found.append(_slurm("QOS, fair share", {**first, "weight_fairshare": 10_000.0}))
-    return found
+            schedulers.append(_slurm("QOS, fair share", {**weights, "weight_fairshare": 10_000.0}))
+    return schedulers
 
 
 def _slurm(name: str, weights: dict[str, object]) -> Contestant:
@@ -132,22 +131,23 @@ def site_fit(
     tried = candidates or site_schedulers(part, logged)
     cases = {each.name: WaitsCase(each.scheduler, each.identity()[0]) for each in tried}
     runs = run_cases(
-        Waits(part),
+        WaitRuns(part),
         list(cases.values()),
         workers=workers,
         group_by=lambda case: case,
         on_progress=on_progress,
     )
     waits = {name: np.array(runs[case]) for name, case in cases.items()}
+
+    # What is chosen on the earlier half is judged on the later one.
     known = np.flatnonzero(logged >= 0)
     known = known[known >= WARM_UP * len(order)]
     earlier, later = np.split(known, [len(known) // 2])
     best = min(waits, key=lambda name: float(np.abs(_apart(waits[name], logged))[earlier].mean()))
-    found = waits[best]
-    ratios = np.exp(_apart(found, logged)[later])
+    ratios = np.exp(_apart(waits[best], logged)[later])
     widths = part.columns.processors[later]
     return ModelFit(
-        classes=fit_of_waits(logged[later], found[later], widths, categories),
+        classes=fit_of_waits(logged[later], waits[best][later], widths, categories),
         scheduler=best,
         nearest=best,
         tried=len(tried),

@@ -29,6 +29,7 @@ from qops_batsim.parameters import EXACT, USERS
 from qops_batsim.platform.equal_hosts import make_cluster
 from qops_batsim.protocol.port import SchedulerModule, make_scheduler
 from qops_batsim.running.plan_asker import EarliestPromises, watched_scheduler
+from qops_batsim.running.reference import easy_response_times
 from qops_batsim.timing import PLAN_TOLERANCE
 from qops_batsim.workload.deadlines import DAY, users_with_deadline, without_deadlines
 from qops_batsim.workload.delay_jobs import derived, exact_estimates, with_deadline
@@ -80,15 +81,18 @@ def sized_windows(
 
     ``sizes`` are processors since some dates. No job of a window is wider than its machine.
     """
-    columns, found = workload.columns, []
+    if not sizes:
+        return list(windows)
+    columns = workload.columns
     order = np.argsort(columns.submission_times, kind="stable")
-    for each in windows if sizes else ():
-        rows = order[each.skip : each.skip + each.jobs]
+    sized = []
+    for window in windows:
+        rows = order[window.skip : window.skip + window.jobs]
         middle = columns.submission_times[rows[len(rows) // 2]]
         since = [size for date, size in sizes if date <= middle] or [sizes[0][1]]
         size = max(since[-1], int(columns.processors[rows].max()))
-        found.append(msgspec.structs.replace(each, processors=size))
-    return found or list(windows)
+        sized.append(msgspec.structs.replace(window, processors=size))
+    return sized
 
 
 class Prepared(msgspec.Struct, frozen=True, kw_only=True):
@@ -112,6 +116,7 @@ def prepare(workload: Workload) -> Prepared:
     deadlines = sum(job.qos is not None and job.qos.deadline is not None for job in workload.jobs)
     if deadlines:
         workload = without_deadlines(workload)
+
     fit = [job for job in workload.jobs if 1 <= job.processors <= workload.processors]
     unfit = len(workload.jobs) - len(fit)
     if not fit:
@@ -121,6 +126,7 @@ def prepare(workload: Workload) -> Prepared:
         )
     if unfit:
         workload = derived(workload, fit, None, {"step": "jobs that fit", "left_out": unfit})
+
     return Prepared(
         workload=users_estimates(workload),
         unfit=unfit,
@@ -257,34 +263,35 @@ class TraceRuns:
         base = measured[case.estimates].workload
         workload = give_deadlines(base, measured[case.deadlines_by], case)
         promises = EarliestPromises()
-        module = (
-            watched_scheduler(case.scheduler, dict(case.settings), promises)
-            if case.promises
-            else make_scheduler(case.scheduler, dict(case.settings))
-        )
+        settings = dict(case.settings)
+        if case.promises:
+            module = watched_scheduler(case.scheduler, settings, promises)
+        else:
+            module = make_scheduler(case.scheduler, settings)
         outcomes, simulation = outcomes_of(workload, make_cluster(workload.processors), module)
+
         # The prices are those of the trace as its users estimate, in every run of a load.
         table = measured[USERS].table
         references = reference_of_workload(workload, measured[USERS].responses)
         charged = charge_jobs(outcomes, references, table, self.prices.function)
         report = charge_report(charged, table, self.prices)
+
         categories = [each.category for each in charged]
-        easy = case.scheduler == "easy"
+        queues = _field_of_jobs(workload, "queue")
         return AdviceRun(
             metrics=study_measures(outcomes, len(simulation.hosts)),
             work=float((outcomes.processors * outcomes.run_time).sum()),
             groups=_groups(outcomes, categories, module),
             refusals=tuple(_refusals(outcomes, workload, module)) if case.promises else (),
-            queues=_groups(outcomes, _field_of_jobs(workload, "queue"), module)
-            if case.promises
-            else {},
+            queues=_groups(outcomes, queues, module) if case.promises else {},
             charges=report.categories,
             total=report.total,
             promises=tuple(_promises(workload, table.categories, promises)),
-            waits=_waits(outcomes, categories) if easy else {},
+            waits=_waits(outcomes, categories) if case.scheduler == "easy" else {},
         )
 
     def _under_easy(self, case: AdviceCase) -> dict[str, _UnderEasy]:
+        """Return the window of a case under EASY, by the estimates that its users give."""
         key = (case.window, case.load)
         if self._scaled is None or self._scaled[0] != key:
             window = self.windows[case.window]
@@ -293,10 +300,12 @@ class TraceRuns:
                 part = on_machine(part, window.processors)
             easy = run_easy(self.what_if.change(part, case.load, window.number), self.prices)
             if self.what_if.estimates != USERS:
+                # Learned estimates know the jobs that have ended under EASY.
                 jobs = easy.workload.jobs
                 ends = {job.id: job.submission_time + easy.responses[job.id] for job in jobs}
                 easy = run_easy(self.what_if.estimate(easy.workload, ends), self.prices)
             self._scaled = key, {USERS: easy}
+
         measured = self._scaled[1]
         if EXACT in (case.estimates, case.deadlines_by) and EXACT not in measured:
             exact = exact_estimates(measured[USERS].workload)
@@ -325,10 +334,7 @@ def run_easy(
     """Simulate a workload under EASY, and return the jobs' response times (s) and the mean
     slowdowns of their categories.
     """
-    module = make_scheduler("easy")
-    outcomes, _ = outcomes_of(workload, make_cluster(workload.processors), module)
-    seconds = (outcomes.finish - outcomes.submission).tolist()
-    responses = dict(zip(outcomes.ids, seconds, strict=True))
+    responses = easy_response_times(workload)
     references = reference_of_workload(workload, responses)
     table = category_slowdowns(references.values(), prices.categories, bound=prices.slowdown_bound)
     return _UnderEasy(workload, responses, table)
@@ -361,7 +367,7 @@ def _groups(
 ) -> dict[str, GroupCount]:
     groups: dict[str, GroupCount] = {}
     work = outcomes.processors * outcomes.run_time
-    found = fates(outcomes)
+    fate = fates(outcomes)
     later = outcomes.promised > outcomes.deadline + PLAN_TOLERANCE
     for row in np.flatnonzero(outcomes.of_user).tolist():
         group = groups.setdefault(categories[row], GroupCount(reasons={}))
@@ -372,9 +378,10 @@ def _groups(
             kind = reason_of(refusal_of(module, outcomes.ids[row]))
             group.reasons[kind] = group.reasons.get(kind, 0) + 1
             continue
-        group.promised += bool(found.promised[row])
+
+        group.promised += bool(fate.promised[row])
         group.later += bool(later[row])
-        group.failed += bool(found.failed[row])
+        group.failed += bool(fate.failed[row])
     return groups
 
 

@@ -77,13 +77,15 @@ def bound(
         seed=seed,
         workers=workers,
     )
-    found = _search(jobs, objectives, limits)
-    for each in found:
-        write_best(each, jobs, prefixes[each.objective], workload)
+
+    results = _search(jobs, objectives, limits)
+    for best in results:
+        write_best(best, jobs, prefixes[best.objective], workload)
     if as_json:
-        console.print_json({each.objective: _data(each) for each in found})
+        console.print_json({best.objective: _data(best) for best in results})
     else:
-        _print(found, workload, len(jobs.jobs), jobs.processors)
+        title = f"The best possible: {workload}, {len(jobs.jobs):,} jobs on {jobs.processors:,} "
+        console.print_table(f"{title}processors", *_table(results))
     console.note(
         "each best known schedule was executed and verified; runs written: "
         + ", ".join(prefixes.values())
@@ -108,10 +110,10 @@ def _search(jobs: Workload, objectives: tuple[str, ...], limits: Limits) -> list
         return best_possible(jobs, objectives, limits, hear)
 
 
-def _data(each: Best) -> dict[str, Any]:
+def _data(best: Best) -> dict[str, Any]:
     import msgspec
 
-    data: dict[str, Any] = msgspec.to_builtins(each)
+    data: dict[str, Any] = msgspec.to_builtins(best)
     del data["objective"], data["starts"]
     return {"bound": data.pop("bound"), "best_known": data.pop("best_known"), **data}
 
@@ -124,23 +126,20 @@ _PROOFS = {
 }
 
 
-def _print(found: list[Best], workload: str, jobs: int, processors: int) -> None:
-    scale = {"jobs": 1.0, "work": 1 / 3600, "charge": 1.0}
+def _table(results: list[Best]) -> tuple[list[str], list[list[str]]]:
+    """Return the headings and rows of the table: a column for each objective."""
+    names = ["all", *results[0].schedulers, "best known", "bound", "bound, checked"]
+    names += ["gap (points)", "bound proven by"]
+    headings = ["admitted", *(_TITLES[best.objective] for best in results)]
+    return headings, [list(row) for row in zip(names, *map(_column, results), strict=True)]
 
-    def cells(value: float, each: Best) -> str:
-        share = f" {100 * value / each.total:6.2f} %" if each.total else ""
-        shown = f"{value * scale[each.objective]:,.{0 if each.objective == 'jobs' else 1}f}"
-        return f"{shown}{share}"
 
-    names = list(found[0].schedulers)
-    rows = [["all", *(cells(each.total, each) for each in found)]]
-    rows += [[name, *(cells(each.schedulers[name], each) for each in found)] for name in names]
-    rows += [
-        ["best known", *(cells(each.best_known, each) for each in found)],
-        ["bound", *(cells(each.bound, each) for each in found)],
-        ["bound, checked", *(cells(each.checked_bound, each) for each in found)],
-        ["gap (points)", *(f"{each.gap:.2f}" for each in found)],
-        ["bound proven by", *(_PROOFS[each.proof] for each in found)],
-    ]
-    title = f"The best possible: {workload}, {jobs:,} jobs on {processors:,} processors"
-    console.print_table(title, ["admitted", *(_TITLES[each.objective] for each in found)], rows)
+def _column(best: Best) -> list[str]:
+    unit = 3600 if best.objective == "work" else 1
+    decimals = 0 if best.objective == "jobs" else 1
+    known = [best.total, *best.schedulers.values(), best.best_known, best.bound, best.checked_bound]
+    cells = []
+    for value in known:
+        share = f" {100 * value / best.total:6.2f} %" if best.total else ""
+        cells.append(f"{value / unit:,.{decimals}f}{share}")
+    return [*cells, f"{best.gap:.2f}", _PROOFS[best.proof]]

@@ -119,22 +119,25 @@ def compare(
 
 def read_loads(text: str) -> tuple[float, ...]:
     """Parse loads: ``1.0:1.6:0.1`` (both ends included) or ``1,1.3``."""
-    expected = "FROM:TO:STEP, as 1.0:1.6:0.1, or numbers separated by commas, are expected"
+    unreadable = InputError(
+        f"--loads is {text}; FROM:TO:STEP, as 1.0:1.6:0.1, or numbers separated by commas, are "
+        "expected"
+    )
     parts = text.split(":")
     try:
-        if len(parts) == 1:
-            numbers = [Decimal(each.strip()) for each in text.split(",")]
-        else:
-            begin, end, step = (Decimal(each.strip()) for each in parts)
-            # A sum of floats would miss the end: 1 + 6 × 0.1 exceeds 1.6.
-            if not (step > 0 and end >= begin and (end - begin) / step < MOST_LOADS):
-                raise InputError(
-                    f"--loads is {text}; FROM:TO:STEP with TO not below FROM, a STEP above 0 and "
-                    f"at most {MOST_LOADS} loads is expected"
-                )
-            numbers = [begin + step * i for i in range(int((end - begin) / step) + 1)]
-    except (InvalidOperation, ValueError):
-        raise InputError(f"--loads is {text}; {expected}") from None
-    if not all(each.is_finite() for each in numbers):
-        raise InputError(f"--loads is {text}; {expected}")
-    return tuple(float(each) for each in numbers)
+        numbers = [Decimal(part.strip()) for part in (parts if len(parts) > 1 else text.split(","))]
+    except InvalidOperation:
+        raise unreadable from None
+    if len(parts) not in (1, 3) or not all(number.is_finite() for number in numbers):
+        raise unreadable
+
+    if len(parts) == 3:
+        begin, end, step = numbers
+        # A sum of floats would miss the end: 1 + 6 × 0.1 exceeds 1.6.
+        if not (step > 0 and end >= begin and (end - begin) / step < MOST_LOADS):
+            raise InputError(
+                f"--loads is {text}; FROM:TO:STEP with TO not below FROM, a STEP above 0 and "
+                f"at most {MOST_LOADS} loads is expected"
+            )
+        numbers = [begin + step * i for i in range(int((end - begin) / step) + 1)]
+    return tuple(map(float, numbers))

@@ -139,15 +139,12 @@ def tell_study(
     """
     from qops_batsim.code_record import not_covered_text
     from qops_batsim.experiments.pictures import write_files
-    from qops_batsim.experiments.pool import check_workers
     from qops_batsim.experiments.study_report import report_of, tables_of
     from qops_batsim.experiments.study_runs import run_study
-    from qops_batsim.files import check_writable, make_directory
+    from qops_batsim.files import check_writable
 
-    check_workers(workers)
-    make_directory(out, "--out")
-    told = dict.fromkeys(x for each in study.schedulers for x in each.code.not_covered)
-    for missed in told:
+    not_covered = dict.fromkeys(x for each in study.schedulers for x in each.code.not_covered)
+    for missed in not_covered:
         console.warn(not_covered_text(missed))
     if page is not None:
         check_writable(page)
@@ -167,7 +164,9 @@ def tell_study(
     failed = _print_failures(runs)
     _print_table(runs)
     paths = write_files(
-        *(report_of(runs), study.name, console.command_line()),
+        report_of(runs),
+        study.name,
+        console.command_line(),
         out=out,
         page=page,
         ending=ending,
@@ -203,18 +202,20 @@ def status(directory: _Directory, as_json: common_options.AsJson = False) -> Non
         status_of,
     )
 
-    found = status_of(directory)
+    progress = status_of(directory)
     if as_json:
-        console.print_json(found)
+        console.print_json(progress)
         return
-    known = read_description(directory)
-    console.say(f"{known.study.name} ({known.key}), package {known.package_version}")
-    left = found.runs - found.finished - found.failed
+    description = read_description(directory)
     console.say(
-        f"{found.finished:,} of {found.runs:,} runs finished, {found.failed:,} failed, {left:,} to "
-        f"do; {found.cells:,} were asked for"
+        f"{description.study.name} ({description.key}), package {description.package_version}"
     )
-    if found.failed:
+    left = progress.runs - progress.finished - progress.failed
+    console.say(
+        f"{progress.finished:,} of {progress.runs:,} runs finished, {progress.failed:,} failed, "
+        f"{left:,} to do; {progress.cells:,} were asked for"
+    )
+    if progress.failed:
         _print_failures(read_study_runs(directory))
 
 
@@ -248,18 +249,20 @@ def report(
     runs = _finished(directory)
     if others is not None:
         runs = with_others(runs, others)
-    found = report_of(runs)
     if out is not None:
         make_directory(out, "--out")
+    study_report = report_of(runs)
     paths = write_files(
-        *(found, runs.study.name, console.command_line()),
+        study_report,
+        runs.study.name,
+        console.command_line(),
         out=out,
         page=page,
         ending=ending,
         texts=tables_of(runs),
     )
     if as_json:
-        console.print_json(found.document())
+        console.print_json(study_report.document())
     else:
         _print_table(runs)
     if paths:
@@ -295,10 +298,11 @@ def _print_failures(runs: StudyRuns) -> int:
     for each in runs.outcomes:
         if each.error is not None and not each.repeated:
             cell = each.cell
-            where = f"{cell.contestant} on {cell.point.log} {cell.window}"
-            if cell.point.case:
-                where = f"{cell.contestant} on {cell.point.case} ({cell.point.half})"
-            what = f"{where}, load {cell.point.load:g}, seed {cell.seed}"
+            point = cell.point
+            workload = (
+                f"{point.case} ({point.half})" if point.case else f"{point.log} {cell.window}"
+            )
+            what = f"{cell.contestant} on {workload}, load {point.load:g}, seed {cell.seed}"
             errors.setdefault(each.error, []).append(what)
     for error, cells in errors.items():
         more = f" and {len(cells) - 1} more" if len(cells) > 1 else ""

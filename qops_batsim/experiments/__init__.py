@@ -46,8 +46,8 @@ if TYPE_CHECKING:
     from qops_batsim.experiments.deadline_runs import outcomes_of as outcomes_of
     from qops_batsim.experiments.deadline_workload import DeadlineFacts as DeadlineFacts
     from qops_batsim.experiments.deadline_workload import deadline_facts as deadline_facts
+    from qops_batsim.experiments.listed_cases import LogWindow as LogWindow
     from qops_batsim.experiments.listed_cases import StudyLog as StudyLog
-    from qops_batsim.experiments.listed_cases import Window as Window
     from qops_batsim.experiments.log_files import find_trace as find_trace
     from qops_batsim.experiments.log_files import trace_digest as trace_digest
     from qops_batsim.experiments.log_files import usual_places as usual_places
@@ -112,7 +112,7 @@ else:
                 "contestant_of contestants_of outcomes_of"
             ),
             "deadline_workload": "DeadlineFacts deadline_facts",
-            "listed_cases": "StudyLog Window",
+            "listed_cases": "LogWindow StudyLog",
             "log_files": "find_trace trace_digest usual_places",
             "page": "PageTable markdown_table",
             "pictures": "draw_figure write_files",

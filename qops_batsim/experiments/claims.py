@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from typing import Literal, NamedTuple, TypedDict, Unpack
+from typing import Literal, TypedDict, Unpack
 
 import msgspec
 
@@ -153,13 +153,6 @@ class Claim(msgspec.Struct, frozen=True, kw_only=True):
     ours: bool = False
 
 
-class _Statement(NamedTuple):
-    """A verdict, with its p-value."""
-
-    leaning: Verdict
-    chance: float
-
-
 class Told(TypedDict, total=False):
     """Facts of a claim besides its text and number: fields of :class:`Claim`, and whether
     the numbers are logarithms of ratios (``relative``)."""
@@ -216,28 +209,32 @@ def range_claim(
             return claim
         found = mean_interval(found)
     scaled = logarithm_of if relative else float
+
+    leaning, verdict = UNDECIDED, TOO_FEW
     inside, chance = judge(found, scaled(low), scaled(high), least=ENOUGH)
-    best = None
     if chance is not None:
-        best = _Statement(CONFIRMED if inside else CONTRADICTED, chance)
+        leaning = CONFIRMED if inside else CONTRADICTED
         if margin is not None:
             end = low if high == math.inf else high
             near = judge(found, scaled(end - margin), scaled(end + margin), least=ENOUGH)
             alike = 1.0 if near.chance is None or not near.inside else near.chance
             # What is surely too small to count stays so, however many data show that it is there.
             if significant(alike) or alike < chance:
-                best = _Statement(EQUIVALENT, alike)
-    shown = found.as_changes() if relative else found
+                leaning = EQUIVALENT
+                chance = alike
+        verdict = _verdict(leaning, chance)
+
+    in_unit = found.as_changes() if relative else found
     return msgspec.structs.replace(
         claim,
-        verdict=TOO_FEW if best is None else _verdict(*best),
-        leaning=UNDECIDED if best is None else best.leaning,
-        value=shown.mean,
-        interval=shown.known,
-        count=shown.count,
+        verdict=verdict,
+        leaning=leaning,
+        value=in_unit.mean,
+        interval=in_unit.known,
+        count=in_unit.count,
         expected=(None if low == -math.inf else low, None if high == math.inf else high),
         margin=margin,
-        chance=None if best is None else best.chance,
+        chance=chance,
     )
 
 
@@ -292,43 +289,48 @@ def combined_claim(name: str, text: str, parts: Sequence[Claim], *, section: str
     A violated invariant decides against it. If there are means, invariants that hold say nothing.
     """
     broken = [part for part in parts if part.kind == "invariant" and part.verdict == CONTRADICTED]
-    judged = [part for part in parts if part.kind == "mean"]
-    if broken or not judged:
-        decisive = (broken or list(parts))[0]
-        found: dict[str, object] = {"kind": "invariant", "verdict": decisive.verdict}
+    means = [part for part in parts if part.kind == "mean"]
+    if broken or not means:
+        decisive = (broken or parts)[0]
+        leaning, chance, verdict = UNDECIDED, None, decisive.verdict
     else:
-        decisive, found = _combined(judged)
-    return Claim(
+        decisive, leaning, chance, verdict = _combined(means)
+    return msgspec.structs.replace(
+        decisive,
         id=name,
         text=text,
         section=section,
+        family="",
         decided_by=decisive.id,
-        value=decisive.value,
-        interval=decisive.interval,
-        count=decisive.count,
-        expected=decisive.expected,
-        margin=decisive.margin,
-        paper=decisive.paper,
         parts=tuple(part.id for part in parts),
-        **found,  # type: ignore[arg-type]
+        leaning=leaning,
+        chance=chance,
+        verdict=verdict,
+        corrected=None,
+        ours=False,
     )
 
 
-def _combined(parts: Sequence[Claim]) -> tuple[Claim, dict[str, object]]:
-    """Return the part that decides, among parts about a mean, and the verdict on all parts."""
+def _combined(parts: Sequence[Claim]) -> tuple[Claim, Verdict, float | None, Verdict]:
+    """Return the part that decides, among parts about a mean, and the leaning, its chance and the
+    verdict on all parts.
+    """
     against = [part for part in parts if part.leaning == CONTRADICTED]
     if against:
-        decisive, leaning = min(against, key=_chance), CONTRADICTED
+        decisive = min(against, key=_chance)
+        leaning = CONTRADICTED
         chance = min(1.0, len(parts) * _chance(decisive))
     else:
         alike = [part for part in parts if part.leaning == EQUIVALENT]
         decisive = max(alike or parts, key=_chance)
         leaning = EQUIVALENT if alike else CONFIRMED
         chance = max(map(_chance, parts))
+
+    # A part that nobody could judge leaves all of them open, unless another one contradicts.
     unknown = [part.verdict for part in parts if part.chance is None]
     if unknown and not (against and chance < 1):
-        return decisive, {"verdict": NOT_JUDGED if NOT_JUDGED in unknown else TOO_FEW}
-    return decisive, {"verdict": _verdict(leaning, chance), "leaning": leaning, "chance": chance}
+        return decisive, UNDECIDED, None, NOT_JUDGED if NOT_JUDGED in unknown else TOO_FEW
+    return decisive, leaning, chance, _verdict(leaning, chance)
 
 
 def claim_with_parts(name: str, section: str, text: str, parts: Iterable[Claim]) -> list[Claim]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from numbers import Integral
 from os import PathLike, fspath
 from pathlib import Path
 from typing import Any
@@ -13,45 +12,41 @@ import msgspec
 
 from qops_batsim.arguments import (
     CALLABLE,
-    NUMBERS,
+    NUMBER,
     PATH,
     SWITCH,
     TEXT,
     WHOLE,
+    Kind,
+    mapping,
     one_of,
     several,
     takes,
 )
 from qops_batsim.code_record import not_covered_text
-from qops_batsim.errors import (
-    InputError,
-    SimulationError,
-    require,
-    require_one_of,
-)
-from qops_batsim.experiments.deadline_runs import (
-    SCHEDULERS,
-    SETTINGS,
-    AnyContestant,
-    Contestant,
-    contestants_of,
-)
-from qops_batsim.experiments.listed_cases import StudyLog, Window
+from qops_batsim.errors import InputError, SimulationError, require_one_of
+from qops_batsim.experiments.deadline_runs import AnyContestant, Contestant, contestants_of
+from qops_batsim.experiments.listed_cases import LogWindow, StudyLog
 from qops_batsim.experiments.pictures import write_files
-from qops_batsim.experiments.pool import WORKERS, Workers, check_workers
-from qops_batsim.experiments.study import Study
+from qops_batsim.experiments.pool import WORKERS, Workers
+from qops_batsim.experiments.study import Study, first_seeds
 from qops_batsim.experiments.study_report import report_of, tables_of
 from qops_batsim.experiments.study_runs import StudyRuns, run_study
-from qops_batsim.files import make_directory
 from qops_batsim.parameters import COUNT, ESTIMATES, EXACT, METHOD, SEEDS, USERS, is_strict
 from qops_batsim.platform.platform_model import Platform
-from qops_batsim.running.inputs import PLATFORM, WORKLOAD, AnyPlatform, AnyWorkload, load_workload
+from qops_batsim.running.inputs import (
+    PLATFORM,
+    SETTINGS,
+    WORKLOAD,
+    AnyPlatform,
+    AnyWorkload,
+    load_workload,
+)
 from qops_batsim.schedulers.registry import given_class
 from qops_batsim.shipped import DEFAULT_WORKLOAD
 from qops_batsim.workload.deadlines import DeadlineChoices
 from qops_batsim.workload.estimates import EstimateChoices
 
-MOST_SEEDS = 10_000
 LOADS = (1.0, 1.3, 1.6)
 MIXED = (
     "unadmitted_deadline_jobs",
@@ -103,7 +98,7 @@ def comparison_of(
     study = Study(
         name="comparison",
         logs=(StudyLog(name=Path(log).name.partition(".")[0], file=log),),
-        windows=(Window(skip=skip, first=first or 0),),
+        windows=(LogWindow(skip=skip, first=first or 0),),
         schedulers=tuple(schedulers),
         loads=tuple(map(float, loads)),
         methods=(method,),
@@ -111,7 +106,7 @@ def comparison_of(
         deadline_shares=(deadlines.share,),
         artificial=(deadlines.artificial,),
         relaxations=(deadlines.relaxation,),
-        seeds=_seeds(seeds),
+        seeds=first_seeds(seeds) if isinstance(seeds, int) else tuple(map(int, seeds)),
         baseline=baseline_of(schedulers, baseline),
         bound=bound,
         on_broken_promise="fail" if is_strict(on_broken_promise) else "count",
@@ -119,24 +114,14 @@ def comparison_of(
         message_delays=message_delays,
     )
     if deadlines.share < 1:
-        first_ones = MIXED if deadlines.share > 0 else WITHOUT_DEADLINES
-        metrics = (*first_ones, *(each for each in study.metrics if each not in first_ones))
+        shown_first = MIXED if deadlines.share > 0 else WITHOUT_DEADLINES
+        metrics = tuple(dict.fromkeys((*shown_first, *study.metrics)))
         study = msgspec.structs.replace(study, metrics=metrics)
     if estimates == USERS:
         models = (EstimateChoices(model=USERS),)
         study = msgspec.structs.replace(study, deadlines_by=(USERS,), estimates=models)
     study.check()
     return study
-
-
-def _seeds(given: int | Sequence[int]) -> tuple[int, ...]:
-    """Return the seeds of a list, or the seeds 1 to N of a number N."""
-    if isinstance(given, int | Integral):
-        number = int(given)
-        accepted = "a list of seeds, or their number from 1 to 10000, is expected"
-        require(1 <= number <= MOST_SEEDS, "seeds", number, accepted)
-        return tuple(range(1, number + 1))
-    return tuple(map(int, given))
 
 
 def baseline_of(schedulers: Sequence[Contestant], asked: str | None) -> str:
@@ -150,12 +135,18 @@ def baseline_of(schedulers: Sequence[Contestant], asked: str | None) -> str:
     raise InputError(f"baseline is {asked!r}; one of {', '.join(names)} is expected")
 
 
+_SCHEDULERS = Kind(
+    lambda value: isinstance(value, Iterable) and not isinstance(value, str | bytes | Mapping),
+    "a list of names of schedulers, FILE.py:CLASS, subclasses of Scheduler or Contestants",
+)
+
+
 @takes(
-    schedulers=SCHEDULERS,
+    schedulers=_SCHEDULERS,
     workload=WORKLOAD,
-    loads=NUMBERS,
+    loads=several(NUMBER, "a list of numbers"),
     seeds=WHOLE | several(WHOLE, "a list of whole numbers"),
-    settings=SETTINGS.optional,
+    settings=mapping(SETTINGS, "options by scheduler, as {'qops': {'k_factor': 3}}").optional,
     deadlines=one_of(DeadlineChoices, words="a DeadlineChoices"),
     method=TEXT,
     skip=WHOLE,
@@ -246,19 +237,21 @@ def compare(
     >>> found.to_frame().groupby("scheduler").missed_deadlines.mean().round(1).to_dict()
     {'easy': 34.6, 'qops': 0.0}
     """
-    chosen = contestants_of(schedulers, settings)
     # Files are read as the command reads them.
-    if isinstance(workload, (str, PathLike)):
+    if isinstance(workload, str | PathLike):
         trace = None
         named = fspath(workload)
     else:
         trace = load_workload(workload)
         named = Path(trace.source).name
     machine = None
-    if platform is not None and not isinstance(platform, Platform):
-        machine = fspath(platform)
+    platform_name = None
+    if isinstance(platform, Platform):
+        machine = platform
+    elif platform is not None:
+        platform_name = fspath(platform)
     study = comparison_of(
-        chosen,
+        contestants_of(schedulers, settings),
         named,
         loads=loads,
         seeds=seeds,
@@ -267,31 +260,31 @@ def compare(
         skip=skip,
         first=first,
         estimates=estimates,
-        platform=machine,
+        platform=platform_name,
         message_delays=message_delays,
         baseline=baseline,
         on_broken_promise=on_broken_promise,
     )
+
     # Runs of classes are made anew.
-    known = [each for each in study.schedulers if given_class(each.scheduler) is None]
-    for missed in dict.fromkeys(missed for each in known for missed in each.code.not_covered):
-        warnings.warn(not_covered_text(missed), stacklevel=2)
-    directory = None
-    if out is not None:
-        check_workers(workers)
-        directory = Path(out)
-        make_directory(directory, "out")
+    kept = [each for each in study.schedulers if given_class(each.scheduler) is None]
+    for missed in dict.fromkeys(missed for each in kept for missed in each.code.not_covered):
+        warnings.warn(not_covered_text(missed), stacklevel=3)
+
+    directory = None if out is None else Path(out)
     runs = run_study(
         study,
         directory,
         workloads={} if trace is None else {study.logs[0].name: trace},
-        platform=platform if isinstance(platform, Platform) else None,
+        platform=machine,
         workers=workers,
         on_progress=on_progress,
     )
     if directory is not None:
         write_files(
-            *(report_of(runs), study.name, "qops_batsim.compare"),
+            report_of(runs),
+            study.name,
+            "qops_batsim.compare",
             out=directory,
             texts=tables_of(runs),
         )

@@ -10,18 +10,12 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from qops_batsim.arguments import ANYTHING, Kind, mapping
 from qops_batsim.code_record import CodeRecord
 from qops_batsim.core.scheduler import Scheduler
 from qops_batsim.economics.charges import SlowdownTable, category_slowdowns
 from qops_batsim.engine.ended_jobs import EndedJobs
 from qops_batsim.engine.simulation import Simulation
-from qops_batsim.errors import (
-    InputError,
-    SimulationError,
-    did_you_mean,
-    typed_text,
-)
+from qops_batsim.errors import InputError, SimulationError, did_you_mean, require, typed_text
 from qops_batsim.experiments.changed_options import ChangedOptions, changed_options
 from qops_batsim.experiments.deadline_workload import Measured, easy_ends, measure, scaled_workload
 from qops_batsim.measures.metrics.charge_totals import References, reference_of_workload
@@ -364,7 +358,6 @@ def _with_drift(
     late = outcomes.late(grace)
     if not (grace and late.any()):
         return outcomes
-    dates = ended.submission_times, ended.starts, ended.finishes
 
     def drift_of(rows: Integers) -> Floats:
         offsets, first, last = ended.hosts
@@ -372,7 +365,9 @@ def _with_drift(
             Allocations(np.repeat(np.arange(len(ended.ids)), np.diff(offsets)), first, last)
         )
         stays = Stays(jobs, hosts, ended.starts[jobs], ended.finishes[jobs])
-        return drift_behind(rows, stays, *dates, round_trip)
+        return drift_behind(
+            rows, stays, ended.submission_times, ended.starts, ended.finishes, round_trip
+        )
 
     runs = np.flatnonzero(ended.ran)
     return with_drift(outcomes, np.flatnonzero(late), ended.ids, runs, drift_of)
@@ -405,15 +400,19 @@ def outcomes_of(
     )
     ended = simulation.ended_jobs
     outcomes = outcomes_of_simulation(ended, workload, promised)
+
+    # Parts that ran at another speed, where hosts are shared.
     if simulation.options.compute_sharing:
-        columns = ended.ids, ended.starts, ended.finishes - ended.starts, ended.profiles.texts()
-        outcomes = with_parts(outcomes, *columns)
+        run_times = ended.finishes - ended.starts
+        outcomes = with_parts(outcomes, ended.ids, ended.starts, run_times, ended.profiles.texts())
+
+    def column(noted: Mapping[str, float]) -> Floats:
+        return np.array([noted.get(job_id, math.nan) for job_id in outcomes.ids])
+
     if latest:
-        dates = np.array([latest.get(job_id, math.nan) for job_id in outcomes.ids])
-        outcomes = replace(outcomes, latest_start=dates)
+        outcomes = replace(outcomes, latest_start=column(latest))
     if predicted:
-        seconds = np.array([predicted.get(job_id, math.nan) for job_id in outcomes.ids])
-        outcomes = replace(outcomes, predicted=seconds)
+        outcomes = replace(outcomes, predicted=column(predicted))
     return outcomes, simulation
 
 
@@ -486,12 +485,6 @@ AnyContestant = str | type[Scheduler] | Contestant
 """A text as of :func:`contestant_of`, a class, or a contestant, whose scheduler may be a class."""
 
 _EACH = "the name of a scheduler, FILE.py:CLASS, a subclass of Scheduler or a Contestant"
-SCHEDULERS = Kind(
-    lambda value: isinstance(value, Iterable) and not isinstance(value, str | bytes | Mapping),
-    "a list of names of schedulers, FILE.py:CLASS, subclasses of Scheduler or Contestants",
-)
-OPTIONS = mapping(ANYTHING, "options by name")
-SETTINGS = mapping(OPTIONS, "options by scheduler, as {'qops': {'k_factor': 3}},")
 
 
 def contestants_of(
@@ -503,39 +496,50 @@ def contestants_of(
     or of a contestant. Classes have their names in tables, before which the module's stands where
     two have the same.
     """
-    settings = {} if settings is None else settings
-    found = []
+    settings = settings or {}
+    contestants = []
     for each in _named([*schedulers]):
-        OPTIONS.check(f"settings of {each.name}", each.settings)
-        of_all, own = settings.get(each.scheduler, {}), settings.get(each.name, {})
-        found.append(msgspec.structs.replace(each, settings={**of_all, **each.settings, **own}))
-    known = {name for each in found for name in (each.name, each.scheduler)}
+        is_mapping = isinstance(each.settings, Mapping)
+        accepted = "options by name are expected"
+        require(is_mapping, f"settings of {each.name}", each.settings, accepted)
+
+        of_all = settings.get(each.scheduler, {})
+        own = settings.get(each.name, {})
+        merged = {**of_all, **each.settings, **own}
+        contestants.append(msgspec.structs.replace(each, settings=merged))
+
+    known = {name for each in contestants for name in (each.name, each.scheduler)}
     for name in settings:
         if name not in known:
             raise InputError(f"options of {name}: it is not compared{did_you_mean(name, known)}")
-    return tuple(found)
+    return tuple(contestants)
 
 
 def _named(given: Sequence[object]) -> Iterator[Contestant]:
     """Yield the contestants; InputError for what is none."""
-    classes = [each for each in given if isinstance(each, type)]
-    names = [each.__name__ for each in {id(each): each for each in classes}.values()]
+    classes = {id(each): each for each in given if isinstance(each, type)}
+    names = [each.__name__ for each in classes.values()]
     taken: dict[str, type[Scheduler]] = {}
     for each in given:
-        kind = each.scheduler if isinstance(each, Contestant) else each
+        if isinstance(each, str):
+            yield contestant_of(each)
+            continue
+
+        own = each if isinstance(each, Contestant) else None
+        kind = each if own is None else own.scheduler
         if isinstance(kind, type) and issubclass(kind, Scheduler):
             text = stands_for(kind, taken)
             taken[text] = kind
-            if isinstance(each, Contestant):
-                yield msgspec.structs.replace(each, scheduler=text)
-            else:
-                name = text if given_class(text) is None else kind.__name__
-                shared = names.count(kind.__name__) > 1 and name != text
-                yield Contestant(name=text if shared else name, scheduler=text)
-        elif isinstance(each, str):
-            yield contestant_of(each)
-        elif isinstance(each, Contestant) and isinstance(kind, str):
-            yield each
+            if own is not None:
+                yield msgspec.structs.replace(own, scheduler=text)
+                continue
+            is_shared = names.count(kind.__name__) > 1
+            is_given = given_class(text) is not None
+            yield Contestant(
+                name=kind.__name__ if is_given and not is_shared else text, scheduler=text
+            )
+        elif own is not None and isinstance(kind, str):
+            yield own
         else:
             raise InputError(f"schedulers hold {typed_text(each)}; {_EACH} is expected")
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -183,7 +183,7 @@ def deadline_facts(
     planned = np.where(np.isfinite(columns.estimates), columns.estimates, run_times)
     responses = np.array([response_times.get(each, np.inf) for each in columns.ids])
     return DeadlineFacts(
-        made_by=_made_by(workload.provenance),
+        made_by=next((str(step.get("by", "easy")) for step in _steps(workload, "deadlines")), ""),
         deadlines=int(of_users.sum()),
         reaction=reaction,
         hurried=int((of_users & (given - planned < reaction - PLAN_TOLERANCE)).sum()),
@@ -192,13 +192,13 @@ def deadline_facts(
     )
 
 
-def _made_by(provenance: Any) -> str:
-    """Return from a workload's provenance how its deadlines were made."""
-    while isinstance(provenance, dict):
-        if provenance.get("step") == "deadlines":
-            return str(provenance.get("by", "easy"))
-        provenance = provenance.get("made_from")
-    return ""
+def _steps(workload: Workload, name: str) -> Iterator[dict[str, Any]]:
+    """Yield the steps of a name in a workload's provenance, the last one first."""
+    step: Any = workload.provenance
+    while isinstance(step, dict):
+        if step.get("step") == name:
+            yield step
+        step = step.get("made_from")
 
 
 def measure(
@@ -275,7 +275,7 @@ def scaled_workload(
 
 def _original_response_times(workload: Workload) -> dict[str, float]:
     """Return response times (s) under EASY by job id, without the duplicated jobs."""
-    if _was_expanded(workload.provenance):
+    if any(step.get("method") == "expansion" for step in _steps(workload, "scale")):
         raise InputError(
             f"{workload.source}: was scaled by expansion, so that the unscaled workload is not "
             "known; reference scaled is accepted"
@@ -291,11 +291,3 @@ def _original_response_times(workload: Workload) -> dict[str, float]:
             )
         response_times[job.id] = known[origin]
     return response_times
-
-
-def _was_expanded(provenance: Any) -> bool:
-    while isinstance(provenance, dict):
-        if provenance.get("step") == "scale" and provenance.get("method") == "expansion":
-            return True
-        provenance = provenance.get("made_from")
-    return False

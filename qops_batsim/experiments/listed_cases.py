@@ -17,20 +17,24 @@ from qops_batsim.workload.scale import PAPER_JOBS
 from qops_batsim.workload.synthetic import generate_workload
 from qops_batsim.workload.workload_model import Workload, check_seed
 
-VERSIONED, DRAWN = "versioned", "drawn"
+VERSIONED = "versioned"
+DRAWN = "drawn"
 HALVES = (VERSIONED, DRAWN)
 
 PER_LOG = 4
 """Cases of a log, one after the other; a quick study has one of each log."""
 
-BETWEEN_OUTAGES, OUTAGE = 86_400.0, (3_600.0, 28_800.0)
-"""Mean time from the end of an outage to the next one, and its shortest and longest (seconds)."""
+BETWEEN_OUTAGES = 86_400.0
+"""Mean time from the end of an outage to the next one (seconds)."""
+
+OUTAGE = (3_600.0, 28_800.0)
+"""Shortest and longest outage (seconds)."""
 
 MOST_AWAY = 8
 """At most one host in this number is away at a time."""
 
 
-class Window(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class LogWindow(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A stretch of a log: ``first`` usable jobs (0: all of them), after ``skip`` usable jobs."""
 
     skip: int = 0
@@ -58,15 +62,17 @@ class StudyLog(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     name: str
     file: str
     processors: int | None = None
-    windows: tuple[Window, ...] = ()
+    windows: tuple[LogWindow, ...] = ()
     generated: Generated | msgspec.UnsetType = msgspec.UNSET
 
     def workload(self) -> Workload:
         """Return the workload of a generated log."""
         assert not isinstance(self.generated, msgspec.UnsetType)
-        about = self.generated
         return generate_workload(
-            about.preset, jobs=about.jobs, seed=about.seed, processors=self.processors
+            self.generated.preset,
+            jobs=self.generated.jobs,
+            seed=self.generated.seed,
+            processors=self.processors,
         )
 
 
@@ -89,7 +95,7 @@ class ListedCase(msgspec.Struct, frozen=True, kw_only=True):
     half: str
     of: str
     log: str
-    window: Window
+    window: LogWindow
     load: float
     stringency: float
     share: float
@@ -154,39 +160,39 @@ class CaseList(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         """
         seed = self.seed if seed is None else seed
         check_seed(seed)
+        found = {name: log.found(directory) for name, log in self.logs.items()}
         # Seeds that no versioned case has, so that no stand-in is used twice.
         draws = random.Random(seed)
         seeds = [draws.randrange(1_000, 1_000_000_000) for _ in self.cases]
+        twins = [
+            *((VERSIONED, each.skip, number) for number, each in enumerate(self.cases, 1)),
+            *((DRAWN, *drawn) for drawn in zip(self._drawn(seed), seeds, strict=True)),
+        ]
+
         logs: dict[str, StudyLog] = {}
-        found = {name: log.found(directory) for name, log in self.logs.items()}
-        made = []
-        for half, skips, own in (
-            (VERSIONED, [each.skip for each in self.cases], range(1, len(self.cases) + 1)),
-            (DRAWN, self._drawn(seed), seeds),
-        ):
-            for number, each, skip, drawn in zip(
-                range(1, len(self.cases) + 1), self.cases, skips, own, strict=True
-            ):
-                if quick and not _is_quick(number):
-                    continue
-                log = self._log(each.log, found[each.log], drawn)
-                logs[log.name] = log
-                made.append(
-                    ListedCase(
-                        name=f"{each.log} {number}",
-                        half=half,
-                        of=each.log,
-                        log=log.name,
-                        window=Window(skip=skip if log.file else 0, first=self.jobs),
-                        load=each.load,
-                        stringency=each.stringency,
-                        share=self.share,
-                        estimates=each.estimates,
-                        outages=each.outages,
-                        seed=drawn,
-                    )
+        cases = []
+        numbered = [*enumerate(self.cases, 1)] * len(HALVES)
+        for (number, entry), (half, skip, own_seed) in zip(numbered, twins, strict=True):
+            if quick and not _is_quick(number):
+                continue
+            log = self._log(entry.log, found[entry.log], own_seed)
+            logs[log.name] = log
+            cases.append(
+                ListedCase(
+                    name=f"{entry.log} {number}",
+                    half=half,
+                    of=entry.log,
+                    log=log.name,
+                    window=LogWindow(skip=skip if log.file else 0, first=self.jobs),
+                    load=entry.load,
+                    stringency=entry.stringency,
+                    share=self.share,
+                    estimates=entry.estimates,
+                    outages=entry.outages,
+                    seed=own_seed,
                 )
-        return tuple(logs.values()), tuple(made)
+            )
+        return tuple(logs.values()), tuple(cases)
 
     def _log(self, name: str, file: str, seed: int) -> StudyLog:
         """Return a case's log; if its file is missing, a synthetic one with as many jobs."""
@@ -228,8 +234,10 @@ def outages_of_case(seed: int, workload: Workload) -> tuple[ExternalEvent, ...]:
     Gaps are exponential, durations and the numbers of hosts uniform, and no two outages overlap.
     Dates are whole seconds.
     """
-    dates, hosts = workload.columns.submission_times, workload.processors
-    generator, date, end = random.Random(seed), float(dates.min()), float(dates.max())
+    dates = workload.columns.submission_times
+    date, end = float(dates.min()), float(dates.max())
+    hosts = workload.processors
+    generator = random.Random(seed)
     events: list[ExternalEvent] = []
     while True:
         date += 1 + round(generator.expovariate(1 / BETWEEN_OUTAGES))

@@ -11,12 +11,10 @@ import base64
 import gzip
 import platform
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib.metadata import version
 from importlib.resources import files
-from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 import msgspec
@@ -178,15 +176,6 @@ class PageFacts(msgspec.Struct, frozen=True, kw_only=True):
 Block = PageText | PageAlert | PageHeading | PageTable | PagePicture | PageFacts
 
 
-def pictures_of(draw: Callable[[Path], Mapping[Path, str]]) -> list[PagePicture]:
-    """Return the SVG pictures that ``draw`` makes: it returns each file with its title."""
-    with TemporaryDirectory() as directory:
-        return [
-            PagePicture(title=title, svg=file.read_bytes())
-            for file, title in draw(Path(directory)).items()
-        ]
-
-
 def html_page(
     title: str,
     about: str,
@@ -204,16 +193,17 @@ def html_page(
         "Python": platform.python_version(),
         "numpy": version("numpy"),
     }
-    told = ", ".join(f"{name} {number}" for name, number in versions.items())
-    made_by = PageFacts(facts={"command": command, **facts, "versions": told})
-    parts = [
-        (f"part-{number}", heading, blocks)
-        for number, (heading, content) in enumerate(
-            [*sections.items(), ("How it was made", [made_by])], 1
-        )
-        if (blocks := [each for each in content if each is not None])
-    ]
-    pictures = (each for _, _, blocks in parts for each in blocks if isinstance(each, PagePicture))
+    versions_text = ", ".join(f"{name} {number}" for name, number in versions.items())
+    made_by = PageFacts(facts={"command": command, **facts, "versions": versions_text})
+
+    parts = []
+    for number, (heading, content) in enumerate(
+        {**sections, "How it was made": [made_by]}.items(), 1
+    ):
+        if blocks := [block for block in content if block is not None]:
+            parts.append((f"part-{number}", heading, blocks))
+
+    pictures = [it for *_, blocks in parts for it in blocks if isinstance(it, PagePicture)]
     packed = sum(len(each.svg) for each in pictures) >= PACKED_FROM
     return _template().render(title=title, about=about, parts=parts, packed=packed)
 

@@ -1,8 +1,8 @@
-"""Pictures of a study's figures, and its report as files and as one page."""
+"""Pictures of pages and of a study's figures, and its report as files and as one page."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -12,18 +12,44 @@ import msgspec
 
 from qops_batsim.experiments.page import PageFacts, PagePicture, PageTable, html_page
 from qops_batsim.experiments.pool import run_cases
-from qops_batsim.experiments.report import Figure, Panel, StudyReport, claim_table
+from qops_batsim.experiments.report import Figure, Panel, Series, StudyReport, claim_table
 from qops_batsim.file_set import write_report
 from qops_batsim.files import write_text
 from qops_batsim.measures.plots.drawing import COLORS, MARKERS, picture
 
+PAGE_WIDTH = 5.2
+"""Inches of a page's picture, whose letters can be read on a phone then."""
+
 _PAPER_COLOR = "#777777"
+
+
+def page_picture(
+    title: str,
+    draw: Callable[[Any], None],
+    height: float,
+    *,
+    data: str = "",
+    **legend: Any,
+) -> PagePicture:
+    """Return a picture of a page (inches) that ``draw`` draws on its axes.
+
+    ``legend`` are matplotlib's options of one above the axes, if there is one; ``data`` is the
+    picture's content as CSV.
+    """
+    with TemporaryDirectory() as directory:
+        path = Path(directory) / "picture.svg"
+        with picture(path, PAGE_WIDTH, height) as figure:
+            draw(figure.subplots())
+            figure.set_layout_engine("constrained")
+            if legend:
+                figure.legend(loc="outside upper left", **legend)
+        return PagePicture(title=title, svg=path.read_bytes(), data=data)
 
 
 def _drawn(figures: Sequence[Figure], ending: str, workers: int) -> list[bytes]:
     """Draw figures in several processes; return their pictures (png, pdf or svg)."""
-    found = run_cases(partial(_picture, ending=ending), figures, workers=workers)
-    return [found[figure] for figure in figures]
+    pictures = run_cases(partial(_picture, ending=ending), figures, workers=workers)
+    return [pictures[figure] for figure in figures]
 
 
 def _picture(figure: Figure, *, ending: str) -> bytes:
@@ -50,7 +76,8 @@ def draw_figure(figure: Figure, path: str | Path | None = None) -> Any:
 
 
 def _draw(axes: Any, panel: Panel) -> None:
-    (_bars if panel.kind == "bars" else _lines)(axes, panel)
+    draw = _bars if panel.kind == "bars" else _lines
+    draw(axes, panel)
     axes.set_title(panel.title, fontsize=10)
     axes.set_xlabel(panel.x_label)
     axes.set_ylabel(panel.y_label)
@@ -58,56 +85,73 @@ def _draw(axes: Any, panel: Panel) -> None:
         axes.legend()
 
 
+def _color(series: Series, index: int) -> str:
+    """Return the colour of a series: measured ones keep theirs next to the paper's."""
+    return _PAPER_COLOR if series.from_paper else COLORS[index % len(COLORS)]
+
+
 def _lines(axes: Any, panel: Panel) -> None:
     for index, series in enumerate(panel.series):
-        # Measured lines keep their colours next to the paper's.
-        color = _PAPER_COLOR if series.from_paper else COLORS[index % len(COLORS)]
-        style = {"linestyle": "--" if series.from_paper else "-", "color": color, "markersize": 4.5}
         if not isinstance(series.limit, msgspec.UnsetType):
             axes.plot(series.x, series.y, series.limit, label=series.label, color="black")
             continue
-        marker = MARKERS[index % len(MARKERS)]
-        axes.plot(series.x, series.y, label=series.label, marker=marker, **style)
+
+        color = _color(series, index)
+        axes.plot(
+            series.x,
+            series.y,
+            label=series.label,
+            marker=MARKERS[index % len(MARKERS)],
+            markersize=4.5,
+            linestyle="--" if series.from_paper else "-",
+            color=color,
+        )
         if series.low is not None and series.high is not None:
-            band = {"color": color, "alpha": 0.18, "linewidth": 0}
-            axes.fill_between(series.x, series.low, series.high, **band)
+            axes.fill_between(
+                series.x, series.low, series.high, color=color, alpha=0.18, linewidth=0
+            )
 
 
 def _bars(axes: Any, panel: Panel) -> None:
     names = list(dict.fromkeys(str(x) for series in panel.series for x in series.x))
-    width = 0.8 / len(panel.series)
+    count = len(panel.series)
+    width = 0.8 / count
     for index, series in enumerate(panel.series):
-        shift = (index - (len(panel.series) - 1) / 2) * width
+        shift = (index - (count - 1) / 2) * width
         places = [names.index(str(x)) + shift for x in series.x]
-        bars = None
+        errors = None
         if series.low is not None and series.high is not None:
-            bars = [
+            errors = [
                 [y - low for y, low in zip(series.y, series.low, strict=True)],
                 [high - y for y, high in zip(series.y, series.high, strict=True)],
             ]
-        color = _PAPER_COLOR if series.from_paper else COLORS[index % len(COLORS)]
-        axes.bar(places, series.y, width, label=series.label, color=color, yerr=bars, capsize=2)
-    if len(panel.series) > 1:
+        color = _color(series, index)
+        axes.bar(places, series.y, width, label=series.label, color=color, yerr=errors, capsize=2)
+
+    if count > 1:
         # Room for the legend above the bars.
-        axes.margins(y=0.05 + 0.09 * len(panel.series))
+        axes.margins(y=0.05 + 0.09 * count)
     axes.set_xticks(range(len(names)), names, rotation=30 if len(names) > 5 else 0)
 
 
 def report_page(report: StudyReport, title: str, command: str, workers: int = 1) -> str:
     """Return a report as an HTML page with a title and the ``command`` that made the report."""
-    pictures = zip(report.figures, _drawn(report.figures, "svg", workers), strict=True)
+    drawn = _drawn(report.figures, "svg", workers)
+    part = "The part that takes few minutes" if report.quick else "The whole study"
+    verdicts = ", ".join(f"{count} {name}" for name, count in report.verdicts().items())
     headings, rows = claim_table(report.claims)
     claims = PageTable(
         title="Claims of the paper", headings=headings, rows=rows, note=report.method
     )
-    part = "The part that takes few minutes" if report.quick else "The whole study"
-    verdicts = ", ".join(f"{count} {name}" for name, count in report.verdicts().items())
     return html_page(
         title,
         report.about or f"{part}, simulated again. Claims: {verdicts or 'none'}.",
         {
             "Verdicts": [claims] if rows else [],
-            "Figures": [PagePicture(title=each.title, svg=svg) for each, svg in pictures],
+            "Figures": [
+                PagePicture(title=figure.title, svg=svg)
+                for figure, svg in zip(report.figures, drawn, strict=True)
+            ],
             "Tables": report.tables,
             "Choices": [PageFacts(facts=report.choices)],
         },

@@ -110,8 +110,7 @@ WORKERS = Kind((WHOLE | TEXT).fits, "a number of processes, or a Dask address,")
 
 
 def check_workers(workers: Workers) -> None:
-    """Raise an InputError unless a number of processes, or an address, is given."""
-    WORKERS.check("workers", workers)
+    """Raise an InputError unless there is a process, or what a Dask cluster needs."""
     if isinstance(workers, int) and workers < 1:
         raise InputError(f"number of workers is {workers}; a whole number above 0 is expected")
     if isinstance(workers, str) and find_spec("distributed") is None:
@@ -188,37 +187,43 @@ def run_cases(
         The run of each case that has one.
     """
     check_workers(workers)
+    runner = _CaseRunner(work, kept, failures)
     wanted = list(dict.fromkeys(cases))
-    found: dict[CaseT, RunT | Failure] = {}
+    runs: dict[CaseT, RunT | Failure] = {}
     for case in wanted:
-        run = _kept_run(case, kept, failures)
-        if run is not None:
-            found[case] = run
-    if found and on_progress is not None:
-        on_progress(len(found), len(wanted))
+        kept_run = runner.kept_run(case)
+        if kept_run is not None:
+            runs[case] = kept_run
+    if runs and on_progress is not None:
+        on_progress(len(runs), len(wanted))
+
     groups: dict[Hashable, list[CaseT]] = {}
     for case in wanted:
-        if case not in found:
+        if case not in runs:
             groups.setdefault(group_by(case) if group_by else case, []).append(case)
-    maker = _Maker(work, kept, failures)
-    runs = _runs(maker, list(groups.values()), workers)
-    with closing(runs):
-        for case, run in runs:
-            found[case] = run
+    finished = _run_groups(runner, [*groups.values()], workers)
+    with closing(finished):
+        for case, run in finished:
+            runs[case] = run
             if on_progress is not None:
-                on_progress(len(found), len(wanted))
-    return {case: run for case in wanted if not isinstance(run := found[case], Failure)}
+                on_progress(len(runs), len(wanted))
+    return {case: run for case in wanted if not isinstance(run := runs[case], Failure)}
 
 
 @dataclass(frozen=True)
-class _Maker(Generic[CaseT, RunT]):
-    """Simulates cases, and stores each run or the reason why it failed."""
+class _CaseRunner(Generic[CaseT, RunT]):
+    """Runs cases, and stores each run or the reason why it failed."""
 
     work: Callable[[CaseT], RunT]
     kept: KeptRuns[RunT] | None
     failures: KeptRuns[Failure] | None
 
-    def make(self, case: CaseT) -> RunT | Failure:
+    def kept_run(self, case: CaseT) -> RunT | Failure | None:
+        """Return the stored run of a case, or its failure."""
+        run = None if self.kept is None else self.kept.find(case)
+        return self.failures.find(case) if run is None and self.failures is not None else run
+
+    def run(self, case: CaseT) -> RunT | Failure:
         """Run a case; return the run, or the failure."""
         try:
             return self.work(case)
@@ -226,12 +231,13 @@ class _Maker(Generic[CaseT, RunT]):
             # A scheduler may be somebody's own, and raise anything.
             if self.failures is None:
                 raise
-            return Failure(_error_text(error))
+            is_told = isinstance(error, QopsError)
+            return Failure(str(error) if is_told else f"{type(error).__name__}: {error}")
 
-    def made(self, cases: Iterable[CaseT]) -> Iterator[tuple[CaseT, RunT | Failure]]:
-        """Simulate cases; store each run or failure at once, and yield it with its case."""
+    def run_and_keep(self, cases: Iterable[CaseT]) -> Iterator[tuple[CaseT, RunT | Failure]]:
+        """Run cases; store each run or failure at once, and yield it with its case."""
         for case in cases:
-            run = self.make(case)
+            run = self.run(case)
             self.keep(case, run)
             yield case, run
 
@@ -244,38 +250,30 @@ class _Maker(Generic[CaseT, RunT]):
             self.kept.add(case, run)
 
 
-def _kept_run(
-    case: Any, kept: KeptRuns[RunT] | None, failures: KeptRuns[Failure] | None
-) -> RunT | Failure | None:
-    run = None if kept is None else kept.find(case)
-    return failures.find(case) if run is None and failures is not None else run
-
-
-def _error_text(error: Exception) -> str:
-    return str(error) if isinstance(error, QopsError) else f"{type(error).__name__}: {error}"
-
-
-def _runs(
-    maker: _Maker[CaseT, RunT], groups: Sequence[Sequence[CaseT]], workers: Workers
+def _run_groups(
+    runner: _CaseRunner[CaseT, RunT], groups: Sequence[Sequence[CaseT]], workers: Workers
 ) -> Generator[tuple[CaseT, RunT | Failure], None, None]:
     """Yield each case with its run or failure; if closed early, end the worker processes."""
     if isinstance(workers, str):
-        for case, run in results_on_cluster(workers, maker, groups):
+        for case, run in results_on_cluster(workers, runner, groups):
             # The machines of a cluster need not see our files.
-            maker.keep(case, run)
+            runner.keep(case, run)
             yield case, run
         return
+
     workers = min(workers, len(groups))
     if workers <= 1:
-        yield from maker.made(case for group in groups for case in group)
+        for group in groups:
+            yield from runner.run_and_keep(group)
         return
+
     # Fresh processes behave alike on every system.
     context = WorkerContext()
     with ProcessPoolExecutor(
-        workers, mp_context=context, initializer=_start_worker, initargs=(maker,)
+        workers, mp_context=context, initializer=_start_worker, initargs=(runner,)
     ) as pool:
         try:
-            for future in as_completed([pool.submit(_make_and_keep, group) for group in groups]):
+            for future in as_completed([pool.submit(_run_in_worker, group) for group in groups]):
                 yield from future.result()
         except BrokenProcessPool:
             raise QopsError(
@@ -288,24 +286,24 @@ def _runs(
 
 
 # What makes the runs of a worker process, set once at its start.
-_maker: _Maker[Any, Any] | None = None
+_runner: _CaseRunner[Any, Any] | None = None
 
 
-def _start_worker(maker: _Maker[Any, Any]) -> None:
-    global _maker
-    _maker = maker
+def _start_worker(runner: _CaseRunner[Any, Any]) -> None:
+    global _runner
+    _runner = runner
 
 
-def _make_and_keep(cases: Sequence[Any]) -> list[tuple[Any, Any]]:
-    assert _maker is not None
-    return list(_maker.made(cases))
+def _run_in_worker(cases: Sequence[Any]) -> list[tuple[Any, Any]]:
+    assert _runner is not None
+    return list(_runner.run_and_keep(cases))
 
 
-def make_group(
-    maker: _Maker[CaseT, RunT], cases: Sequence[CaseT]
+def run_on_cluster(
+    runner: _CaseRunner[CaseT, RunT], cases: Sequence[CaseT]
 ) -> list[tuple[CaseT, RunT | Failure]]:
-    """Simulate a group of cases; return their runs or failures, which the caller stores."""
-    return [(case, maker.make(case)) for case in cases]
+    """Run a group of cases; return their runs or failures, which the caller stores."""
+    return [(case, runner.run(case)) for case in cases]
 
 
 SECONDS = 30
@@ -313,7 +311,7 @@ SECONDS = 30
 
 
 def results_on_cluster(
-    address: str, maker: _Maker[CaseT, RunT], groups: Sequence[Sequence[CaseT]]
+    address: str, runner: _CaseRunner[CaseT, RunT], groups: Sequence[Sequence[CaseT]]
 ) -> Iterator[tuple[CaseT, RunT | Failure]]:
     """Yield the results of each group of cases as they arrive from a cluster.
 
@@ -331,8 +329,8 @@ def results_on_cluster(
     with client:
         _check_versions(client, address)
         # Sent once, not with every group.
-        shared = client.scatter(maker, broadcast=True, hash=False)
-        futures = [client.submit(make_group, shared, group, pure=False) for group in groups]
+        shared = client.scatter(runner, broadcast=True, hash=False)
+        futures = [client.submit(run_on_cluster, shared, group, pure=False) for group in groups]
         try:
             for future in as_completed(futures, loop=client.loop):
                 yield from future.result()

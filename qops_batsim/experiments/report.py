@@ -137,11 +137,20 @@ class StudyReport(msgspec.Struct, kw_only=True):
 
         rows = []
         for claims in (*self.outcomes().values(), *self.outcomes(ours=True).values()):
-            for each in claims:
-                low, high = each.interval or (None, None)
-                numbers = {"measured": each.value, "low": low, "high": high, "paper": each.paper}
-                told = {"section": each.section, "claim": each.text, "verdict": each.verdict}
-                rows.append({"id": each.id, **told, **numbers})
+            for claim in claims:
+                low, high = claim.interval or (None, None)
+                rows.append(
+                    {
+                        "id": claim.id,
+                        "section": claim.section,
+                        "claim": claim.text,
+                        "verdict": claim.verdict,
+                        "measured": claim.value,
+                        "low": low,
+                        "high": high,
+                        "paper": claim.paper,
+                    }
+                )
         return pd.DataFrame(rows).set_index("id")
 
     def markdown(self, tables: Sequence[str] = ("",)) -> str:
@@ -150,15 +159,17 @@ class StudyReport(msgspec.Struct, kw_only=True):
         if self.claims:
             lines += ["## Verdicts", "", METHOD, ""]
             for title, ours in CLAIMANTS.items():
-                found = whole_claims(self.claims, ours=ours)
+                claims = whole_claims(self.claims, ours=ours)
                 counts = ", ".join(f"{n} {name}" for name, n in self.verdicts(ours=ours).items())
-                if found:
+                if claims:
                     lines += [f"### {title}", "", f"In short: {counts}.", ""]
-                    lines += [*markdown_table(*claim_table(found)), ""]
+                    lines += [*markdown_table(*claim_table(claims)), ""]
+
         if self.choices:
             lines += ["## Choices of this run", ""]
             lines += [f"- {topic}: {choice}" for topic, choice in self.choices.items()]
             lines += [""]
+
         lines += ["## Tables", ""]
         for table in self.tables:
             if table.title.startswith(tuple(tables)):

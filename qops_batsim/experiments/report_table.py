@@ -14,6 +14,7 @@ its cells: see :func:`cell_text`.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -21,6 +22,8 @@ from typing import Any, NamedTuple
 import msgspec
 
 from qops_batsim.experiments.page import PageTable
+from qops_batsim.experiments.statistics import Interval
+from qops_batsim.shipped import packaged_data
 
 Form = str | Callable[[Any], str]
 """Form of cells, as of :func:`cell_text`, or a function."""
@@ -51,11 +54,22 @@ def table_of(
     rows
         Mappings or structures.
     """
-    forms = {key: "" if isinstance(each, str) else each.form for key, each in columns.items()}
+    headed = {
+        key: ReportColumn(column, "") if isinstance(column, str) else column
+        for key, column in columns.items()
+    }
+    return _table(title, list(headed.items()), rows, note)
+
+
+def _table(
+    title: str, columns: Sequence[tuple[str, ReportColumn]], rows: Sequence[Any], note: str
+) -> PageTable:
     return PageTable(
         title=title,
-        headings=[each if isinstance(each, str) else each.heading for each in columns.values()],
-        rows=[[cell_text(value_at(row, key), form) for key, form in forms.items()] for row in rows],
+        headings=[column.heading for _, column in columns],
+        rows=[
+            [cell_text(value_at(row, key), column.form) for key, column in columns] for row in rows
+        ],
         note=note,
     )
 
@@ -80,7 +94,7 @@ class TableText(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
         rows: Sequence[Any],
         *,
         forms: Mapping[str, Callable[[Any], str]] | None = None,
-        further: Mapping[str, str | ReportColumn] | None = None,
+        further: Mapping[str, ReportColumn] | None = None,
         **names: object,
     ) -> PageTable:
         """Make the table that the TOML file declares, of these rows.
@@ -88,25 +102,35 @@ class TableText(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
         ``names`` are filled into title, headings and note; ``forms`` are functions by the names
         that columns have for them, and ``further`` columns go behind the others.
         """
-        columns: dict[str, str | ReportColumn] = {
-            each.key: ReportColumn(
-                (each.heading or each.key).format(**names), (forms or {}).get(each.form, each.form)
+        known: Mapping[str, Form] = forms or {}
+        columns = [
+            (
+                column.key,
+                ReportColumn(
+                    (column.heading or column.key).format(**names),
+                    known.get(column.form, column.form),
+                ),
             )
-            for each in self.columns
-        }
-        title, note = (each.format(**names) for each in (self.title, self.note))
-        return table_of(title, columns | dict(further or {}), rows, note)
+            for column in self.columns
+        ]
+        columns += (further or {}).items()
+        return _table(self.title.format(**names), columns, rows, self.note.format(**names))
 
 
-_OF_MEAN = re.compile(r"(interval|mean)(?:([*/])(.+))?")
+def declared_tables(package: str) -> dict[str, TableText]:
+    """Return the tables that ``tables.toml`` of a package declares, by name."""
+    return packaged_data(package, "tables.toml", dict[str, TableText])
+
+
+_OF_MEAN = re.compile(r"(interval|signed|mean)(?:([*/])(.+))?")
 
 
 def cell_text(value: Any, form: Form = "") -> str:
     """Format a value; a dash for None.
 
-    A form is a format text, ``interval`` or ``mean`` of an
-    :class:`~qops_batsim.experiments.statistics.Interval`, perhaps times or over a factor to another
-    unit (``mean/3600``), or empty: numbers have a readable precision then.
+    A form is a format text, ``hours`` of a duration (:func:`hours`), ``interval``, ``signed`` or
+    ``mean`` of an :class:`~qops_batsim.experiments.statistics.Interval`, perhaps times or over a
+    factor to another unit (``mean/3600``), or empty: numbers have a readable precision then.
     """
     if value is None:
         return "-"
@@ -114,12 +138,18 @@ def cell_text(value: Any, form: Form = "") -> str:
         return form(value)
     if "{" in form:
         return form.format(value)
-    if match := _OF_MEAN.fullmatch(form):
+    if form == "hours":
+        return hours(value)
+    if isinstance(value, Interval):
+        match = _OF_MEAN.fullmatch(form or "interval")
+        assert match is not None, form
         kind, sign, number = match.groups()
         factor = float(number or 1)
-        factor = 1 / factor if sign == "/" else factor
-        text: str = value.text(factor) if kind == "interval" else number_text(value.mean * factor)
-        return text
+        if sign == "/":
+            factor = 1 / factor
+        if kind == "mean":
+            return number_text(value.mean * factor)
+        return value.text(factor, "+" if kind == "signed" else "")
     return number_text(value) if isinstance(value, float | int) else str(value)
 
 
@@ -128,6 +158,13 @@ def number_text(number: float) -> str:
     if isinstance(number, int):
         return f"{number:,}"
     return f"{number:,.0f}" if abs(number) >= 10_000 else f"{number:,.2f}"
+
+
+def hours(seconds: float) -> str:
+    """Format a duration in hours; ``never`` if infinite, ``-`` if unknown."""
+    if math.isnan(seconds):
+        return "-"
+    return "never" if math.isinf(seconds) else f"{seconds / 3600:,.2f}"
 
 
 def value_at(row: Any, key: str) -> Any:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 import msgspec
 
@@ -10,6 +11,7 @@ from qops_batsim.experiments.best_lines import BEST_KNOWN
 from qops_batsim.experiments.listed_cases import HALVES
 from qops_batsim.experiments.page import PageTable
 from qops_batsim.experiments.report import Figure, Panel, line_of_means
+from qops_batsim.experiments.report_table import declared_tables
 from qops_batsim.experiments.scores import Score
 from qops_batsim.experiments.statistics import (
     RISK,
@@ -23,19 +25,10 @@ from qops_batsim.experiments.statistics import (
 from qops_batsim.experiments.study_runs import CellOutcome, StudyRuns
 from qops_batsim.optimum.problem import OBJECTIVES
 
-BESIDE = {
-    "promised jobs (%)": ("promised_jobs", 1.0),
-    "promises broken or replaced (%)": ("not_kept", 1.0),
-    "deadlines met (%)": ("met_jobs", 1.0),
-    "charges paid (%)": ("kept_charge", 1.0),
-    "wait of others (h)": ("wait_of_others", 1 / 3600),
-    "slowdown of others": ("bounded_slowdown_of_others", 1.0),
-    "Gini of users": ("gini", 1.0),
-    "worst decile of users (%)": ("worst_decile", 1.0),
-    "work wasted (%)": ("wasted_work", 1.0),
-    "ms a job": ("cpu_per_job", 1.0),
-}
-"""Further columns by heading: the metric and the factor to its unit."""
+_TABLES = declared_tables("qops_batsim.experiments")
+
+OTHERS = tuple(column.key.removesuffix(".mean") for column in _TABLES["others"].columns[1:])
+"""Metrics of the last table."""
 
 ScoredCase = Mapping[str, CellOutcome]
 """Finished outcomes on a workload, by contestant."""
@@ -43,13 +36,13 @@ ScoredCase = Mapping[str, CellOutcome]
 
 def cases_of(runs: StudyRuns) -> list[ScoredCase]:
     """Return each case with the scores of its finished runs, in the order of the list."""
-    found: dict[tuple[str, str], dict[str, CellOutcome]] = {}
-    for each in runs.outcomes:
-        point = each.cell.point
-        case = found.setdefault((point.case, point.half), {})
-        if each.metrics is not None:
-            case[each.cell.contestant] = each
-    return list(found.values())
+    cases: dict[tuple[str, str], dict[str, CellOutcome]] = {}
+    for outcome in runs.outcomes:
+        point = outcome.cell.point
+        case = cases.setdefault((point.case, point.half), {})
+        if outcome.metrics is not None:
+            case[outcome.cell.contestant] = outcome
+    return list(cases.values())
 
 
 def mean_of(
@@ -64,74 +57,73 @@ def mean_of(
     for case in cases:
         if {name, less or name} - case.keys():
             continue
-        found = case[name].value(metric)
+        value = case[name].value(metric)
         if less is not None:
-            found = difference(found, case[less].value(metric))
-        if found is not None:
-            values.append((case[name].cell.point.case.rpartition(" ")[0], found))
+            value = difference(value, case[less].value(metric))
+        if value is not None:
+            log = case[name].cell.point.case.rpartition(" ")[0]
+            values.append((log, value))
     return grouped_interval(values, limits=SHARE if less is None else SHARE_DIFFERENCE)
 
 
 def score_tables(runs: StudyRuns) -> list[PageTable]:
     """Return the tables: scores in all and in half of the cases, differences, metrics, cases."""
-    cases, base = cases_of(runs), runs.study.base
+    cases = cases_of(runs)
+    base = runs.study.base
     ranked = _ranked(runs, cases)
+
+    def means(name: str, metrics: Iterable[str]) -> dict[str, Interval | None]:
+        return {metric: mean_of(cases, name, metric) for metric in metrics}
+
     scores = [
-        [name, str(_count(cases, name))]
-        + [_text(mean_of(cases, name, each)) for each in (*OBJECTIVES, "in_time")]
+        {
+            "scheduler": name,
+            "cases": sum(name in case for case in cases),
+            **means(name, (*OBJECTIVES, "in_time")),
+        }
         for name in (*ranked, BEST_KNOWN)
     ]
-    halves = [
-        [case for case in cases if any(e.cell.point.half == half for e in case.values())]
+
+    halves = {
+        half: [case for case in cases if any(e.cell.point.half == half for e in case.values())]
         for half in HALVES
-    ]
-    by_half = [
-        [name, *(_text(mean_of(some, name, each)) for each in OBJECTIVES for some in halves)]
-        for name in ranked
-    ]
-    others = [each for each in ranked if each != base]
-    found = {
-        (name, each): mean_of(cases, name, each, less=base)
-        for name in others
-        for each in OBJECTIVES
     }
-    verdicts = _verdicts(runs, cases, found)
-    differences = []
-    for name in others:
-        row = [name]
-        for each in OBJECTIVES:
-            row += [_text(found[name, each], "+"), verdicts[name, each]]
-        differences.append(row)
-    beside = [
-        [name, *(_mean_text(mean_of(cases, name, m), unit) for m, unit in BESIDE.values())]
+    by_half = [
+        {
+            "scheduler": name,
+            **{
+                objective: {half: mean_of(some, name, objective) for half, some in halves.items()}
+                for objective in OBJECTIVES
+            },
+        }
         for name in ranked
     ]
+
+    differences = {
+        (name, objective): mean_of(cases, name, objective, less=base)
+        for name in ranked
+        for objective in OBJECTIVES
+        if name != base
+    }
+    verdicts = _verdicts(runs, cases, differences)
+    compared: dict[str, dict[str, Any]] = {}
+    for (name, objective), value in differences.items():
+        row = compared.setdefault(name, {"scheduler": name})
+        row[objective] = value
+        row[f"{objective}_verdict"] = verdicts[name, objective]
+
     return [
-        PageTable(
-            title="Deadlines promised and kept, or met without promises (% of the bound)",
-            headings=["scheduler", "cases", *OBJECTIVES, "jobs in time, promised or not"],
-            rows=scores,
-            note="The best known schedules are one each for jobs, work and charges. A scheduler "
-            "that promises nothing is scored by the deadlines that it meets.",
-        ),
-        PageTable(
-            title="Versioned and drawn cases",
-            headings=["scheduler", *(f"{each}, {half}" for each in OBJECTIVES for half in HALVES)],
-            rows=by_half,
-        ),
-        PageTable(
-            title=f"Differences from {base} (points)",
-            headings=["scheduler", *(x for each in OBJECTIVES for x in (each, "verdict"))],
-            rows=differences,
-        ),
-        PageTable(title="Other metrics", headings=["scheduler", *BESIDE], rows=beside),
+        _TABLES["scores"].table(scores),
+        _TABLES["halves"].table(by_half),
+        _TABLES["differences"].table([*compared.values()], base=base),
+        _TABLES["others"].table([{"scheduler": name, **means(name, OTHERS)} for name in ranked]),
     ]
 
 
 def _verdicts(
     runs: StudyRuns,
     cases: Sequence[ScoredCase],
-    found: Mapping[tuple[str, str], Interval | None],
+    differences: Mapping[tuple[str, str], Interval | None],
 ) -> dict[tuple[str, str], str]:
     """Return verdicts on differences to the baseline, by scheduler and objective.
 
@@ -141,54 +133,60 @@ def _verdicts(
     """
     base = runs.study.base
     able = {each.cell.contestant for each in runs.outcomes if each.value("promised_jobs")}
-    asked = able.intersection(runs.study.verdicts or able) if base in able else set()
-    scores = {name: tuple(_score(case.get(name)) for case in cases) for name in {base, *asked}}
-    judged = {key: scores[key[0]] for key in found if key[0] in asked}
-    statements = {(own, key[1]): found[key] for key, own in judged.items() if own != scores[base]}
+    judged = able.intersection(runs.study.verdicts or able) if base in able else set()
+    scores = {name: tuple(_score(case.get(name)) for case in cases) for name in {base, *judged}}
+
+    statements = {
+        (scores[name], objective): value
+        for (name, objective), value in differences.items()
+        if name in judged and scores[name] != scores[base]
+    }
     said = directions(statements)
     return {
-        key: said.get((judged[key], key[1]), ("equal", None))[0] if key in judged else ""
-        for key in found
+        (name, objective): said.get((scores[name], objective), ("equal", None))[0]
+        if name in judged
+        else ""
+        for name, objective in differences
     }
 
 
 def _score(outcome: CellOutcome | None) -> Score | None:
     """Return the score of a finished run, None if unfinished; its computing time is left out."""
-    found = outcome and outcome.metrics
-    return msgspec.structs.replace(found, cpu_per_job=0.0) if isinstance(found, Score) else None
+    score = outcome and outcome.metrics
+    return msgspec.structs.replace(score, cpu_per_job=0.0) if isinstance(score, Score) else None
 
 
 def score_method(runs: StudyRuns) -> str:
     """Return sentences for a report: what the cases are, how the numbers are computed."""
-    study, cases = runs.study, cases_of(runs)
+    study = runs.study
     stand_ins = {
-        each.of: log.generated.preset
-        for each in study.cases
+        case.of: log.generated.preset
+        for case in study.cases
         for log in study.logs
-        if log.name == each.log and log.generated
+        if log.name == case.log and log.generated
     }
-    there = dict.fromkeys(case.of for case in study.cases)
-    said = [
+    logs = dict.fromkeys(case.of for case in study.cases if case.of not in stand_ins)
+    sentences = [
         f"{len(study.cases)} cases, half of them versioned, half drawn. Logs: "
-        f"{', '.join(each for each in there if each not in stand_ins) or 'none'}."
+        f"{', '.join(logs) or 'none'}."
     ]
     if stand_ins:
-        told = "; ".join(f"{log}: {preset}" for log, preset in stand_ins.items())
-        said.append(
-            f"Generated workloads stand in for logs that are not here ({told}); only results with "
-            "the same ones have the same cases."
+        presets = "; ".join(f"{log}: {preset}" for log, preset in stand_ins.items())
+        sentences.append(
+            f"Generated workloads stand in for logs that are not here ({presets}); only results "
+            "with the same ones have the same cases."
         )
-    without = sum(BEST_KNOWN not in case for case in cases)
+    without = sum(BEST_KNOWN not in case for case in cases_of(runs))
     if without:
-        said.append(
+        sentences.append(
             f"{without} cases have no bound, and no share of it: install 'qops-batsim[bound]'."
         )
-    said.append(
+    sentences.append(
         f"Means over cases with 95 % intervals (Student) over logs. Verdicts: against {study.base} "
         f"on the same cases; at most {RISK} for one wrong verdict or more in the table (Holm); not "
         "judged is who promises nothing, nor equal runs." + asked_text(study.verdicts)
     )
-    return " ".join(said)
+    return " ".join(sentences)
 
 
 def asked_text(names: Sequence[str]) -> str:
@@ -202,14 +200,10 @@ def score_figure(runs: StudyRuns) -> Figure:
     names = [*_ranked(runs, cases), BEST_KNOWN]
     panels = []
     for objective in OBJECTIVES:
-        found = ((name, mean_of(cases, name, objective)) for name in names)
-        bars = line_of_means(objective, ((name, each) for name, each in found if each))
-        panels.append(
-            Panel(
-                title="", x_label="", y_label=f"{objective} (% of the bound)",
-                series=(bars,), kind="bars",
-            )
-        )  # fmt: skip
+        means = ((name, mean_of(cases, name, objective)) for name in names)
+        bars = line_of_means(objective, ((name, mean) for name, mean in means if mean))
+        label = f"{objective} (% of the bound)"
+        panels.append(Panel(title="", x_label="", y_label=label, series=(bars,), kind="bars"))
     return Figure(name="scores", title="Promises kept, in % of the bound", panels=tuple(panels))
 
 
@@ -220,23 +214,11 @@ def _ranked(runs: StudyRuns, cases: Sequence[ScoredCase]) -> list[str]:
     """
 
     def rank(name: str) -> float:
-        for metrics in (OBJECTIVES, [f"reached_{each}" for each in OBJECTIVES]):
-            found = [mean_of(cases, name, each) for each in metrics]
-            known = [each.mean for each in found if each is not None]
+        for metrics in (OBJECTIVES, [f"reached_{objective}" for objective in OBJECTIVES]):
+            means = [mean_of(cases, name, metric) for metric in metrics]
+            known = [mean.mean for mean in means if mean is not None]
             if known:
                 return sum(known) / len(known)
         return -1.0
 
     return sorted((each.name for each in runs.study.schedulers), key=rank, reverse=True)
-
-
-def _count(cases: Sequence[ScoredCase], name: str) -> int:
-    return sum(name in case for case in cases)
-
-
-def _text(value: Interval | None, sign: str = "") -> str:
-    return "-" if value is None else value.text(sign=sign)
-
-
-def _mean_text(value: Interval | None, unit: float) -> str:
-    return "-" if value is None else f"{value.mean * unit:,.2f}"

@@ -93,9 +93,9 @@ class Score(Shares, frozen=True, kw_only=True):
         """Return the score with its shares of a bound filled in; unchanged without a bound."""
         if bound is None:
             return self
-        reached = {each: getattr(self, f"reached_{each}") for each in OBJECTIVES}
-        found = bound.parts(reached) | {"in_time": bound.parts({"jobs": self.met_jobs}).get("jobs")}
-        return msgspec.structs.replace(self, **found)
+        reached = {objective: getattr(self, f"reached_{objective}") for objective in OBJECTIVES}
+        in_time = bound.parts({"jobs": self.met_jobs}).get("jobs")
+        return msgspec.structs.replace(self, **bound.parts(reached), in_time=in_time)
 
 
 class ScoreBound(msgspec.Struct, frozen=True, kw_only=True):
@@ -109,8 +109,8 @@ class ScoreBound(msgspec.Struct, frozen=True, kw_only=True):
 
     def shares(self) -> Shares:
         """Return the results of the best known schedules, in % of the bound."""
-        found = self.parts(self.best_known)
-        return Shares(in_time=found.get("jobs"), **found)
+        parts = self.parts(self.best_known)
+        return Shares(in_time=parts.get("jobs"), **parts)
 
     def parts(self, reached: Mapping[str, float]) -> dict[str, float]:
         """Return results in % of the bound, for each objective that has a bound."""
@@ -123,46 +123,53 @@ class ScoredRuns:
 
     def __init__(self, runs: DeadlineRuns) -> None:
         self._runs = runs
-        self._worth: tuple[Scenario, Prices] | None = None
+        self._worths: tuple[Scenario, JobWorths] | None = None
 
     def __call__(self, case: DeadlineCase) -> Score:
         """Run a case, check its schedule and return its score."""
         workload = self._runs.workload(case.scenario)
-        if self._worth is None or self._worth[0] != case.scenario:
-            self._worth = case.scenario, Prices(workload)
+        if self._worths is None or self._worths[0] != case.scenario:
+            self._worths = case.scenario, JobWorths(workload)
         module = case.make()
         seed = case.outages
         events = None if seed is msgspec.UNSET else outages_of_case(seed, workload)
+
         begin = time.process_time()
         outcomes, hosts = checked_outcomes(
-            *(workload, make_cluster(workload.processors), module, case.scheduler),
+            workload,
+            make_cluster(workload.processors),
+            module,
+            case.scheduler,
             events=events,
             strict=case.strict is True,
         )
         spent = time.process_time() - begin
+
+        # Promises that were replaced by later ones when hosts had left are not kept.
         renewed = module.qos_log.promises("new_promises")
         gave_way = {job_id.partition("!")[2] for job_id, count in renewed.items() if count}
-        lost = np.array([each in gave_way for each in outcomes.ids], np.bool_)
-        score = score_of(outcomes, hosts, self._worth[1], lost)
+        lost = np.array([job_id in gave_way for job_id in outcomes.ids], np.bool_)
+        score = score_of(outcomes, hosts, self._worths[1], lost)
         return msgspec.structs.replace(score, cpu_per_job=1e3 * spent / len(outcomes.ids))
 
     def bound(self, scenario: Scenario) -> ScoreBound:
         """Search a scenario's workload for an upper bound and the best known schedule."""
         workload = self._runs.workload(scenario)
         limits = Limits(seconds=len(OBJECTIVES) * UNITS, by_clock=False)
-        bound, best = {}, {}
         # Jobs without a deadline: every schedule may have them.
         free = problem_of(workload).free
-        for each in best_possible(workload, OBJECTIVES, limits):
-            others = math.fsum(worth_of(workload, each.objective)[free])
-            if each.total > others:
-                whole = (each.total - others) / 100
-                bound[each.objective] = (each.bound - others) / whole
-                best[each.objective] = (each.best_known - others) / whole
+        bound: dict[str, float] = {}
+        best: dict[str, float] = {}
+        for found in best_possible(workload, OBJECTIVES, limits):
+            others = math.fsum(worth_of(workload, found.objective)[free])
+            if found.total > others:
+                percent = (found.total - others) / 100
+                bound[found.objective] = (found.bound - others) / percent
+                best[found.objective] = (found.best_known - others) / percent
         return ScoreBound(bound=bound, best_known=best)
 
 
-class Prices:
+class JobWorths:
     """What each job of a workload is worth: its work and its QoS charge."""
 
     def __init__(self, workload: Workload) -> None:
@@ -171,33 +178,33 @@ class Prices:
         self.table: SlowdownTable = category_slowdowns(self.references.values())
 
 
-def score_of(outcomes: JobOutcomes, hosts: int, prices: Prices, gave_way: Booleans) -> Score:
+def score_of(outcomes: JobOutcomes, hosts: int, worths: JobWorths, gave_way: Booleans) -> Score:
     """Return a run's score; ``gave_way`` marks jobs with a replaced promise. O(n log n)."""
-    found = fates(outcomes)
+    fate = fates(outcomes)
     of_user = outcomes.of_user
-    kept = found.kept & ~gave_way
+    kept = fate.kept & ~gave_way
     # What a promise brings that was not kept is a penalty.
     first = replace(outcomes, promised=np.where(gave_way, np.nan, outcomes.promised))
-    paid: Measures = study_measures(first, hosts, prices.references, prices.table)
-    reached = kept & found.met & (outcomes.promised <= outcomes.deadline)
+    paid: Measures = study_measures(first, hosts, worths.references, worths.table)
+    reached = kept & fate.met & (outcomes.promised <= outcomes.deadline)
 
     def share(which: Booleans, objective: str) -> float:
-        worth = prices.worth[objective]
+        worth = worths.worth[objective]
         total = float(worth[of_user].sum())
         return 100.0 * float(worth[which & of_user].sum()) / total if total else 0.0
 
-    if not found.promised.any():
-        reached = found.met
+    if not fate.promised.any():
+        reached = fate.met
     others = ~of_user & ~outcomes.refused
-    gini, worst = fairness(outcomes, found.met)
+    gini, worst = fairness(outcomes, fate.met)
     return Score(
-        promised_jobs=share(found.promised, "jobs"),
+        promised_jobs=share(fate.promised, "jobs"),
         kept_jobs=share(kept, "jobs"),
         kept_charge=paid.kept_charge or 0.0,
         reached_jobs=share(reached, "jobs"),
         reached_work=share(reached, "work"),
         reached_charge=share(reached, "charge"),
-        met_jobs=share(found.met, "jobs"),
+        met_jobs=share(fate.met, "jobs"),
         wait_of_others=mean(outcomes.wait[others]),
         bounded_slowdown_of_others=paid.bounded_slowdown_of_others,
         gini=gini,

@@ -80,10 +80,15 @@ def quantile(level: float, freedom: int) -> float:
     """Return the t with P(|T| > t) = 1 - level."""
     require(freedom >= 1, "degrees of freedom", freedom, "a whole number above 0 is expected")
     require(0 < level < 1, "confidence level", level, "a number between 0 and 1 is expected")
-    low, high, wanted = 0.0, math.pi / 2, (1.0 - level) / 2
+    wanted = (1.0 - level) / 2
+    # Bisection over the angle whose tangent is t / √ν.
+    low = 0.0
+    high = math.pi / 2
     while low < (middle := (low + high) / 2) < high:
-        above = _tail(math.tan(middle), freedom) > wanted
-        low, high = (middle, high) if above else (low, middle)
+        if _tail(math.tan(middle), freedom) > wanted:
+            low = middle
+        else:
+            high = middle
     return math.sqrt(freedom) * math.tan(low)
 
 
@@ -92,9 +97,10 @@ def _tail(ratio: float, freedom: int) -> float:
 
     It is half the incomplete beta function of x = 1 / (1 + ratio²) with a = ν / 2 and b = 1/2.
     """
-    a, square = freedom / 2, ratio * ratio
-    log_x = -math.log1p(square)
-    x, rest = math.exp(log_x), -math.expm1(log_x)
+    a = freedom / 2
+    log_x = -math.log1p(ratio * ratio)
+    x = math.exp(log_x)
+    rest = -math.expm1(log_x)
     scale = math.lgamma(a + 0.5) - math.lgamma(a) - math.lgamma(0.5)
     factor = math.exp(scale + a * log_x) * math.sqrt(rest) / 2
     if x < (a + 1.0) / (a + 2.5):
@@ -108,10 +114,15 @@ def _beta_fraction(a: float, b: float, x: float) -> float:
 
     Lentz's method.
     """
-    numerator, denominator, m = 1.0, 1.0 / (1.0 - (a + b) * x / (a + 1.0)), 0
-    fraction, step = denominator / a, 0.0
+    numerator = 1.0
+    denominator = 1.0 / (1.0 - (a + b) * x / (a + 1.0))
+    fraction = denominator / a
+    m = 0
+    step = 0.0
     while abs(step - 1.0) > 1e-15:
-        m, place, step = m + 1, a + 2 * m + 2, 1.0
+        m += 1
+        place = a + 2 * m
+        step = 1.0
         for term in (
             m * (b - m) * x / ((place - 1.0) * place),
             -(a + m) * (a + b + m) * x / (place * (place + 1.0)),
@@ -236,7 +247,8 @@ class Interval(msgspec.Struct, frozen=True, kw_only=True):
         reach = self.reach
         if reach is not msgspec.UNSET:
             reach = abs(function(self.mean + reach) - function(self.mean - reach)) / 2
-        mean, skew = function(self.mean), self.skew
+        mean = function(self.mean)
+        skew = self.skew
         if skew is not msgspec.UNSET and function(self.mean + 1) < mean:
             skew = -skew
         return Interval(mean=mean, low=low, high=high, count=self.count, reach=reach, skew=skew)
@@ -309,6 +321,7 @@ def mean_interval(values: Sequence[float], limits: Limits = UNLIMITED) -> Interv
         raise InputError(
             f"an interval of {count} values; at least one, and finite numbers, are expected"
         )
+
     mean = math.fsum(values) / count
     if count == 1:
         return Interval(mean=mean, low=None, high=None, count=1)
@@ -317,10 +330,10 @@ def mean_interval(values: Sequence[float], limits: Limits = UNLIMITED) -> Interv
     variance = math.fsum((value - mean) ** 2 for value in values) / (count - 1)
     reach = quantile(LEVEL, count - 1) * math.sqrt(variance / count)
     skew = skewness(values, mean)
-    found = Interval(
+    interval = Interval(
         mean=mean, low=mean - reach, high=mean + reach, count=count, skew=skew or msgspec.UNSET
     )
-    return found.within(limits)
+    return interval.within(limits)
 
 
 def skewness(values: Sequence[float], mean: float) -> float:
@@ -501,13 +514,13 @@ def directions(found: Mapping[KeyT, Interval | None]) -> dict[KeyT, Direction]:
     judged = [None if each is None else judge(each, low=0.0) for each in found.values()]
     corrected = holm([None if each is None else each.chance for each in judged])
     result: dict[KeyT, Direction] = {}
-    for key, each, chance in zip(found, judged, corrected, strict=True):
-        if each is None:
-            result[key] = "", None
-        elif each.chance is None:
-            result[key] = "not judged", None
+    for key, judgement, chance in zip(found, judged, corrected, strict=True):
+        if judgement is None:
+            result[key] = ("", None)
+        elif judgement.chance is None:
+            result[key] = ("not judged", None)
         elif significant(chance):
-            result[key] = "higher" if each.inside else "lower", chance
+            result[key] = ("higher" if judgement.inside else "lower", chance)
         else:
-            result[key] = "undecided", chance
+            result[key] = ("undecided", chance)
     return result

@@ -29,7 +29,7 @@ import msgspec
 from qops_batsim.code_record import CodeRecord
 from qops_batsim.data_problems import converted, read_toml
 from qops_batsim.dates import Calendar
-from qops_batsim.errors import InputError, did_you_mean, require, require_one_of, shown
+from qops_batsim.errors import InputError, did_you_mean, require, require_one_of
 from qops_batsim.experiments.best_lines import LINES
 from qops_batsim.experiments.changed_options import ChangedOptions
 from qops_batsim.experiments.deadline_runs import (
@@ -44,8 +44,8 @@ from qops_batsim.experiments.deadline_workload import REFERENCES
 from qops_batsim.experiments.listed_cases import (
     CaseList,
     ListedCase,
+    LogWindow,
     StudyLog,
-    Window,
     with_users_estimates,
 )
 from qops_batsim.experiments.scores import Score
@@ -102,15 +102,15 @@ OF_CASES = ("case", "half", "outages")
 
 def columns_of(point: Point, has_models: bool) -> dict[str, Any]:
     """Return those parameters of a point that have an effect on its runs."""
-    told = msgspec.structs.asdict(point)
+    hidden: tuple[str, ...] = ()
     if not point.case:
-        told = {k: v for k, v in told.items() if k not in OF_CASES}
-        if not has_models:
-            told = {k: v for k, v in told.items() if k not in OF_ESTIMATES}
-    return told
+        hidden = OF_CASES if has_models else OF_CASES + OF_ESTIMATES
+    columns = msgspec.structs.asdict(point)
+    return {name: value for name, value in columns.items() if name not in hidden}
 
 
-_EXACT_MODELS, _EXACT_BASES = (EstimateChoices(),), (DEADLINES_BY.default,)
+_EXACT_MODELS = (EstimateChoices(),)
+_EXACT_BASES = (DEADLINES_BY.default,)
 """What schedulers plan with, and deadlines are made from, where a study says nothing."""
 
 
@@ -118,7 +118,7 @@ class Cell(msgspec.Struct, frozen=True, kw_only=True):
     """One run that a study requests: a scheduler at a point, on a window, with a seed."""
 
     point: Point
-    window: Window
+    window: LogWindow
     contestant: str
     seed: int
 
@@ -144,7 +144,7 @@ class Study(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     logs: tuple[StudyLog, ...]
     schedulers: tuple[Contestant, ...]
-    windows: tuple[Window, ...] = (Window(),)
+    windows: tuple[LogWindow, ...] = (LogWindow(),)
     loads: tuple[float, ...] = (LOAD.default,)
     methods: tuple[str, ...] = (METHOD.default,)
     stringencies: tuple[float, ...] = (STRINGENCY.default,)
@@ -199,7 +199,7 @@ class Study(msgspec.Struct, frozen=True, kw_only=True):
             return Score.__struct_fields__
         return measure_names(STUDY) + (measure_names(PROMISES) if self.has_models else ())
 
-    def windows_of(self, log: StudyLog) -> tuple[Window, ...]:
+    def windows_of(self, log: StudyLog) -> tuple[LogWindow, ...]:
         """Return the windows of a log that the study simulates."""
         if self.cases:
             return tuple(each.window for each in self.cases if each.log == log.name)
@@ -211,20 +211,19 @@ class Study(msgspec.Struct, frozen=True, kw_only=True):
         Where all jobs have a user's deadline, or the others none, what says how the artificial
         ones are made has only its first value.
         """
-        yield from map(_point_of, self.cases)
-        names = [] if self.cases else [log.name for log in self.logs]
-        listed = (
-            names,
+        if self.cases:
+            yield from map(_point_of, self.cases)
+            return
+        for log, method, base, stringency, share in product(
+            [log.name for log in self.logs],
             self.methods,
             self.deadlines_by or _EXACT_BASES,
             self.stringencies,
             self.deadline_shares,
-        )
-        for log, method, base, stringency, share in product(*listed):
-            rules = self.artificial if share < 1 else self.artificial[:1]
-            for rule in rules:
-                needed = share < 1 and rule != "none"
-                factors = self.relaxations if needed else self.relaxations[:1]
+        ):
+            for rule in self.artificial if share < 1 else self.artificial[:1]:
+                are_needed = share < 1 and rule != "none"
+                factors = self.relaxations if are_needed else self.relaxations[:1]
                 for factor, load, model in product(factors, self.loads, self.models):
                     yield Point(
                         log=log,
@@ -240,18 +239,23 @@ class Study(msgspec.Struct, frozen=True, kw_only=True):
 
     def cells(self) -> Iterator[Cell]:
         """Yield every requested run."""
-        for case, each in product(self.cases, self.schedulers):
-            point = _point_of(case)
-            yield Cell(point=point, window=case.window, contestant=each.name, seed=case.seed)
-        windows = {log.name: self.windows_of(log) for log in self.logs}
-        for point in () if self.cases else self.points():
-            for window, seed, each in product(windows[point.log], self.seeds, self.schedulers):
-                yield Cell(point=point, window=window, contestant=each.name, seed=seed)
+        if self.cases:
+            places = ((_point_of(case), case.window, case.seed) for case in self.cases)
+        else:
+            windows = {log.name: self.windows_of(log) for log in self.logs}
+            places = (
+                (point, window, seed)
+                for point in self.points()
+                for window, seed in product(windows[point.log], self.seeds)
+            )
+        for (point, window, seed), scheduler in product(places, self.schedulers):
+            yield Cell(point=point, window=window, contestant=scheduler.name, seed=seed)
 
     def check(self) -> None:
         """Raise :class:`~qops_batsim.errors.InputError` if a run cannot be made as requested."""
         for what, values in self._listed():
             check_distinct(what, values)
+
         for log in self.logs:
             windows = self.windows_of(log)
             check_distinct(f"window of log {log.name}", windows)
@@ -260,6 +264,7 @@ class Study(msgspec.Struct, frozen=True, kw_only=True):
             _check_apart(log.name, windows)
             if not self.cases:
                 _check_sizes(log.name, windows)
+
         for method, load in product(self.methods, self.loads):
             require_one_of("method", method, METHODS)
             least = 1.0 if method == "duplication" else MIN_EXPANSION
@@ -267,9 +272,10 @@ class Study(msgspec.Struct, frozen=True, kw_only=True):
             require(least <= load <= MAX_LOAD, "load", load, accepted)
         for seed in self.seeds:
             check_seed(seed)
+        require_one_of("reference", self.reference, REFERENCES)
+
         for base in self.deadlines_by or _EXACT_BASES:
             require_one_of(DEADLINES_BY.name, base, (EXACT, USERS))
-        require_one_of("reference", self.reference, REFERENCES)
         for model in self.models.values():
             model.check()
             if model.seed != SEED.default:
@@ -278,7 +284,8 @@ class Study(msgspec.Struct, frozen=True, kw_only=True):
                     "estimates: leave this seed out"
                 )
         for point in self.points():
-            _scenario(point, Window(), 1, self).choices.check()
+            _scenario(point, LogWindow(), 1, self).choices.check()
+
         names = [each.name for each in self.schedulers]
         require_one_of("baseline", self.base, names)
         for name in self.verdicts:
@@ -289,8 +296,8 @@ class Study(msgspec.Struct, frozen=True, kw_only=True):
             require_one_of("metric", metric, self.known_metrics)
         if self.bound is not None:
             self._check_bound(self.bound)
-        for each in self.schedulers:
-            each.make()
+        for scheduler in self.schedulers:
+            scheduler.make()
 
     def _check_bound(self, units: float) -> None:
         accepted = "a number above 0 (about as many seconds of search) is expected"
@@ -355,13 +362,13 @@ def case_of(study: Study, cell: Cell, known: InputIdentities) -> DeadlineCase:
     """Return the case (one simulation) of a cell; cells with equal runs have equal cases."""
     scenario = _scenario(cell.point, cell.window, cell.seed, study)
     named = msgspec.structs.replace(scenario, log=known.logs[cell.point.log])
-    each = next(each for each in study.schedulers if each.name == cell.contestant)
+    contestant = next(each for each in study.schedulers if each.name == cell.contestant)
     own = known.schedulers[cell.contestant]
-    case = each.case_of(named.canonical(), *own, study.on_broken_promise)
+    case = contestant.case_of(named.canonical(), *own, study.on_broken_promise)
     return msgspec.structs.replace(case, outages=cell.seed) if cell.point.outages else case
 
 
-def _check_apart(log: str, windows: Sequence[Window]) -> None:
+def _check_apart(log: str, windows: Sequence[LogWindow]) -> None:
     """Refuse windows that share jobs, since intervals assume independent windows."""
     for one, other in pairwise(sorted(windows, key=lambda each: each.skip)):
         if not one.first or one.skip + one.first > other.skip:
@@ -371,7 +378,7 @@ def _check_apart(log: str, windows: Sequence[Window]) -> None:
             )
 
 
-def _check_sizes(log: str, windows: Sequence[Window]) -> None:
+def _check_sizes(log: str, windows: Sequence[LogWindow]) -> None:
     """Refuse windows of different sizes, since means count all windows equally."""
     sizes = {window.first: str(window) for window in windows}
     if len(sizes) > 1:
@@ -382,7 +389,7 @@ def _check_sizes(log: str, windows: Sequence[Window]) -> None:
         )
 
 
-def _scenario(point: Point, window: Window, seed: int, study: Study) -> Scenario:
+def _scenario(point: Point, window: LogWindow, seed: int, study: Study) -> Scenario:
     scenario = Scenario(
         log=point.log,
         skip=window.skip,
@@ -394,6 +401,8 @@ def _scenario(point: Point, window: Window, seed: int, study: Study) -> Scenario
     )
     if study.need is not None:
         scenario = msgspec.structs.replace(scenario, need=study.need)
+
+    # What has no model is no part of a scenario: kept runs are older than these.
     if point.case:
         return with_users_estimates(scenario) if point.estimates == USERS else scenario
     if not study.has_models:
@@ -409,6 +418,9 @@ SHIPPED = Path(__file__).parent
 
 MAX_BYTES = 1 << 20
 """Size of a study file, at most."""
+
+MOST_SEEDS = 10_000
+"""Seeds of a study that are given by their number."""
 
 _FIELDS = {field.name: field for field in msgspec.structs.fields(Study)}
 _LISTS = {name for name, field in _FIELDS.items() if str(field.type).startswith("tuple")}
@@ -506,25 +518,23 @@ def study_of(given: dict[str, Any], *, source: str, code: AllowedCode = True) ->
         name: [value] if name in _LISTS and not isinstance(value, list) else value
         for name, value in given.items()
     }
-    seeds = values.get("seeds")
-    if seeds is not None and not isinstance(given["seeds"], list):
-        values["seeds"] = _seeds(seeds[0], source)
+
     with _named(source):
-        for each in (ESTIMATES, DEADLINES_BY):
-            if values.get(each.listed) == []:
-                check_distinct(each.words, ())
-        if "logs" in values:
-            values["logs"] = [_log(each) for each in values["logs"]]
-        if "schedulers" in values:
-            values["schedulers"] = [_scheduler(each) for each in values["schedulers"]]
-        if "estimates" in values:
-            values["estimates"] = [_model(each) for each in values["estimates"]]
+        if "seeds" in given and not isinstance(given["seeds"], list):
+            values["seeds"] = first_seeds(given["seeds"])
+        for axis in (ESTIMATES, DEADLINES_BY):
+            if values.get(axis.listed) == []:
+                check_distinct(axis.words, ())
+        for name, read in (("logs", _log), ("schedulers", _scheduler), ("estimates", _model)):
+            if name in values:
+                values[name] = [read(each) for each in values[name]]
         exact = [[EXACT], [{"model": EXACT}]]
         if "bound" not in values and not any(values.get(each) in exact for each in OF_ESTIMATES):
             # The default, unless the file says exact, or bounds, which know run times.
             values = {"estimates": [_model(USERS)], DEADLINES_BY.listed: [USERS], **values}
         if "need" in values:
             values["need"] = with_times(values["need"])
+
     study = converted(values, Study, source, "a study")
     with _named(source):
         schedulers = [
@@ -545,13 +555,13 @@ def _named(source: str) -> Iterator[None]:
         raise InputError(f"{source}: {error}") from None
 
 
-def _seeds(number: Any, source: str) -> list[int]:
-    if not isinstance(number, int) or isinstance(number, bool) or not 1 <= number <= 10_000:
-        raise InputError(
-            f"{source}: seeds is {shown(number)}; a list of seeds, or their number from 1 to "
-            "10000, is expected"
-        )
-    return list(range(1, number + 1))
+def first_seeds(number: object) -> tuple[int, ...]:
+    """Return the seeds 1 to ``number``."""
+    fits = isinstance(number, int) and not isinstance(number, bool) and 1 <= number <= MOST_SEEDS
+    accepted = f"a list of seeds, or their number from 1 to {MOST_SEEDS}, is expected"
+    require(fits, "seeds", number, accepted)
+    assert isinstance(number, int)
+    return tuple(range(1, number + 1))
 
 
 def _log(given: Any) -> Any:

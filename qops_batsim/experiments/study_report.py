@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -12,6 +12,7 @@ import msgspec
 from qops_batsim.experiments.best_lines import BEST_KNOWN, LINES
 from qops_batsim.experiments.page import PageTable
 from qops_batsim.experiments.report import Figure, Panel, Series, StudyReport, line_of_means
+from qops_batsim.experiments.report_table import table_of
 from qops_batsim.experiments.score_report import (
     asked_text,
     score_figure,
@@ -43,7 +44,9 @@ from qops_batsim.measures.metrics.measures import (
 from qops_batsim.parameters import EXACT, USERS
 from qops_batsim.tables import csv_text
 
-SEEDS, WINDOWS, LOGS = "seeds", "windows", "logs"
+SEEDS = "seeds"
+WINDOWS = "windows"
+LOGS = "logs"
 
 METRICS = tuple(name for name in measure_names(STUDY) if name not in ("jobs", "deadline_jobs"))
 """Names of the metrics that are averaged over seeds."""
@@ -135,18 +138,37 @@ def broken_text(outcomes: Sequence[CellOutcome]) -> str:
 
 def summaries(runs: StudyRuns) -> list[StudySummary]:
     """Return a summary for each point and scheduler that has runs, in the study's order."""
+    study = runs.study
+    names = (*METRICS, *(measure_names(PROMISES) if study.has_models else ()))
+    if study.cases:
+        names = study.known_metrics
     groups: dict[tuple[Point, str], list[CellOutcome]] = {}
-    for each in runs.outcomes:
-        if not each.repeated:
-            groups.setdefault((each.cell.point, each.cell.contestant), []).append(each)
-    base, found = runs.study.base, []
-    names = (*METRICS, *(measure_names(PROMISES) if runs.study.has_models else ()))
-    if runs.study.cases:
-        names = runs.study.known_metrics
+    for outcome in runs.outcomes:
+        if not outcome.repeated:
+            key = outcome.cell.point, outcome.cell.contestant
+            groups.setdefault(key, []).append(outcome)
+
+    found = []
     for (point, name), group in groups.items():
         finished = [each for each in group if each.metrics is not None]
-        pairs = [] if name == base else _pairs(finished, groups[point, base])
+        pairs = [] if name == study.base else _pairs(finished, groups[point, study.base])
         windows = len({each.cell.window for each in group})
+        means: Means = {}
+        differences: Means = {}
+        for metric in names:
+            means[metric] = grouped_interval(
+                ((each.cell.window, each.value(metric)) for each in finished),
+                planned=windows,
+                limits=limits_of(metric),
+            )
+            differences[metric] = grouped_interval(
+                (
+                    (own.cell.window, difference(own.value(metric), other.value(metric)))
+                    for own, other in pairs
+                ),
+                planned=windows,
+                limits=limits_of_difference(metric),
+            )
         found.append(
             StudySummary(
                 point=point,
@@ -154,25 +176,8 @@ def summaries(runs: StudyRuns) -> list[StudySummary]:
                 over=WINDOWS if windows > 1 else SEEDS,
                 runs=len(finished),
                 failed=sum(each.error is not None for each in group),
-                metrics={
-                    metric: grouped_interval(
-                        ((each.cell.window, each.value(metric)) for each in finished),
-                        planned=windows,
-                        limits=limits_of(metric),
-                    )
-                    for metric in names
-                },
-                difference={
-                    metric: grouped_interval(
-                        (
-                            (pair[0].cell.window, difference(*(e.value(metric) for e in pair)))
-                            for pair in pairs
-                        ),
-                        planned=windows,
-                        limits=limits_of_difference(metric),
-                    )
-                    for metric in names
-                },
+                metrics=means,
+                difference=differences,
             )
         )
     return _judged(runs, found, groups)
@@ -190,26 +195,28 @@ def _judged(
     scheduler nor a second name of another one changes the verdicts of the rest.
     """
     study = runs.study
-    metric, base = study.metrics[0], study.base
+    metric = study.metrics[0]
     on_refusals = "unadmitted_jobs" if metric.startswith("unadmitted") else "jobs"
     able = {e.cell.contestant for e in runs.outcomes if e.value(on_refusals)} - {*LINES}
-    asked = able.intersection(study.verdicts or able) if base in able else set()
-    numbers = {
+    asked = able.intersection(study.verdicts or able) if study.base in able else set()
+    runs_of = {
         key: tuple((e.cell.window, e.cell.seed, e.metrics) for e in group)
         for key, group in groups.items()
     }
+
     statements: dict[Any, Interval | None] = {}
     for each in found:
-        own = numbers[each.point, each.scheduler]
-        if each.scheduler in asked and own != numbers[each.point, base]:
+        own = runs_of[each.point, each.scheduler]
+        if each.scheduler in asked and own != runs_of[each.point, study.base]:
             statements.setdefault((each.point, own), each.difference.get(metric))
     verdicts = directions(statements)
+
     judged = []
     for each in found:
-        own = numbers[each.point, each.scheduler]
         verdict, chance = "", None
         if each.scheduler in asked:
-            alike = "equal" if each.scheduler != base else ""
+            alike = "equal" if each.scheduler != study.base else ""
+            own = runs_of[each.point, each.scheduler]
             verdict, chance = verdicts.get((each.point, own), (alike, None))
         judged.append(msgspec.structs.replace(each, verdict=verdict, chance=chance))
     return judged
@@ -228,12 +235,13 @@ def over_logs(runs: StudyRuns, found: Sequence[StudySummary]) -> list[StudySumma
     metric = runs.study.metrics[0]
     groups: dict[tuple[Point, str], list[StudySummary]] = {}
     for each in found:
-        place = msgspec.structs.replace(each.point, log=ALL_LOGS)
-        groups.setdefault((place, each.scheduler), []).append(each)
+        point = msgspec.structs.replace(each.point, log=ALL_LOGS)
+        groups.setdefault((point, each.scheduler), []).append(each)
+
     whole = []
-    for (place, name), group in groups.items():
-        own = StudySummary(
-            point=place,
+    for (point, name), group in groups.items():
+        over_all = StudySummary(
+            point=point,
             scheduler=name,
             over=LOGS,
             runs=sum(each.runs for each in group),
@@ -242,28 +250,29 @@ def over_logs(runs: StudyRuns, found: Sequence[StudySummary]) -> list[StudySumma
             difference=_means_over_logs([each.difference for each in group], limits_of_difference),
         )
         # Without a verdict, or with equal runs, on each log, there is nothing to judge.
-        judged = {each.verdict for each in group} - {"", "equal"}
-        whole.append((own, (place, own.difference[metric]) if judged else None))
+        is_judged = {each.verdict for each in group} - {"", "equal"}
+        whole.append((over_all, (point, over_all.difference[metric]) if is_judged else None))
+
     said = directions({key: key[1] for _, key in whole if key is not None})
     return [
-        msgspec.structs.replace(own, verdict=said[key][0], chance=said[key][1]) if key else own
-        for own, key in whole
+        msgspec.structs.replace(over_all, verdict=said[key][0], chance=said[key][1])
+        if key
+        else over_all
+        for over_all, key in whole
     ]
 
 
-def _means_over_logs(found: Sequence[Means], limits: Callable[[str], Limits]) -> Means:
+def _means_over_logs(logs: Sequence[Means], limits: Callable[[str], Limits]) -> Means:
     """Return the mean over logs of each log's mean; None where a log's mean is unknown."""
-    return {
-        metric: grouped_interval(
-            (
-                (place, None if own is None else own.mean)
-                for place, own in enumerate(each[metric] for each in found)
-            ),
-            planned=len(found),
+    means: Means = {}
+    for metric in logs[0]:
+        intervals = [of_log[metric] for of_log in logs]
+        means[metric] = grouped_interval(
+            enumerate(None if interval is None else interval.mean for interval in intervals),
+            planned=len(logs),
             limits=limits(metric),
         )
-        for metric in found[0]
-    }
+    return means
 
 
 def _pairs(
@@ -312,30 +321,33 @@ def page_tables(runs: StudyRuns) -> list[PageTable]:
 
 def _table(runs: StudyRuns, found: Sequence[StudySummary], title: str) -> PageTable:
     """Return a table of summaries; a parameter that does not vary has no column."""
-    metrics = tuple(dict.fromkeys((*runs.study.metrics, *ALWAYS)))
+    metrics = dict.fromkeys((*runs.study.metrics, *ALWAYS))
+    judged = runs.study.metrics[0]
     varied = [
         name
         for name in Point.__struct_fields__
         if len({getattr(each.point, name) for each in found}) > 1
     ]
-    names = [heading_of(name) for name in metrics]
-    judged = f"{names[0]} less {runs.study.base}"
-    headings = [*varied, "scheduler", "runs", *names, judged, "verdict"]
-    rows = []
+    columns = {
+        **{name: name for name in (*varied, "scheduler", "runs")},
+        **{name: heading_of(name) for name in metrics},
+        "less": f"{heading_of(judged)} less {runs.study.base}",
+        "verdict": "verdict",
+    }
+    rows: list[dict[str, Any]] = []
     for each in found:
-        known = [each.metrics.get(name) for name in metrics]
-        less = each.difference.get(metrics[0])
+        less = each.difference.get(judged)
         rows.append(
-            [
-                *(_axis_text(each.point, name) for name in varied),
-                each.scheduler,
-                str(each.runs) + (f" ({each.failed} failed)" if each.failed else ""),
-                *("-" if value is None else value.text() for value in known),
-                "" if less is None else less.text(sign="+"),
-                each.verdict,
-            ]
+            {
+                **{name: _axis_text(each.point, name) for name in varied},
+                "scheduler": each.scheduler,
+                "runs": f"{each.runs}" + (f" ({each.failed} failed)" if each.failed else ""),
+                **{name: each.metrics.get(name) for name in metrics},
+                "less": "" if less is None else less.text(sign="+"),
+                "verdict": each.verdict,
+            }
         )
-    return PageTable(title=title, headings=headings, rows=rows)
+    return table_of(title, columns, rows)
 
 
 def report_of(runs: StudyRuns) -> StudyReport:
@@ -343,20 +355,25 @@ def report_of(runs: StudyRuns) -> StudyReport:
     own = [e for e in runs.outcomes if not e.repeated and e.cell.contestant not in LINES]
     finished = sum(each.metrics is not None for each in own)
     failed = sum(each.error is not None for each in own)
-    grid, method = msgspec.to_builtins(runs.study), method_text(runs)
+    grid = msgspec.to_builtins(runs.study)
+    method = method_text(runs)
     tables = page_tables(runs)
-    told = [{"title": t.title, "headings": t.headings, "rows": t.rows} for t in tables]
     return StudyReport(
         study=runs.study.name,
         quick=False,
         choices={
-            k: msgspec.json.encode(v).decode() for k, v in grid.items() if v not in (None, [])
+            name: msgspec.json.encode(value).decode()
+            for name, value in grid.items()
+            if value not in (None, [])
         },
         data={
             "key": runs.description.key,
             "study": grid,
             "summaries": summaries(runs),
-            "tables": told,
+            "tables": [
+                {"title": table.title, "headings": table.headings, "rows": table.rows}
+                for table in tables
+            ],
         },
         tables=tables,
         figures=figures_of(runs),
@@ -412,40 +429,46 @@ def figures_of(runs: StudyRuns) -> list[Figure]:
             part = msgspec.structs.replace(each.point, load=1.0)
             by_load = parts.setdefault(part, {}).setdefault(each.scheduler, {})
             by_load[each.point.load] = each.metrics
-    fields = [
+    varied = [
         name for name in Point.__struct_fields__ if len({_axis_text(p, name) for p in parts}) > 1
     ]
-    figures = []
+
+    figures: list[Figure] = []
     used: Counter[str] = Counter()
     for part, curves in parts.items():
-        named = "-".join(f"{name}-{_axis_text(part, name)}" for name in fields)
+        named = "-".join(f"{name}-{_axis_text(part, name)}" for name in varied)
         prefix = re.sub(r"[^\w.-]+", "-", named) + "-" if named else ""
         used[prefix] += 1
         if used[prefix] > 1:  # names that differ only in what a file's name cannot have
             prefix += f"{used[prefix]}-"
-        said = [part.log, *(f"{name} {_axis_text(part, name)}" for name in fields if name != "log")]
-        loads = sorted({load for by_load in curves.values() for load in by_load})
-        span = f"load {loads[0]:g}" + (f" to {loads[-1]:g}" if len(loads) > 1 else "")
-        title = ", ".join([*said, span])
-        shown = {}
-        for name, (caption, metrics) in PICTURES.items():
-            mixed = name in ("unadmitted_deadline", "response")
-            panels = [_over_load(curves, each) for each in metrics]
-            if (part.deadline_share < 1 or not mixed) and all(each.series for each in panels):
-                shown[name] = metrics
-                figure = Figure(
-                    name=prefix + name, title=f"{caption}: {title}", panels=tuple(panels)
-                )
-                figures.append(figure)
-        achieved = [
-            _over_utilization(curves, each)
-            for name, metrics in shown.items()
-            if name != "utilization"
-            for each in metrics
-        ]
-        caption = f"Versus the utilization achieved: {title}"
-        figures.append(Figure(name=prefix + VERSUS, title=caption, panels=tuple(achieved)))
+        figures += _figures_of_part(part, curves, varied, prefix)
     return figures
+
+
+def _figures_of_part(
+    part: Point, curves: Curves, varied: Sequence[str], prefix: str
+) -> Iterator[Figure]:
+    """Yield the figures of the runs that differ only in scheduler and load.
+
+    ``varied`` are the parameters that tell them from others, ``prefix`` begins their names.
+    """
+    others = [f"{name} {_axis_text(part, name)}" for name in varied if name != "log"]
+    loads = sorted({load for by_load in curves.values() for load in by_load})
+    span = f"load {loads[0]:g}" + (f" to {loads[-1]:g}" if len(loads) > 1 else "")
+    title = ", ".join([part.log, *others, span])
+
+    achieved = []
+    for name, (caption, metrics) in PICTURES.items():
+        of_some_jobs = name in ("unadmitted_deadline", "response")
+        panels = tuple(_over_load(curves, metric) for metric in metrics)
+        if (of_some_jobs and part.deadline_share == 1) or not all(each.series for each in panels):
+            continue
+        yield Figure(name=prefix + name, title=f"{caption}: {title}", panels=panels)
+        if name != "utilization":
+            achieved += [_over_utilization(curves, metric) for metric in metrics]
+
+    caption = f"Versus the utilization achieved: {title}"
+    yield Figure(name=prefix + VERSUS, title=caption, panels=tuple(achieved))
 
 
 def _over_load(curves: Curves, metric: str) -> Panel:
@@ -457,9 +480,10 @@ def _over_load(curves: Curves, metric: str) -> Panel:
     known = {name: points for name, points in known.items() if points}
     label = heading_of(metric)
     if max(map(len, curves.values())) == 1:
-        bars = line_of_means(metric, ((name, point[1]) for name, (point,) in known.items()))
+        bars = line_of_means(metric, ((name, mean) for name, ((_, mean),) in known.items()))
         series = (bars,) if known else ()
         return Panel(title="", x_label="", y_label=label, series=series, kind="bars")
+
     lines = []
     for name, points in known.items():
         line = line_of_means(name, points)

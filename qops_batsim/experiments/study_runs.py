@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -25,7 +26,7 @@ from qops_batsim.experiments.best_lines import (
     bound_case,
 )
 from qops_batsim.experiments.deadline_runs import DeadlineCase, DeadlineRuns, Scenario, shared_steps
-from qops_batsim.experiments.listed_cases import Window
+from qops_batsim.experiments.listed_cases import LogWindow
 from qops_batsim.experiments.log_files import find_trace, trace_digest
 from qops_batsim.experiments.pool import Failure, KeptRuns, Workers, check_sendable, run_cases
 from qops_batsim.experiments.scores import (
@@ -44,7 +45,7 @@ from qops_batsim.experiments.study import (
     case_of,
     columns_of,
 )
-from qops_batsim.files import decoded, read_bytes, write_text
+from qops_batsim.files import decoded, make_directory, read_bytes, write_text
 from qops_batsim.limits import MAX_DESCRIPTION_BYTES
 from qops_batsim.measures.metrics.measures import Measures
 from qops_batsim.parameters import EXACT, LOAD, USERS
@@ -60,7 +61,8 @@ if TYPE_CHECKING:
     import pandas as pd
 
 DESCRIPTION = "study.json"
-MADE_OF, SCORED = "deadline runs, metrics of 3", "scored runs, metrics of 2"
+MADE_OF = "deadline runs, metrics of 3"
+SCORED = "scored runs, metrics of 2"
 """What kept runs are made of; the number grows when a metric gets another meaning."""
 
 
@@ -91,8 +93,8 @@ class CellOutcome(msgspec.Struct, frozen=True, kw_only=True):
 
     def value(self, metric: str) -> float | None:
         """Return a metric of the run, None if unknown."""
-        found: float | msgspec.UnsetType | None = getattr(self.metrics, metric, None)
-        return None if found is msgspec.UNSET else found
+        value: float | msgspec.UnsetType | None = getattr(self.metrics, metric, None)
+        return None if value is msgspec.UNSET else value
 
 
 @dataclass(frozen=True, repr=False)
@@ -109,18 +111,17 @@ class StudyRuns:
 
     def records(self) -> list[dict[str, Any]]:
         """Return one flat record for each run: parameters, metrics, error."""
-        names = self.study.known_metrics
         return [
             {
-                **columns_of(each.cell.point, self.study.has_models),
-                **msgspec.structs.asdict(each.cell.window),
-                "scheduler": each.cell.contestant,
-                "seed": each.cell.seed,
-                "repeated": each.repeated,
-                **{name: each.value(name) for name in names},
-                "error": each.error,
+                **columns_of(outcome.cell.point, self.study.has_models),
+                **msgspec.structs.asdict(outcome.cell.window),
+                "scheduler": outcome.cell.contestant,
+                "seed": outcome.cell.seed,
+                "repeated": outcome.repeated,
+                **{name: outcome.value(name) for name in self.study.known_metrics},
+                "error": outcome.error,
             }
-            for each in self.outcomes
+            for outcome in self.outcomes
         ]
 
     def to_frame(self) -> pd.DataFrame:
@@ -131,8 +132,8 @@ class StudyRuns:
         import pandas as pd
 
         frame = pd.DataFrame(self.records()).query(f"scheduler not in {LINES!r}")
-        told = [*Point.__struct_fields__, *Window.__struct_fields__, "error"]
-        same = [x for x in told if x in frame and frame[x].nunique() < 2 and x != LOAD.column]
+        may_vary = {*Point.__struct_fields__, *LogWindow.__struct_fields__, "error"} - {LOAD.column}
+        same = [name for name in frame if name in may_vary and frame[name].nunique() < 2]
         return frame.drop(columns=[*same, "repeated"]).reset_index(drop=True)
 
     def __repr__(self) -> str:
@@ -202,24 +203,27 @@ def run_study(
     """
     study.check()
     description, runs = _inputs(study, Path(logs), workloads or {}, platform)
+    cases = _cases_of(description)
+
     # Before anything is written.
     check_sendable(runs.classes.values(), workers)
-    stores = None if directory is None else _Stores(Path(directory), description)
-    if stores is not None:
+    stores = None
+    if directory is not None:
+        make_directory(Path(directory), "out")
+        stores = _Stores(Path(directory), description)
         text = msgspec.json.format(msgspec.json.encode(description), indent=2).decode()
         write_text(stores.directory / DESCRIPTION, text + "\n")
         if retry:
             stores.failures.clear()
-    cases = _cases_of(description)
-    if stores is not None:
         # What a class does is not known by files: it may have been defined anew.
         for case in cases:
             if case.scheduler in runs.classes:
                 stores.kept.remove(case)
                 stores.failures.remove(case)
+
     if on_start is not None:
-        made = set() if stores is None else stores.kept.those(cases) | stores.failures.those(cases)
-        on_start([runs.jobs_of(each.scenario) for each in dict.fromkeys(cases) if each not in made])
+        done = set() if stores is None else stores.kept.those(cases) | stores.failures.those(cases)
+        on_start([runs.jobs_of(case.scenario) for case in dict.fromkeys(cases) if case not in done])
     scored = ScoredRuns(runs)
     found = run_cases(
         scored if study.cases else runs,
@@ -230,10 +234,9 @@ def run_study(
         group_by=shared_steps,
         on_progress=on_progress,
     )
-    bounds = _bound_cases(study, cases)
     searched = run_cases(
         scored.bound if study.cases else BoundSearch(runs),
-        bounds,
+        _bound_cases(study, cases),
         workers=workers,
         kept=stores.bounds if stores else None,
         on_progress=on_progress,
@@ -241,7 +244,7 @@ def run_study(
     if stores is not None:
         # Not what the directory tells: another study may have begun there meanwhile.
         return stores.runs_of(description)
-    return _outcomes(description, cases, found.get, searched.get)
+    return _outcomes(description, found.get, searched.get)
 
 
 def _bound_cases(study: Study, cases: Sequence[DeadlineCase]) -> list[Any]:
@@ -251,9 +254,11 @@ def _bound_cases(study: Study, cases: Sequence[DeadlineCase]) -> list[Any]:
     searched if the solver is installed.
     """
     if study.cases:
-        known, scenarios = kept_bounds(), dict.fromkeys(case.scenario for case in cases)
-        there = find_spec("ortools") is not None
-        return [each for each in scenarios if there and bound_key(each) not in known]
+        if find_spec("ortools") is None:
+            return []
+        shipped = kept_bounds()
+        scenarios = dict.fromkeys(case.scenario for case in cases)
+        return [scenario for scenario in scenarios if bound_key(scenario) not in shipped]
     if study.bound is None:
         return []
     return [bound_case(case.scenario, study.bound) for case in cases]
@@ -261,8 +266,8 @@ def _bound_cases(study: Study, cases: Sequence[DeadlineCase]) -> list[Any]:
 
 def read_study_runs(directory: str | Path) -> StudyRuns:
     """Return the finished and failed runs in a study's directory."""
-    found = read_description(directory)
-    return _Stores(Path(directory), found).runs_of(found)
+    description = read_description(directory)
+    return _Stores(Path(directory), description).runs_of(description)
 
 
 def read_description(directory: str | Path) -> Description:
@@ -270,22 +275,29 @@ def read_description(directory: str | Path) -> Description:
     path = Path(directory) / DESCRIPTION
     what = "the description that `study run` writes"
     content = read_bytes(path, what=what, max_bytes=MAX_DESCRIPTION_BYTES)
-    found = decoded(content, msgspec.json.Decoder(Description), path, what)
-    known = {*found.identities.logs, *found.identities.schedulers}
-    names = [log.name for log in found.study.logs]
-    for name in [*names, *(each.name for each in found.study.schedulers), found.study.base]:
+    description = decoded(content, msgspec.json.Decoder(Description), path, what)
+
+    study = description.study
+    known = {*description.identities.logs, *description.identities.schedulers}
+    names = [log.name for log in study.logs] + [each.name for each in study.schedulers]
+    for name in (*names, study.base):
         if name not in known:
             raise InputError(f"{path}: identities lack {name!r}; {what} is expected")
-    return found
+    return description
 
 
 def status_of(directory: str | Path) -> Status:
     """Return a study's progress without reading its runs. O(cells)."""
-    found = read_description(directory)
-    asked = _cases_of(found)
-    cases, stores = dict.fromkeys(asked), _Stores(Path(directory), found)
-    finished, failed = stores.kept.those(cases), stores.failures.those(cases)
-    return Status(cells=len(asked), runs=len(cases), finished=len(finished), failed=len(failed))
+    description = read_description(directory)
+    asked = _cases_of(description)
+    cases = dict.fromkeys(asked)
+    stores = _Stores(Path(directory), description)
+    return Status(
+        cells=len(asked),
+        runs=len(cases),
+        finished=len(stores.kept.those(cases)),
+        failed=len(stores.failures.those(cases)),
+    )
 
 
 def _cases_of(description: Description) -> list[DeadlineCase]:
@@ -304,46 +316,52 @@ def _inputs(
         windows = study.windows_of(log)
         if log.name in given or log.generated:
             trace = given.get(log.name) or log.workload()
-            names[log.name] = source = trace.sha256 or log.name
+            source = trace.sha256 or log.name
+            digest = source
         else:
             path = find_trace(log.file, directory)
-            names[log.name], source = trace_digest(path, log.processors), str(path)
-            last = [window.skip + window.first for window in windows if window.first]
-            jobs = max(last) if len(last) == len(windows) else None
-            trace = read_trace(path, processors=log.processors, first=jobs).workload
+            digest = trace_digest(path, log.processors)
+            source = str(path)
+            ends = [window.skip + window.first for window in windows if window.first]
+            last = max(ends) if len(ends) == len(windows) else None
+            trace = read_trace(path, processors=log.processors, first=last).workload
         for window in windows:
             stretch_of(source, len(trace.jobs), window.skip, window.first or None)
         check_runnable(trace, source, windows)
+
         # Two names may have one log, of which the longer stretch is needed.
-        longest = traces.setdefault(names[log.name], trace)
+        names[log.name] = digest
+        longest = traces.setdefault(digest, trace)
         if len(trace.jobs) > len(longest.jobs):
-            traces[names[log.name]] = trace
+            traces[digest] = trace
+
+    first_trace = traces[names[study.logs[0].name]]
     if study.platform and platform is None:
-        platform = load_platform(study.platform, traces[names[study.logs[0].name]])
+        platform = load_platform(study.platform, first_trace)
     note = ""
     if len(study.logs) == len(study.models) == 1 and study.models.keys() <= {USERS, EXACT}:
-        note = estimates_sentence(traces[names[study.logs[0].name]], *study.models)
+        note = estimates_sentence(first_trace, *study.models)
+
     own = {each.name: each.identity() for each in study.schedulers}
     code = {each.name: each.code for each in study.schedulers if own[each.name][1]}
-    identities = InputIdentities(
-        logs=names,
-        schedulers=own,
-        platform="" if platform is None else platform.sha256 or "",
-        code=code or msgspec.UNSET,
-    )
     description = Description(
         package_version=__version__,
         key=study.key,
         study=study,
-        identities=identities,
+        identities=InputIdentities(
+            logs=names,
+            schedulers=own,
+            platform="" if platform is None else platform.sha256 or "",
+            code=code or msgspec.UNSET,
+        ),
         note=note,
     )
-    found = {each.scheduler: given_class(each.scheduler) for each in study.schedulers}
-    classes = {name: kind for name, kind in found.items() if kind is not None}
+    schedulers = dict.fromkeys(each.scheduler for each in study.schedulers)
+    classes = {name: kind for name in schedulers if (kind := given_class(name)) is not None}
     return description, DeadlineRuns(traces, platform, study.message_delays, classes)
 
 
-def check_runnable(trace: Workload, source: str, windows: Sequence[Window]) -> None:
+def check_runnable(trace: Workload, source: str, windows: Sequence[LogWindow]) -> None:
     """Refuse windows with a job too wide for the machine of their log.
 
     Deadlines are made from each job's response time under EASY, which such a job has not.
@@ -369,58 +387,63 @@ def study_inputs(study: Study) -> tuple[list[DeadlineCase], DeadlineRuns]:
 class _Stores:
     """The finished runs, failures and bounds that a study's directory keeps."""
 
-    def __init__(self, directory: Path, found: Description) -> None:
+    def __init__(self, directory: Path, description: Description) -> None:
         self.directory = directory
-        listed = bool(found.study.cases)
-        made_of: Any = SCORED if listed else MADE_OF
-        if found.identities.platform:
-            made_of = [made_of, found.identities.platform, found.study.message_delays]
-        kind, bound = (Score, ScoreBound) if listed else (Measures, dict[str, Unadmitted])
+        is_listed = bool(description.study.cases)
+        made_of: Any = SCORED if is_listed else MADE_OF
+        platform = description.identities.platform
+        if platform:
+            made_of = [made_of, platform, description.study.message_delays]
+
+        kind = Score if is_listed else Measures
+        bound = ScoreBound if is_listed else dict[str, Unadmitted]
         self.kept: KeptRuns[Any] = KeptRuns(directory / "runs", kind, made_of)
         self.failures = KeptRuns(directory / "failed", Failure, made_of)
         self.bounds: KeptRuns[Any] = KeptRuns(directory / "bounds", bound, MADE_OF)
 
-    def runs_of(self, found: Description) -> StudyRuns:
+    def runs_of(self, description: Description) -> StudyRuns:
         """Return the finished and failed runs of a study, given its description."""
 
-        def outcome(case: DeadlineCase) -> Any:
+        def run_of(case: DeadlineCase) -> Any:
             return self.kept.find(case) or self.failures.find(case)
 
-        return _outcomes(found, _cases_of(found), outcome, self.bounds.find)
+        return _outcomes(description, run_of, self.bounds.find)
 
 
 def _outcomes(
-    found: Description,
-    cases: Sequence[DeadlineCase],
-    outcome: Callable[[DeadlineCase], Any],
-    searched: Callable[[Any], Any],
+    description: Description,
+    run_of: Callable[[DeadlineCase], Any],
+    bound_of: Callable[[Any], Any],
 ) -> StudyRuns:
-    known: dict[DeadlineCase, Any] = {}
+    """Return the runs of a study; each run and each bound is looked up by its case."""
+    study = description.study
+    shipped = kept_bounds() if study.cases else {}
+    run_of = cache(run_of)
     seen: set[tuple[Point, str, DeadlineCase]] = set()
     outcomes = []
-    study = found.study
-    shipped = kept_bounds() if study.cases else {}
-    for cell, case in zip(study.cells(), cases, strict=True):
-        if case not in known:
-            known[case] = outcome(case)
-        run, key = known[case], (cell.point, cell.contestant, case)
-        again = key in seen
+    for cell, case in _cells_of(description):
+        run = run_of(case)
+        is_failed = isinstance(run, Failure)
+        metrics = None if is_failed else run
+        key = (cell.point, cell.contestant, case)
+        repeated = key in seen
         seen.add(key)
-        metrics, error = (None, run.error) if isinstance(run, Failure) else (run, None)
-        lines: dict[str, Any] = {}
+
+        lines: Mapping[str, Any] = {}
         if study.cases:
-            bound = shipped.get(bound_key(case.scenario)) or searched(case.scenario)
+            bound = shipped.get(bound_key(case.scenario)) or bound_of(case.scenario)
             lines = {BEST_KNOWN: bound and bound.shares()}
             metrics = metrics and metrics.beside(bound)
         elif study.bound is not None:
-            best = searched(bound_case(case.scenario, study.bound))
-            lines = dict.fromkeys(LINES) if best is None else best
-        outcomes.append(CellOutcome(cell=cell, metrics=metrics, error=error, repeated=again))
+            lines = bound_of(bound_case(case.scenario, study.bound)) or dict.fromkeys(LINES)
+
+        error = run.error if is_failed else None
+        outcomes.append(CellOutcome(cell=cell, metrics=metrics, error=error, repeated=repeated))
         if cell.contestant == study.schedulers[-1].name:
-            for line, reached in lines.items():
-                own = msgspec.structs.replace(cell, contestant=line)
-                outcomes.append(CellOutcome(cell=own, metrics=reached, repeated=again))
-    return StudyRuns(found, outcomes)
+            for name, reached in lines.items():
+                line = msgspec.structs.replace(cell, contestant=name)
+                outcomes.append(CellOutcome(cell=line, metrics=reached, repeated=repeated))
+    return StudyRuns(description, outcomes)
 
 
 def with_others(runs: StudyRuns, directory: str | Path) -> StudyRuns:
@@ -428,19 +451,21 @@ def with_others(runs: StudyRuns, directory: str | Path) -> StudyRuns:
     other = read_study_runs(directory)
     places = {_workload_of(case): cell for cell, case in _cells_of(runs.description)}
     named = [each.name for each in runs.study.schedulers]
-    more = [each for each in other.study.schedulers if each.name not in named]
-    given = {each.cell: each for each in other.outcomes}
+    others = {outcome.cell: outcome for outcome in other.outcomes}
+
     found = []
     for cell, case in _cells_of(other.description):
         place = places.get(_workload_of(case))
         if place is not None and cell.contestant not in named:
             own = msgspec.structs.replace(place, contestant=cell.contestant)
-            found.append(msgspec.structs.replace(given[cell], cell=own))
+            found.append(msgspec.structs.replace(others[cell], cell=own))
     if not found:
         raise InputError(
             f"{directory}: has no other scheduler on one of these workloads; a study with the same "
             "cases and logs is expected"
         )
+
+    more = [each for each in other.study.schedulers if each.name not in named]
     study = msgspec.structs.replace(runs.study, schedulers=(*runs.study.schedulers, *more))
     description = msgspec.structs.replace(runs.description, study=study)
     return StudyRuns(description, [*runs.outcomes, *found])

@@ -31,12 +31,13 @@ from qops_batsim.optimum.problem import (
     worth_of,
 )
 from qops_batsim.optimum.search import (
-    ProcessorUse,
     filled,
     improved,
     is_feasible,
     largest,
     order_by_density,
+    profile_of,
+    worth_reached,
 )
 from qops_batsim.optimum.solver import (
     Budget,
@@ -55,7 +56,6 @@ from qops_batsim.workload.workload_model import Workload, check_seed
 WINDOW = 500
 """Jobs in a window of a long log, about."""
 
-
 FEW = 60
 """Jobs of which the solver may well prove at once what is best, so that no search is needed."""
 
@@ -73,14 +73,12 @@ class EnergyWindow(NamedTuple):
 def energy_windows(problem: Problem, worth: Ints, budget: Budget) -> list[EnergyWindow]:
     """Split a problem's jobs into windows, and return each with its energy bound."""
     cuts = windows(problem.relaxed) if len(worth) else []
-    found = []
+    bounds = []
     for number, places in enumerate(cuts):
         part = budget.part(1 / (len(cuts) - number))
-        tasks = problem.relaxed.of(places)
-        found.append(
-            EnergyWindow(places, energy_bound(tasks, worth[places], problem.machine, part))
-        )
-    return found
+        energy = energy_bound(problem.relaxed.of(places), worth[places], problem.machine, part)
+        bounds.append(EnergyWindow(places, energy))
+    return bounds
 
 
 def solver_bound(
@@ -101,11 +99,12 @@ def solver_bound(
     total = 0
     for number, (places, energy) in enumerate(parts):
         part = budget.part(1 / (len(parts) - number))
-        mine = starts[places]
-        reached = int(worth[places][mine != NOT_CHOSEN].sum())
+        tasks, own, known = problem.relaxed.of(places), worth[places], starts[places]
+        reached = worth_reached(own, known)
         if part.is_spent or reached == energy.value:
             total += energy.value
             continue
+
         ask = partial(
             solve,
             machine=problem.machine,
@@ -114,14 +113,15 @@ def solver_bound(
             seed=seed,
             workers=workers,
         )
-        window = problem.relaxed.of(places), worth[places], mine
-        value = _of_the_largest(*window, energy.value, part, ask)
-        found = ask(*window[:2], budget=part, start=mine)
-        total += min(found.bound, value)
-        if len(parts) == 1 and found.starts is not None:
+        value = _of_the_largest(tasks, own, known, energy.value, part, ask)
+        answer = ask(tasks, own, budget=part, start=known)
+        total += min(answer.bound, value)
+
+        # The relaxed jobs of the bound may not fit as they are: a schedule is of the strict ones.
+        if len(parts) == 1 and answer.starts is not None:
             whole = np.full(len(starts), NOT_CHOSEN)
-            whole[places] = found.starts
-            if found.worth > reached and is_feasible(problem.strict, whole, problem.machine):
+            whole[places] = answer.starts
+            if answer.worth > reached and is_feasible(problem.strict, whole, problem.machine):
                 starts = whole
     return total, starts
 
@@ -144,9 +144,9 @@ def _of_the_largest(
         if len(places) == len(worth) or budget.is_spent:
             break
         some = worth[places]
-        found = ask(tasks.of(places), some, budget=budget.part(0.5), start=starts[places])
-        value = min(value, found.bound + int(worth.sum() - some.sum()))
-        if not found.is_proven:
+        answer = ask(tasks.of(places), some, budget=budget.part(0.5), start=starts[places])
+        value = min(value, answer.bound + int(worth.sum() - some.sum()))
+        if not answer.is_proven:
             break
     return value
 
@@ -157,16 +157,18 @@ def windows(tasks: Tasks) -> list[Ints]:
     Borders are where the fewest processor-seconds may lie on both sides.
     """
     order = np.argsort(tasks.release, kind="stable")
-    count = max(1, round(len(order) / WINDOW)) if len(order) > 2 * WINDOW else 1
-    borders = [0]
+    dates = tasks.release[order]
     size = tasks.duration * tasks.processors
+    count = max(1, round(len(order) / WINDOW)) if len(order) > 2 * WINDOW else 1
+    reach = WINDOW // 5
+    borders = [0]
+
     for number in range(1, count):
-        middle, reach = number * len(order) // count, WINDOW // 5
+        middle = number * len(order) // count
         candidates = range(max(borders[-1] + 1, middle - reach), middle + reach)
-        dates = tasks.release[order]
         across = [
-            int(size[(tasks.release < dates[each]) & (tasks.latest > dates[each])].sum())
-            for each in candidates
+            int(size[(tasks.release < date) & (tasks.latest > date)].sum())
+            for date in dates[candidates.start : candidates.stop]
         ]
         borders.append(candidates[int(np.argmin(across))])
     return [order[begin:end] for begin, end in pairwise([*borders, len(order)])]
@@ -272,21 +274,23 @@ def best_possible(
         if each not in OBJECTIVES:
             raise InputError(f"objective {each!r} is unknown{did_you_mean(each, OBJECTIVES)}")
     require_solver()
+
     problem = problem_of(workload)
     first = {name: schedule_of(problem, name) for name in FIRST}
-    found = []
+    results = []
     for objective in objectives:
         budget = Budget(limits.seconds / len(objectives), limits.by_clock)
         if on_progress is not None:
-            _report_progress(budget, objective, on_progress)
-        found.append(_best(problem, objective, first, limits, budget))
-    return found
+            budget.on_use = _progress_of(budget, objective, on_progress)
+        results.append(_best(problem, objective, first, limits, budget))
+    return results
 
 
-def _report_progress(
+def _progress_of(
     budget: Budget, objective: str, on_progress: Callable[[str, float], None]
-) -> None:
-    budget.on_use = lambda _: on_progress(objective, min(1.0, budget.spent / budget.amount))
+) -> Callable[[float], None]:
+    """Return a function that reports which part of a budget is spent."""
+    return lambda _: on_progress(objective, min(1.0, budget.spent / budget.amount))
 
 
 def schedule_of(problem: Problem, scheduler: str) -> Ints:
@@ -308,36 +312,43 @@ def schedule_of(problem: Problem, scheduler: str) -> Ints:
 def _best(
     problem: Problem, objective: str, first: Mapping[str, Ints], limits: Limits, budget: Budget
 ) -> Best:
+    machine, tasks = problem.machine, problem.strict
     real = worth_of(problem.workload, objective)
-    worth, unit = in_whole_units(real[problem.places])
     free = float(real[problem.free].sum())
+    worth, unit = in_whole_units(real[problem.places])
+    order = order_by_density(tasks, worth)
+
+    # Begin with the best of the known schedules, and of none, each filled up greedily.
     known = {name: _value(problem, real, starts) for name, starts in first.items()}
     found_by = max(known, key=lambda name: known[name])
-    machine, tasks = problem.machine, problem.strict
-    order = order_by_density(tasks, worth)
     nothing = np.full(len(worth), NOT_CHOSEN)
-    begun = [nothing, *first.values()]
     starts = max(
-        (filled(tasks, each, machine, order) for each in begun),
-        key=lambda each: int(worth[each != NOT_CHOSEN].sum()),
+        (filled(tasks, each, machine, order) for each in (nothing, *first.values())),
+        key=lambda each: worth_reached(worth, each),
     )
+
     parts = energy_windows(problem, worth, budget.part(ENERGY_SHARE))
     checked = sum(each.energy.value for each in parts)
-    enough, solver = checked, {"seed": limits.seed, "workers": limits.workers}
+    enough = checked
+    bound_by_solver = partial(
+        solver_bound, problem, worth, parts=parts, seed=limits.seed, workers=limits.workers
+    )
     if len(worth) <= FEW:
-        part = budget.part(ENERGY_SHARE)
-        enough, starts = solver_bound(problem, worth, starts, parts, part, **solver)
+        enough, starts = bound_by_solver(starts, budget=budget.part(ENERGY_SHARE))
     part = budget.part(SEARCH_SHARE)
     starts = improved(problem, worth, starts, part, seed=limits.seed, enough=enough)
-    value, starts = solver_bound(problem, worth, starts, parts, budget, **solver)
+    value, starts = bound_by_solver(starts, budget=budget)
+
     proof = "solver" if value < checked else "energy"
     if value == int(worth.sum()):
         proof = "every job"
+
     # What is worth nothing here may still run next to what is.
     starts = filled(tasks, starts, machine, order)
     best = _value(problem, real, starts)
     if best <= known[found_by]:
-        best, starts = known[found_by], first[found_by]
+        best = known[found_by]
+        starts = first[found_by]
     else:
         found_by = "search"
     return Best(
@@ -371,30 +382,24 @@ def _value(problem: Problem, real: Floats, starts: Ints) -> float:
 
 def _dates(problem: Problem, starts: Ints) -> dict[str, float]:
     """Return all jobs' starts in seconds; jobs without deadlines start where they fit."""
-    ids = problem.workload.columns.ids
+    columns = problem.workload.columns
+    ids = columns.ids
     dates = problem.dates(starts)
-    made = {
+    started = {
         ids[place]: float(date)
         for place, date in zip(problem.places.tolist(), dates, strict=True)
         if not math.isnan(date)
     }
-    return made | _without_deadline(problem, starts)
 
-
-def _without_deadline(problem: Problem, starts: Ints) -> dict[str, float]:
-    """Place the jobs without deadlines one by one, as early as they fit; return their starts."""
-    if not len(problem.free):
-        return {}
-    columns = problem.workload.columns
+    # Jobs without deadlines, one by one, as early as they fit.
     run_times = run_times_until_killed(problem.workload)
-    room = ProcessorUse.of(problem.strict, starts, problem.machine)
-    made = {}
+    profile = profile_of(problem.strict, starts, problem.machine)
     for place in problem.free.tolist():
         submission = max(float(columns.submission_times[place]), 0.0) - problem.origin
         release = math.ceil(submission * problem.ticks - 1e-6)
         duration = max(1, math.ceil(run_times[place] * problem.ticks - 1e-6))
         processors = int(columns.processors[place])
-        start = room.earliest_fit(release, duration, processors, np.iinfo(np.int64).max // 2)
-        room.take(start, duration, processors)
-        made[columns.ids[place]] = problem.origin + start / problem.ticks
-    return made
+        start = profile.earliest_fit(release, duration, processors)
+        profile.reserve(start, start + duration, processors)
+        started[ids[place]] = problem.origin + start / problem.ticks
+    return started

@@ -58,13 +58,15 @@ class Clairvoyant(QueueScheduler):
 
     def schedule(self) -> None:
         """Start the jobs that are due; ask to be woken up at the next start."""
-        late, manager = [], self.manager
+        manager = self.manager
+        late = []
         while self._listed and self._listed[0][0] <= manager.now + PLAN_TOLERANCE:
             due = heapq.heappop(self._listed)
             if due[2].processors <= manager.free:
                 self.start(due[2])
             else:
                 late.append(due)
+
         if self._listed and self._listed[0][0] != self._asked:
             self._asked = self._listed[0][0]
             manager.call_at(self._asked)
@@ -84,6 +86,7 @@ def write_best(best: Best, workload: Workload, prefix: str, name: str | None = N
             f"{prefix}: the best schedule found breaks the rule {first.rule} ({first.message}); "
             "this is a defect of qops-batsim, please report it"
         )
+
     ran = done.result.executed.tolist()
     worth = dict(
         zip(workload.columns.ids, worth_of(workload, best.objective).tolist(), strict=True)

@@ -6,13 +6,26 @@ cdef Py_ssize_t _MOST_TAKEN, _MOST_LEFT_OUT
 cdef double _NOT_CHOSEN, _SHORTEST, _LENGTHS
 
 cdef class Moves:
-    cdef double[::1] release, duration, last_start, draws, keys, old_starts
-    cdef long long[::1] processors, worth, places
+    # The jobs, by place; dates in seconds.
+    cdef double[::1] release, duration, last_start
+    cdef long long[::1] processors, worth
+    cdef Py_ssize_t total
+
+    # The schedule: starts, or NOT_CHOSEN; what is free beside it, and was free before the last move.
     cdef readonly double[::1] starts, best
     cdef readonly long long value, best_value
     cdef Profile profile, before
-    cdef Py_ssize_t total, count_of_draws, next, first
+
+    # Random numbers, and the place of the next one.
+    cdef double[::1] draws
+    cdef Py_ssize_t count_of_draws, next
+
+    # Of a move: places, keys and former starts of its jobs; the job that goes first (or -1), at a date.
+    cdef long long[::1] places
+    cdef double[::1] keys, old_starts
+    cdef Py_ssize_t first
     cdef double date
+
     @cython.locals(place=Py_ssize_t)
     cdef double draw(self) noexcept
     @cython.locals(end=double)

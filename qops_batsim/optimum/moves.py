@@ -10,14 +10,21 @@ from qops_batsim.core.profile import Profile
 from qops_batsim.optimum.problem import NOT_CHOSEN
 from qops_batsim.timing import end_of
 
-MOST_TAKEN, MOST_LEFT_OUT = 60, 30
-"""Jobs of a move: that are taken out, and that were left out before."""
+MOST_TAKEN = 60
+"""Most jobs that a move takes out of the schedule."""
 
-STRETCH = 60.0, 180_000.0
+MOST_LEFT_OUT = 30
+"""Most jobs of a move that were left out before."""
+
+SHORTEST, LONGEST = 60.0, 180_000.0
 """Shortest and longest stretch of time on either side of a move's job (seconds)."""
 
-_MOST_TAKEN, _MOST_LEFT_OUT, _NOT_CHOSEN = MOST_TAKEN, MOST_LEFT_OUT, float(NOT_CHOSEN)
-_SHORTEST, _LENGTHS = STRETCH[0], math.log(STRETCH[1] / STRETCH[0])
+# What moves.pxd declares is a C variable where this is compiled, which Python does not see.
+_MOST_TAKEN = MOST_TAKEN
+_MOST_LEFT_OUT = MOST_LEFT_OUT
+_NOT_CHOSEN = float(NOT_CHOSEN)
+_SHORTEST = SHORTEST
+_LENGTHS = math.log(LONGEST / SHORTEST)
 
 
 class Moves:
@@ -57,24 +64,33 @@ class Moves:
         starts: Any,
         draws: Any,
     ) -> None:
-        self.release, self.duration, self.last_start = release, duration, last_start
-        self.processors, self.worth, self.draws = processors, worth, draws
-        self.starts, self.best = starts, starts.copy()
-        self.profile, self.before = Profile(machine), Profile(machine)
-        self.total, self.count_of_draws, self.next = len(starts), len(draws), 0
-        self.value = self.best_value = 0
+        self.release = release
+        self.duration = duration
+        self.last_start = last_start
+        self.processors = processors
+        self.worth = worth
+        self.starts = starts
+        self.best = starts.copy()
+        self.total = len(starts)
+        self.draws = draws
+        self.count_of_draws = len(draws)
+        self.next = 0
+
+        self.profile = Profile(machine)
+        self.before = Profile(machine)
+        self.value = 0
         for place in range(self.total):
             if self.starts[place] != _NOT_CHOSEN:
                 self.put(place, self.starts[place])
         self.best_value = self.value
+
         # Of a move: its jobs, what these are sorted by, and their starts before it.
         room = bytes(8 * (MOST_TAKEN + MOST_LEFT_OUT))
-        self.places, self.keys, self.old_starts = (
-            array("q", room),
-            array("d", room),
-            array("d", room),
-        )
-        self.first, self.date = -1, 0.0
+        self.places = array("q", room)
+        self.keys = array("d", room)
+        self.old_starts = array("d", room)
+        self.first = -1
+        self.date = 0.0
 
     def draw(self) -> float:
         """Return the next random number."""
@@ -103,6 +119,7 @@ class Moves:
             count = self.take_out()
             self.put_in_order(count)
             fits += count
+
             for index in range(count):
                 place = self.places[index]
                 after = self.release[place]
@@ -115,6 +132,8 @@ class Moves:
                 )
                 if start <= self.last_start[place]:
                     self.put(place, start)
+
+            # The better schedule stays, and sometimes a worse one: else all is as before.
             if self.value < before + heat * math.log(self.draw() + 1e-12):
                 self.profile, self.before = self.before, self.profile
                 self.value = before
@@ -131,15 +150,19 @@ class Moves:
 
         The drawn job is the ``first`` that is put back, at the ``date``, or -1 if none is.
         """
+        # A job at a date, and a stretch of time on either side.
         centre = int(self.draw() * self.total)
         laxity = self.last_start[centre] - self.release[centre]
         date = self.release[centre] + math.floor(self.draw() * laxity)
         stretch = _SHORTEST * math.exp(self.draw() * _LENGTHS)
         begin = date - stretch * self.draw()
         end = date + self.duration[centre] + stretch * self.draw()
+
+        # Jobs that could compute there, and a share of those that do.
         share = 0.2 + 0.8 * self.draw()
         offset = int(self.draw() * self.total)
-        count, left_out = 0, 0
+        count = 0
+        left_out = 0
         for index in range(self.total):
             place = (offset + index) % self.total
             start = self.starts[place]
@@ -158,9 +181,12 @@ class Moves:
                 self.profile.release(start, until, self.processors[place])
                 self.value -= self.worth[place]
                 self.starts[place] = _NOT_CHOSEN
-            self.places[count], self.old_starts[count] = place, start
+            self.places[count] = place
+            self.old_starts[count] = start
             count += 1
-        self.first, self.date = centre if self.draw() < 0.5 else -1, date
+
+        self.first = centre if self.draw() < 0.5 else -1
+        self.date = date
         return count
 
     def put_in_order(self, count: int) -> None:
@@ -181,6 +207,8 @@ class Moves:
             else:
                 self.keys[index] = self.release[place]
         self.sort(count)
+
+        # Ranks with noise; the drawn job goes first.
         for index in range(count):
             ranked = self.places[index] != self.first
             self.keys[index] = index + self.draw() * noise if ranked else -1.0
@@ -189,11 +217,15 @@ class Moves:
     def sort(self, count: int) -> None:
         """Sort the removed jobs by their keys (insertion sort: they are few)."""
         for index in range(1, count):
-            key, place, start = self.keys[index], self.places[index], self.old_starts[index]
+            key = self.keys[index]
+            place = self.places[index]
+            start = self.old_starts[index]
             at = index
             while at > 0 and self.keys[at - 1] > key:
                 self.keys[at] = self.keys[at - 1]
                 self.places[at] = self.places[at - 1]
                 self.old_starts[at] = self.old_starts[at - 1]
                 at -= 1
-            self.keys[at], self.places[at], self.old_starts[at] = key, place, start
+            self.keys[at] = key
+            self.places[at] = place
+            self.old_starts[at] = start

@@ -117,24 +117,23 @@ def problem_of(workload: Workload) -> Problem:
     machine = workload.processors
     submission = np.maximum(columns.submission_times, 0.0)
     run_time = np.array(run_times_until_killed(workload))
-    requests = columns.requests or [None] * len(run_time)
-    deadline = np.array(
-        [math.inf if each is None or each.deadline is None else each.deadline for each in requests]
-    )
+    deadline = columns.asked("deadline")
     fits = (columns.processors >= 1) & (columns.processors <= machine)
+    places = np.flatnonzero(fits & np.isfinite(deadline))
+
     origin = math.floor(submission.min())
     ticks = _ticks(submission - origin, run_time, deadline - origin, machine)
-    places = np.flatnonzero(fits & np.isfinite(deadline))
-    times = [column[places] * ticks for column in (submission - origin, run_time)]
+    processors = columns.processors[places].astype(np.int64)
+    released = (submission - origin)[places] * ticks
+    lasts = run_time[places] * ticks
     # A plan may miss a deadline by the last microsecond, and verification lets it.
     lenient = (deadline[places] - origin + 2 * DEADLINE_TOLERANCE) * ticks
     verified = (deadline[places] - origin + PLAN_TOLERANCE / 2) * ticks
-    processors = columns.processors[places].astype(np.int64)
-    earliest, shortest, latest = (_floor(each) for each in (*times, lenient))
-    relaxed = Tasks(earliest, shortest, latest, processors)
-    release, duration = (-_floor(-each) for each in times)
+
+    relaxed = Tasks(_floor(released), _floor(lasts), _floor(lenient), processors)
     # What takes no time needs its processors at the moment of its start.
-    strict = Tasks(release, np.maximum(duration, 1), _floor(verified), processors)
+    duration = np.maximum(-_floor(-lasts), 1)
+    strict = Tasks(-_floor(-released), duration, _floor(verified), processors)
     possible = relaxed.release <= relaxed.last_start
     return Problem(
         workload=workload,
@@ -194,11 +193,12 @@ def _charges(workload: Workload) -> Floats:
         return np.zeros(len(fits))
     fitting = derived(workload, kept, None, {"step": "fitting jobs"})
     table = category_slowdowns(easy_references(fitting).values())
+
     charges = []
     for (job, run_time), fit in zip(jobs_until_killed(workload), fits, strict=True):
-        paid = 0.0
         deadline = None if job.qos is None else job.qos.deadline
         arrival = max(job.submission_time, 0.0)
+        paid = 0.0
         if fit and has_user_deadline(job) and deadline is not None and deadline > arrival:
             category = table.categories.label(run_time, job.processors)
             served = served_job(

@@ -10,83 +10,60 @@ Optimization Results Using the Ruin and Recreate Principle, 2000.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
+from qops_batsim.core.profile import Profile
 from qops_batsim.optimum.moves import Moves
 from qops_batsim.optimum.problem import NOT_CHOSEN, Ints, Problem, Tasks
 from qops_batsim.optimum.solver import Budget
 
 
-class ProcessorUse:
-    """Processors in use over time, as steps. Every operation is O(steps)."""
+def profile_of(tasks: Tasks, starts: Ints, machine: int) -> Profile:
+    """Return the processors that a schedule leaves free, over ticks.
 
-    def __init__(self, machine: int) -> None:
-        self.machine = machine
-        self.dates: Ints = np.array([np.iinfo(np.int64).min, np.iinfo(np.int64).max])
-        self.used: Ints = np.zeros(1, np.int64)
-
-    @classmethod
-    def of(cls, tasks: Tasks, starts: Ints, machine: int) -> ProcessorUse:
-        """Return how many processors a schedule uses over time."""
-        room = cls(machine)
-        chosen = np.flatnonzero(starts != NOT_CHOSEN)
-        begins, ends = starts[chosen], starts[chosen] + tasks.duration[chosen]
-        dates, where = np.unique(np.concatenate([begins, ends]), return_inverse=True)
-        sizes = tasks.processors[chosen]
-        change = np.zeros(len(dates), np.int64)
-        np.add.at(change, where, np.concatenate([sizes, -sizes]))
-        room.dates = np.concatenate([room.dates[:1], dates, room.dates[1:]])
-        room.used = np.concatenate([[0], np.cumsum(change)])
-        return room
-
-    def earliest_fit(self, after: int, duration: int, processors: int, last: int) -> int:
-        """Return the first tick from ``after`` to ``last`` where a job fits, else NOT_CHOSEN."""
-        place = int(np.searchsorted(self.dates, after, "right")) - 1
-        most, start = self.machine - processors, after
-        while start <= last:
-            end = int(np.searchsorted(self.dates, start + duration, "left"))
-            full = np.flatnonzero(self.used[place:end] > most)
-            if not len(full):
-                return start
-            place += int(full[-1]) + 1
-            start = int(self.dates[place])
-        return NOT_CHOSEN
-
-    def take(self, start: int, duration: int, processors: int) -> None:
-        """Mark processors as used for ``duration`` ticks from the tick ``start`` on."""
-        for date in (start, start + duration):
-            place = int(np.searchsorted(self.dates, date, "left"))
-            if self.dates[place] != date:
-                self.dates = np.insert(self.dates, place, date)
-                self.used = np.insert(self.used, place, self.used[place - 1])
-        first, last = np.searchsorted(self.dates, [start, start + duration])
-        self.used[first:last] += processors
+    Ticks are whole numbers, which profiles keep exactly. O(jobs × steps).
+    """
+    profile = Profile(machine)
+    chosen = starts != NOT_CHOSEN
+    begins = starts[chosen]
+    ends = begins + tasks.duration[chosen]
+    for begin, end, processors in zip(begins, ends, tasks.processors[chosen], strict=True):
+        profile.reserve(begin, end, processors)
+    return profile
 
 
 def is_feasible(tasks: Tasks, starts: Ints, machine: int) -> bool:
     """Return whether jobs start between release and latest start, on the processors there are."""
     chosen = starts != NOT_CHOSEN
     in_time = (starts >= tasks.release) & (starts <= tasks.last_start)
-    return bool(
-        in_time[chosen].all() and ProcessorUse.of(tasks, starts, machine).used.max() <= machine
-    )
+    if not in_time[chosen].all():
+        return False
+    return profile_of(tasks, starts, machine).lowest_free(0, math.inf) >= 0
 
 
 def filled(tasks: Tasks, starts: Ints, machine: int, order: Iterable[int]) -> Ints:
     """Add jobs to a schedule in a given order, each at its earliest fit."""
-    starts, room = starts.copy(), ProcessorUse.of(tasks, starts, machine)
-    columns = tasks.release, tasks.duration, tasks.processors, tasks.last_start
+    starts = starts.copy()
+    profile = profile_of(tasks, starts, machine)
+    last_start = tasks.last_start
     for place in order:
-        if starts[place] == NOT_CHOSEN:
-            release, duration, processors, last = (int(column[place]) for column in columns)
-            start = room.earliest_fit(release, duration, processors, last)
-            if start != NOT_CHOSEN:
-                starts[place] = start
-                room.take(start, duration, processors)
+        if starts[place] != NOT_CHOSEN:
+            continue
+        duration, processors = tasks.duration[place], tasks.processors[place]
+        start = profile.earliest_fit(tasks.release[place], duration, processors)
+        if start <= last_start[place]:
+            profile.reserve(start, start + duration, processors)
+            starts[place] = start
     return starts
+
+
+def worth_reached(worth: Ints, starts: Ints) -> int:
+    """Return what the chosen jobs of a schedule are worth."""
+    return int(worth[starts != NOT_CHOSEN].sum())
 
 
 def order_by_density(tasks: Tasks, worth: Ints) -> list[int]:
@@ -120,20 +97,23 @@ def improved(
     """Search for a schedule of more worth, until the budget is spent or ``enough`` is reached."""
     rng = np.random.default_rng(seed)
     tasks, machine = problem.strict, problem.machine
-    order, first = order_by_density(tasks, worth), starts
+    order = order_by_density(tasks, worth)
+    groups = largest(tasks, worth)
+    first = starts
+
     for number in range(ROUNDS):
-        if worth[starts != NOT_CHOSEN].sum() >= enough:
+        if worth_reached(worth, starts) >= enough:
             break
-        part = budget.part(1 / (ROUNDS - number))
-        found = first
-        groups = largest(tasks, worth)
+        round_budget = budget.part(1 / (ROUNDS - number))
+        schedule = first
         for level, places in enumerate(groups):
-            some = np.full(len(worth), NOT_CHOSEN)
-            step = part.part(1 / (len(groups) - level))
-            jobs = Subproblem(tasks.of(places), worth[places], machine, problem.ticks)
-            some[places] = annealed(jobs, found[places], step, rng, enough)
-            found = filled(tasks, some, machine, order)
-        starts = max(starts, found, key=lambda each: int(worth[each != NOT_CHOSEN].sum()))
+            group_budget = round_budget.part(1 / (len(groups) - level))
+            group = Subproblem(tasks.of(places), worth[places], machine, problem.ticks)
+            of_group = np.full(len(worth), NOT_CHOSEN)
+            of_group[places] = annealed(group, schedule[places], group_budget, rng, enough)
+            # The other jobs take what the group leaves free.
+            schedule = filled(tasks, of_group, machine, order)
+        starts = max(starts, schedule, key=lambda each: worth_reached(worth, each))
     return starts
 
 
@@ -172,16 +152,20 @@ def annealed(
     """Improve a schedule of some jobs by simulated annealing; stop at the worth ``enough``."""
     tasks, worth, machine, ticks = group
     enough = min(enough, int(worth.sum()))
+
+    # Moves are in seconds, on the grid of profiles.
     release, duration, last_start = (
         column / ticks for column in (tasks.release, tasks.duration, tasks.last_start)
     )
     begin = np.where(starts == NOT_CHOSEN, NOT_CHOSEN, starts / ticks)
     draws = np.zeros(2**16)
     search = Moves(machine, release, duration, last_start, tasks.processors, worth, begin, draws)
+
     unit = FIT_COST + STEP_COST * len(worth)
     while not budget.is_spent and search.best_value < enough:
         heat = float(worth.mean()) * HOT * (COLD / HOT) ** (budget.spent / budget.amount)
         rng.random(out=draws)
         budget.use(unit * search.make(MOVES, heat))
+
     best = np.asarray(search.best)
     return np.where(best == NOT_CHOSEN, NOT_CHOSEN, np.rint(best * ticks)).astype(np.int64)

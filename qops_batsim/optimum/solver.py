@@ -42,10 +42,11 @@ class Budget:
     def __init__(
         self, amount: float, by_clock: bool, on_use: Callable[[float], None] | None = None
     ) -> None:
-        self.amount, self.by_clock = amount, by_clock
+        self.amount = amount
+        self.by_clock = by_clock
+        self.on_use = on_use
         self._began = time.perf_counter()
         self._used = 0.0
-        self.on_use = on_use
 
     @property
     def spent(self) -> float:
@@ -140,7 +141,8 @@ class _Program:
     def __init__(self, tasks: Tasks, worth: Ints, machine: int) -> None:
         from ortools.linear_solver import pywraplp
 
-        self._tasks, self._worth, self._machine = tasks, worth, machine
+        self._tasks = tasks
+        self._machine = machine
         self._solver: Any = pywraplp.Solver.CreateSolver("GLOP")
         self._unit = max(1, int(worth.max(initial=1)))
         self._shares = [self._solver.NumVar(0, 1, "") for _ in range(len(worth))]
@@ -183,9 +185,11 @@ def violated_intervals(tasks: Tasks, shares: Floats, machine: int) -> list[TickI
 
     For each begin, the energy up to an end is a sum of ramps; it is compared where one ends.
     """
-    earliest, last = tasks.release + tasks.duration, tasks.last_start
+    earliest = tasks.release + tasks.duration
+    last = tasks.last_start
     found: list[tuple[float, TickInterval]] = []
     for begin in np.unique(np.concatenate([tasks.release, last, earliest])).tolist():
+        # Each job's energy rises from its latest start on, for as long as it must compute.
         length = np.minimum(tasks.duration, earliest - begin)
         counts = (length > 0) & (shares > 1e-9)
         rises = np.maximum(begin, last[counts])
@@ -195,14 +199,16 @@ def violated_intervals(tasks: Tasks, shares: Floats, machine: int) -> list[TickI
         dates = dates[order]
         slope = np.cumsum(np.concatenate([slopes, -slopes])[order])
         energy = np.concatenate([[0.0], np.cumsum(slope[:-1] * np.diff(dates))])[: len(dates)]
+
         room = machine * (dates - begin)
         excess = energy - room
         bad = np.flatnonzero(excess > 1e-6 * np.maximum(room, 1))
-        if len(bad):
-            ratio = excess[bad] / room[bad]
-            for place in {int(bad[ratio.argmax()]), int(bad[excess[bad].argmax()])}:
-                value = float(excess[place] / room[place])
-                found.append((value, (begin, int(dates[place]))))
+        if not len(bad):
+            continue
+        ratio = excess[bad] / room[bad]
+        for place in {int(bad[ratio.argmax()]), int(bad[excess[bad].argmax()])}:
+            value = float(excess[place] / room[place])
+            found.append((value, (begin, int(dates[place]))))
     return [interval for _, interval in sorted(found, key=lambda each: (-each[0], each[1]))]
 
 
@@ -274,6 +280,7 @@ def solve(
     paired = {place for pair in either for place in pair}
     optional = [not all_chosen or place in paired for place in range(len(worth))]
     chosen, starts = _add_jobs(model, tasks, machine, optional)
+
     for first, second in either:
         model.add_exactly_one(chosen[first], chosen[second])
     for interval in intervals:
@@ -282,12 +289,14 @@ def solve(
         model.add(sum(terms) <= machine * (interval[1] - interval[0]))
     if any(optional):
         model.maximize(cp_model.LinearExpr.weighted_sum(chosen, worth.tolist()))
+
     if start is not None:
         for place, date in enumerate(start.tolist()):
             if optional[place]:
                 model.add_hint(chosen[place], date != NOT_CHOSEN)
             if date != NOT_CHOSEN:
                 model.add_hint(starts[place], date)
+
     solver = _solver(max(budget.left, 1e-3), budget.by_clock, thorough, seed, workers)
     status = solver.solve(model)
     budget.use(MODEL_COST + solver.response_proto.deterministic_time)
@@ -315,15 +324,15 @@ def _add_jobs(
     model: Any, tasks: Tasks, machine: int, optional: Sequence[bool]
 ) -> tuple[list[Any], list[Any]]:
     """Add jobs and machine to a solver's model; return its variables for choices and starts."""
-    chosen, starts, intervals = [], [], []
-    last = tasks.last_start.tolist()
-    for place, (release, duration) in enumerate(
-        zip(tasks.release.tolist(), tasks.duration.tolist(), strict=True)
-    ):
-        start = model.new_int_var(release, last[place], "")
-        choice = model.new_bool_var("") if optional[place] else 1
-        make = model.new_optional_fixed_size_interval_var
-        intervals.append(make(start, duration, choice, ""))
+    chosen: list[Any] = []
+    starts: list[Any] = []
+    intervals = []
+    columns = (tasks.release, tasks.last_start, tasks.duration)
+    # The order in which variables are made is part of what equal results come from.
+    for release, last, duration in zip(*(column.tolist() for column in columns), strict=True):
+        start = model.new_int_var(release, last, "")
+        choice = model.new_bool_var("") if optional[len(chosen)] else 1
+        intervals.append(model.new_optional_fixed_size_interval_var(start, duration, choice, ""))
         starts.append(start)
         chosen.append(choice)
     model.add_cumulative(intervals, tasks.processors.tolist(), machine)

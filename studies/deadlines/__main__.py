@@ -22,10 +22,10 @@ if __name__ == "__main__":  # the checkout, which has the studies
 from qops_batsim.experiments import (
     Claim,
     Interval,
+    LogWindow,
     PageTable,
     StudyRuns,
     StudySummary,
-    Window,
     claim_with_parts,
     jointly_judged,
     markdown_table,
@@ -43,7 +43,7 @@ STRINGENCY = 0.2
 
 SECTION = "5.1"
 
-Key = tuple[Window, int]
+Key = tuple[LogWindow, int]
 At = dict[str, Any]
 """A log, a load, a stringency and a scheduler."""
 
@@ -72,7 +72,7 @@ class Metrics:
                 for key, value in values.items()
                 if key in others
             }
-        windows: dict[Window, list[float]] = {}
+        windows: dict[LogWindow, list[float]] = {}
         for (window, _), value in values.items():
             windows.setdefault(window, []).append(value)
         return nested_interval(list(windows.values()))

@@ -25,13 +25,11 @@ from qops_batsim.advice.trace_runs import (
 )
 from qops_batsim.economics.prices import Prices
 from qops_batsim.errors import InputError
-from qops_batsim.experiments.deadline_runs import contestant_of
+from qops_batsim.experiments import contestant_of
 from qops_batsim.experiments.deadline_workload import give_deadlines as of_the_paper
 from qops_batsim.shipped import find_input
-from qops_batsim.workload.batsim_json import read_workload
-from qops_batsim.workload.deadlines import DeadlineChoices
-from qops_batsim.workload.delay_jobs import changed_job, derived, exact_estimates
-from qops_batsim.workload.workload_model import Workload
+from qops_batsim.workload import DeadlineChoices, Workload, exact_estimates, read_workload
+from qops_batsim.workload.delay_jobs import changed_job, derived
 
 CHOICES = AdviceChoices(
     others=(contestant_of("msb"),),

@@ -20,7 +20,7 @@ from qops_batsim.advice.recommendations import CANNOT_SAY, recommended, summary
 from qops_batsim.advice.trace_runs import AdviceCase, TraceRuns, choose_windows, sized_windows
 from qops_batsim.advice.wait_fit import HIGH, LEAST_WAIT, LOW, model_fit
 from qops_batsim.errors import InputError
-from qops_batsim.experiments.deadline_runs import contestant_of
+from qops_batsim.experiments import contestant_of
 from qops_batsim.slurm.nodes import read_nodes
 from qops_batsim.traces.reading import read_partitions
 from qops_batsim.workload.accounting import Choices

@@ -17,13 +17,12 @@ from qops_batsim.advice.recommendations import (
     best_offer,
     best_scheduler,
     earliness,
-    few_text,
     hours,
     offers,
     recommended,
+    sentence,
     short,
     summary,
-    trade,
     warnings,
 )
 from qops_batsim.advice.trace_runs import (
@@ -36,10 +35,9 @@ from qops_batsim.advice.trace_runs import (
     run_easy,
 )
 from qops_batsim.advice.wait_fit import ClassFit, ModelFit
-from qops_batsim.economics.charges import Charge
+from qops_batsim.economics import Charge
 from qops_batsim.economics.prices import Prices
-from qops_batsim.experiments.deadline_runs import contestant_of
-from qops_batsim.experiments.statistics import mean_interval
+from qops_batsim.experiments import contestant_of, mean_interval
 from qops_batsim.measures.metrics.charge_totals import CategoryCharges
 from support.rows_of_jobs import workload_of
 
@@ -232,7 +230,7 @@ def test_sentences_follow_results_that_contradict_them() -> None:
             half = T_OF_3 * 2 * spread / math.sqrt(3)
             return windows == 3 and abs(level[first] - level[second]) > half
 
-        few = few_text(advice)
+        few = sentence("few", advice)
         seen.add(few.partition("promised, ")[2].split()[0])
         if told("few", "chosen"):
             assert (" more than" in few) == (level["few"] > level["chosen"])
@@ -248,7 +246,7 @@ def test_sentences_follow_results_that_contradict_them() -> None:
             told("load", "chosen") and level["load"] > level["chosen"]
         )
         assert ("promise less" in value) == value.startswith("fewer")
-        text = trade(advice)
+        text = sentence("trade", advice)
         for part, direction in re.findall(
             r"(deadlines promised|core-hours) (fall|rise|stay)", text
         ):
@@ -386,7 +384,10 @@ def test_the_class_that_fits_worst_is_named_first_then_the_others() -> None:
         for group, (theirs, ours) in waits.items()
     )
     advice: Any = SimpleNamespace(
-        fit=ModelFit(classes=classes), name="", trace=SimpleNamespace(not_counted=("memory",))
+        fit=ModelFit(classes=classes),
+        choices=CHOICES,
+        name="",
+        trace=SimpleNamespace(not_counted=("memory",)),
     )
     told, causes = warnings(advice)
     assert told == (

@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 
 from qops_batsim.advice.advise import AdviceChoices, advise
-from qops_batsim.advice.recommendations import fit_text, headline
-from qops_batsim.advice.site_fit import Waits, WaitsCase, site_fit, site_schedulers
-from qops_batsim.economics.charges import Categories
-from qops_batsim.experiments.deadline_runs import contestant_of
-from qops_batsim.workload.workload_model import Workload
+from qops_batsim.advice.recommendations import headline, sentence
+from qops_batsim.advice.site_fit import WaitRuns, WaitsCase, site_fit, site_schedulers
+from qops_batsim.economics import Categories
+from qops_batsim.experiments import contestant_of
+from qops_batsim.workload import Workload
 from support.centre_dumps import Partition, jobs_of
 
 BUSY = Partition("busy", 64, 1.1, (4, 8, 16, 32), 3600.0)
@@ -28,7 +28,7 @@ def trace() -> Workload:
 
 def waits_under(trace: Workload, scheduler: str) -> np.ndarray:
     each = contestant_of(scheduler)
-    return np.array(Waits(trace)(WaitsCase(each.scheduler, each.identity()[0])))
+    return np.array(WaitRuns(trace)(WaitsCase(each.scheduler, each.identity()[0])))
 
 
 SMALL_FIRST = (
@@ -56,7 +56,7 @@ def test_the_scheduler_that_made_a_log_is_found(
     assert fit.is_known
     assert fit.fits
     told = f"The log waits as under {found}, chosen among 3 on the earlier half: 100 % of waits"
-    assert fit_text(fit).startswith(told)
+    assert sentence("fit", fit=fit).startswith(told)
 
 
 def test_no_scheduler_makes_jobs_wait_for_what_is_not_modelled(trace: Workload) -> None:
@@ -64,7 +64,7 @@ def test_no_scheduler_makes_jobs_wait_for_what_is_not_modelled(trace: Workload) 
     wide = trace.columns.processors > 8
     fit = site_fit(trace, np.where(wide, 86_400.0, 0.0), Categories(), TRIED)
     assert not fit.fits
-    assert fit_text(fit).startswith("None of 3 schedulers fits; the nearest is ")
+    assert sentence("fit", fit=fit).startswith("None of 3 schedulers fits; the nearest is ")
 
 
 def test_a_scheduler_that_is_given_is_judged_alone(trace: Workload) -> None:
@@ -72,7 +72,7 @@ def test_a_scheduler_that_is_given_is_judged_alone(trace: Workload) -> None:
     fit = site_fit(trace, logged, Categories(), [contestant_of("fcfs")])
     assert (fit.tried, fit.nearest) == (1, "fcfs")
     assert not fit.fits
-    assert fit_text(fit).startswith("Under fcfs, ")
+    assert sentence("fit", fit=fit).startswith("Under fcfs, ")
 
 
 def test_the_qos_that_waits_longest_has_the_least_priority() -> None:

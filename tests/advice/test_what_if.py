@@ -13,10 +13,9 @@ from qops_batsim.advice.what_if import WhatIf, parse_what_if
 from qops_batsim.errors import InputError
 from qops_batsim.shipped import find_input
 from qops_batsim.traces.reading import read_partitions
-from qops_batsim.workload.batsim_json import read_workload
+from qops_batsim.workload import Workload, read_workload, subset
 from qops_batsim.workload.delay_jobs import run_times_until_killed
-from qops_batsim.workload.scale import scale_load, subset
-from qops_batsim.workload.workload_model import Workload
+from qops_batsim.workload.scale import scale_load
 from support.centre_dumps import CENTRE, make_rows, text_of
 
 FEW = AdviceChoices(others=(), stringencies=(0.2,), loads=(1.0,), windows=2, window_jobs=100)

@@ -7,10 +7,9 @@ from typing import Any
 
 import pytest
 
-from qops_batsim.experiments import best_lines
-from qops_batsim.experiments.best_lines import BEST_KNOWN, BOUND, BoundSearch, bound_case
-from qops_batsim.experiments.deadline_runs import Scenario
-from qops_batsim.optimum.best import Limits
+from qops_batsim.experiments import BoundSearch, Scenario, best_lines, bound_case
+from qops_batsim.experiments.best_lines import BEST_KNOWN, BOUND
+from qops_batsim.optimum import Limits
 
 
 def test_a_workload_is_searched_in_deterministic_time(monkeypatch: pytest.MonkeyPatch) -> None:

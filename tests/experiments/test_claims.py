@@ -7,17 +7,18 @@ import math
 import numpy as np
 import pytest
 
-from qops_batsim.experiments.claims import (
-    DECIDED,
+from qops_batsim.experiments import (
     Claim,
+    Interval,
     changes,
-    combined_claim,
     invariant_claim,
     jointly_judged,
+    mean_interval,
     range_claim,
     sign_claim,
 )
-from qops_batsim.experiments.statistics import ERROR, Interval, mean_interval
+from qops_batsim.experiments.claims import DECIDED, combined_claim
+from qops_batsim.experiments.statistics import ERROR
 
 # A mean of 2 whose interval just excludes 0, and one far from it.
 NEAR = mean_interval([1.0, 2.0, 3.0, -1.6, 5.6] * 2)

@@ -9,13 +9,18 @@ from pathlib import Path
 import pytest
 
 from qops_batsim.errors import InputError
+from qops_batsim.experiments import (
+    LogWindow,
+    Study,
+    StudyLog,
+    StudyRuns,
+    run_cases,
+    run_study,
+    summaries,
+)
 from qops_batsim.experiments import pool as module
 from qops_batsim.experiments.deadline_runs import contestants_of
-from qops_batsim.experiments.listed_cases import StudyLog, Window
-from qops_batsim.experiments.pool import run_cases
-from qops_batsim.experiments.study import Study
-from qops_batsim.experiments.study_report import csv_of, summaries, summary_records
-from qops_batsim.experiments.study_runs import StudyRuns, run_study
+from qops_batsim.experiments.study_report import csv_of, summary_records
 
 distributed = pytest.importorskip("distributed", reason="needs the extra dask")
 
@@ -35,7 +40,7 @@ def test_a_study_has_the_table_that_it_has_here(address: str, tmp_path: Path) ->
         schedulers=contestants_of(["msb", "qops", "qops:k_factor=1"]),
         loads=(1.0, 1.4),
         seeds=(1, 2),
-        windows=(Window(first=40), Window(skip=40, first=40)),
+        windows=(LogWindow(first=40), LogWindow(skip=40, first=40)),
     )
     here = run_study(study, tmp_path / "here")
     done: list[tuple[int, int]] = []

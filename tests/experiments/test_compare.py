@@ -10,17 +10,13 @@ from typing import Any
 import pytest
 
 from qops_batsim.errors import InputError, SimulationError
+from qops_batsim.experiments import CellOutcome, Study, StudyRuns, run_study, summaries
 from qops_batsim.experiments import deadline_runs as module
 from qops_batsim.experiments.compare import compare, comparison_of
 from qops_batsim.experiments.deadline_runs import Contestant
-from qops_batsim.experiments.study import Study
-from qops_batsim.experiments.study_report import summaries
-from qops_batsim.experiments.study_runs import CellOutcome, StudyRuns, run_study
-from qops_batsim.measures.metrics.outcomes import JobOutcomes
+from qops_batsim.measures import JobOutcomes
 from qops_batsim.shipped import find_input
-from qops_batsim.workload.batsim_json import read_workload
-from qops_batsim.workload.deadlines import DeadlineChoices
-from qops_batsim.workload.workload_model import Workload
+from qops_batsim.workload import DeadlineChoices, Workload, read_workload
 
 
 @pytest.fixture(scope="module")

@@ -7,13 +7,12 @@ from dataclasses import replace
 import pytest
 
 from qops_batsim.errors import SimulationError
-from qops_batsim.experiments import deadline_runs
-from qops_batsim.experiments.deadline_runs import checked_outcomes
+from qops_batsim.experiments import checked_outcomes, deadline_runs
 from qops_batsim.jobs import Job, QosRequest
-from qops_batsim.measures.metrics.outcomes import JobOutcomes
-from qops_batsim.platform.equal_hosts import make_cluster
-from qops_batsim.protocol.port import make_scheduler
-from qops_batsim.workload.workload_model import Workload
+from qops_batsim.measures import JobOutcomes
+from qops_batsim.platform import make_cluster
+from qops_batsim.protocol import make_scheduler
+from qops_batsim.workload import Workload
 
 
 def chain(jobs: int) -> Workload:

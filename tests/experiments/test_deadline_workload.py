@@ -4,31 +4,38 @@ import pytest
 
 from qops_batsim.advice.trace_runs import AdviceCase, TraceRuns, TraceWindow, prepare
 from qops_batsim.errors import InputError
+from qops_batsim.experiments import DeadlineRuns, deadline_facts, outcomes_of, study_of
 from qops_batsim.experiments.compare import compare
-from qops_batsim.experiments.deadline_runs import DeadlineRuns, outcomes_of
 from qops_batsim.experiments.deadline_workload import (
-    deadline_facts,
     deadline_workload,
     give_deadlines,
     give_deadlines_by_need,
 )
-from qops_batsim.experiments.study import InputIdentities, case_of, study_of
+from qops_batsim.experiments.study import InputIdentities, case_of
 from qops_batsim.jobs import Job
-from qops_batsim.platform.equal_hosts import make_cluster
-from qops_batsim.protocol.port import make_scheduler
+from qops_batsim.platform import make_cluster
+from qops_batsim.protocol import make_scheduler
 from qops_batsim.running.reference import easy_response_times
 from qops_batsim.running.simulate import simulate
 from qops_batsim.shipped import find_input
-from qops_batsim.workload.batsim_json import format_workload, read_workload
-from qops_batsim.workload.conversion import convert_log
-from qops_batsim.workload.deadlines import DeadlineChoices, count_deadlines
-from qops_batsim.workload.delay_jobs import exact_estimates, run_times
+from qops_batsim.workload import (
+    DeadlineChoices,
+    NeedChoices,
+    NeedMix,
+    Workload,
+    convert_log,
+    delay_profile,
+    exact_estimates,
+    format_workload,
+    generate_workload,
+    read_swf,
+    read_workload,
+    subset,
+)
+from qops_batsim.workload.deadlines import count_deadlines
+from qops_batsim.workload.delay_jobs import run_times
 from qops_batsim.workload.estimates import estimates_sentence
-from qops_batsim.workload.need import NeedChoices, NeedMix
-from qops_batsim.workload.scale import origin_of_duplicate, scale_load, subset
-from qops_batsim.workload.swf import read_swf
-from qops_batsim.workload.synthetic import generate_workload
-from qops_batsim.workload.workload_model import Workload, delay_profile
+from qops_batsim.workload.scale import origin_of_duplicate, scale_load
 from studies.islam2003.packed import packed_workload
 
 

@@ -8,27 +8,32 @@ import msgspec
 import pytest
 
 from qops_batsim.errors import InputError, SimulationError
+from qops_batsim.experiments import (
+    DeadlineCase,
+    DeadlineRuns,
+    Scenario,
+    Study,
+    StudyRuns,
+    page_tables,
+    run_study,
+    study_of,
+    summaries,
+)
 from qops_batsim.experiments import deadline_runs as module
-from qops_batsim.experiments.deadline_runs import DeadlineCase, DeadlineRuns, Scenario
 from qops_batsim.experiments.deadline_workload import (
     give_deadlines,
     give_estimates,
     scaled_workload,
 )
-from qops_batsim.experiments.study import Study, study_of
 from qops_batsim.experiments.study_report import (
     figures_of,
-    page_tables,
-    summaries,
     summary_records,
 )
-from qops_batsim.experiments.study_runs import StudyRuns, read_study_runs, run_study
+from qops_batsim.experiments.study_runs import read_study_runs
 from qops_batsim.measures.metrics.measures import PROMISES, Measures, measure_names
 from qops_batsim.shipped import find_input
-from qops_batsim.workload.batsim_json import read_workload
+from qops_batsim.workload import EstimateChoices, Workload, read_workload
 from qops_batsim.workload.delay_jobs import run_times
-from qops_batsim.workload.estimates import EstimateChoices
-from qops_batsim.workload.workload_model import Workload
 
 GRID = {
     "name": "small",

@@ -17,7 +17,7 @@ from benchmarks.known_effects import (
     verdicts_of,
 )
 from qops_batsim.errors import InputError
-from qops_batsim.experiments.listed_cases import Window
+from qops_batsim.experiments import LogWindow
 from qops_batsim.experiments.study_report import method_text
 
 FAMILIES = 20
@@ -48,7 +48,7 @@ def test_overlapping_windows_are_refused() -> None:
 
 
 def test_windows_of_several_sizes_are_refused() -> None:
-    windows = (Window(skip=0, first=5000), Window(skip=5000, first=500))
+    windows = (LogWindow(skip=0, first=5000), LogWindow(skip=5000, first=500))
     study = msgspec.structs.replace(overlapping(1), windows=windows)
     with pytest.raises(InputError, match=r"0\+5000 and 5000\+500 are of several sizes"):
         study.check()

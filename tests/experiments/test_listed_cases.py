@@ -14,10 +14,23 @@ import pytest
 
 from qops_batsim.engine.engine_options import outages_of
 from qops_batsim.errors import InputError
+from qops_batsim.experiments import (
+    CellOutcome,
+    DeadlineRuns,
+    ScoredRuns,
+    Study,
+    StudyRuns,
+    bound_key,
+    read_study,
+    run_study,
+    study_inputs,
+    study_runs,
+    with_need,
+    with_schedulers,
+)
 from qops_batsim.experiments import study as module
-from qops_batsim.experiments import study_runs
 from qops_batsim.experiments.best_lines import BEST_KNOWN
-from qops_batsim.experiments.deadline_runs import Contestant, DeadlineRuns, contestants_of
+from qops_batsim.experiments.deadline_runs import Contestant, contestants_of
 from qops_batsim.experiments.listed_cases import (
     DRAWN,
     PER_LOG,
@@ -27,37 +40,14 @@ from qops_batsim.experiments.listed_cases import (
     outages_of_case,
 )
 from qops_batsim.experiments.score_report import cases_of, mean_of, score_method, score_tables
-from qops_batsim.experiments.scores import (
-    Prices,
-    Score,
-    ScoredRuns,
-    bound_key,
-    gini,
-    kept_bounds,
-    score_of,
-)
-from qops_batsim.experiments.study import (
-    MONDAY,
-    InputIdentities,
-    Study,
-    read_study,
-    with_need,
-    with_schedulers,
-)
+from qops_batsim.experiments.scores import JobWorths, Score, gini, kept_bounds, score_of
+from qops_batsim.experiments.study import MONDAY, InputIdentities
 from qops_batsim.experiments.study_report import report_of
-from qops_batsim.experiments.study_runs import (
-    CellOutcome,
-    Description,
-    StudyRuns,
-    read_study_runs,
-    run_study,
-    study_inputs,
-    with_others,
-)
+from qops_batsim.experiments.study_runs import Description, read_study_runs, with_others
 from qops_batsim.jobs import Job, QosRequest
-from qops_batsim.measures.metrics.outcomes import JobOutcomes
-from qops_batsim.workload.need import FactorClass, NeedChoices, NeedMix
-from qops_batsim.workload.workload_model import Workload, delay_profile
+from qops_batsim.measures import JobOutcomes
+from qops_batsim.workload import NeedChoices, NeedMix, Workload, delay_profile
+from qops_batsim.workload.need import FactorClass
 from studies.shared import deadlines_text, with_deadlines
 from support.listed_cases import few_cases
 
@@ -208,7 +198,7 @@ def test_the_score_of_a_schedule_drawn_by_hand() -> None:
         lost=np.empty((0, 3)),
     )
     gave_way = np.array([each == "d" for each in "abcdefg"])
-    score = score_of(outcomes, 2, Prices(workload), gave_way)
+    score = score_of(outcomes, 2, JobWorths(workload), gave_way)
     assert score.promised_jobs == pytest.approx(100 * 4 / 6)  # a, b, c, d
     assert score.kept_jobs == pytest.approx(100 * 3 / 6)  # a, b, c
     assert score.reached_jobs == pytest.approx(100 * 2 / 6)  # a, b

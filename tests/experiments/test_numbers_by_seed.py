@@ -6,16 +6,16 @@ import math
 
 import pytest
 
-from qops_batsim.experiments.claims import (
+from qops_batsim.experiments import (
     averages,
     by_seed,
     changes,
     differences,
+    line_of_means,
+    mean_interval,
     range_claim,
     slopes,
 )
-from qops_batsim.experiments.report import line_of_means
-from qops_batsim.experiments.statistics import mean_interval
 
 
 def test_numbers_are_paired_by_seed() -> None:

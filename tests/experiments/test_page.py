@@ -7,19 +7,13 @@ import re
 from base64 import b64decode, b64encode
 from collections.abc import Callable
 from html.parser import HTMLParser
-from pathlib import Path
 
 import pytest
 
+from qops_batsim.experiments import PageTable
 from qops_batsim.experiments import page as page_module
-from qops_batsim.experiments.page import (
-    PageFacts,
-    PagePicture,
-    PageTable,
-    PageText,
-    html_page,
-    pictures_of,
-)
+from qops_batsim.experiments.page import PageFacts, PagePicture, PageText, html_page
+from qops_batsim.experiments.pictures import page_picture
 
 TABLE = PageTable(
     title="Waits",
@@ -131,11 +125,10 @@ def test_equal_content_gives_equal_pages() -> None:
 
 
 def test_pictures_have_titles() -> None:
-    def draw(directory: Path) -> dict[Path, str]:
-        (directory / "versus_load.svg").write_bytes(SVG)
-        return {directory / "versus_load.svg": "Figure 4"}
-
-    assert pictures_of(draw) == [PagePicture(title="Figure 4", svg=SVG)]
+    made = page_picture("Figure 4", lambda axes: axes.plot([1, 2]), 2.0, data="a,b")
+    assert (made.title, made.file_name, made.data) == ("Figure 4", "figure-4", "a,b")
+    assert made.svg.startswith(b"<?xml")
+    assert made == page_picture("Figure 4", lambda axes: axes.plot([1, 2]), 2.0, data="a,b")
 
 
 def test_a_click_on_a_heading_sorts_in_a_browser(browse: Callable[[str], str]) -> None:

@@ -9,9 +9,10 @@ from pathlib import Path
 import pytest
 
 from qops_batsim.errors import InputError
+from qops_batsim.experiments import KeptRuns, run_cases
 from qops_batsim.experiments import pool as module
 from qops_batsim.experiments.compare import compare
-from qops_batsim.experiments.pool import Failure, KeptRuns, run_cases
+from qops_batsim.experiments.pool import Failure
 
 
 def squared(case: int) -> dict[str, int]:

@@ -10,14 +10,24 @@ from typing import Any
 import pytest
 
 from qops_batsim.errors import InputError
-from qops_batsim.experiments.claims import averages, differences
+from qops_batsim.experiments import (
+    CellOutcome,
+    LogWindow,
+    Scenario,
+    Study,
+    StudyLog,
+    StudyRuns,
+    averages,
+    differences,
+    mean_interval,
+    page_tables,
+    summaries,
+)
 from qops_batsim.experiments.compare import compare
-from qops_batsim.experiments.deadline_runs import Scenario, contestants_of
-from qops_batsim.experiments.listed_cases import StudyLog, Window
-from qops_batsim.experiments.statistics import mean_interval
-from qops_batsim.experiments.study import InputIdentities, Study
-from qops_batsim.experiments.study_report import over_logs, page_tables, summaries
-from qops_batsim.experiments.study_runs import CellOutcome, Description, StudyRuns
+from qops_batsim.experiments.deadline_runs import contestants_of
+from qops_batsim.experiments.study import InputIdentities
+from qops_batsim.experiments.study_report import over_logs
+from qops_batsim.experiments.study_runs import Description
 from qops_batsim.measures.metrics.measures import STUDY, Measures, measure_names
 from studies.islam2003 import runs as islam2003
 from studies.islam2003 import study as study2003
@@ -41,7 +51,7 @@ def outcomes(others: tuple[str, ...], metrics: tuple[str, ...]) -> StudyRuns:
         schedulers=contestants_of(names),
         loads=(1.2, 1.6),
         seeds=(1, 2, 3, 4),
-        windows=(Window(first=70),),
+        windows=(LogWindow(first=70),),
         metrics=metrics,
     )
     found = []
@@ -108,7 +118,7 @@ def test_windows_that_share_jobs_are_refused(windows: list[tuple[int, int]], sha
         name="windows",
         logs=(StudyLog(name="sdsc", file="sdsc_sp2_1000"),),
         schedulers=contestants_of(["easy"]),
-        windows=tuple(Window(skip=skip, first=first) for skip, first in windows),
+        windows=tuple(LogWindow(skip=skip, first=first) for skip, first in windows),
     )
     if share:
         with pytest.raises(InputError, match="share jobs; windows that begin where another"):
@@ -164,7 +174,7 @@ def on_logs(metrics: dict[str, list[float]], others: tuple[str, ...] = ()) -> St
         name="several logs",
         logs=tuple(StudyLog(name=f"log {place}", file="x") for place in range(logs)),
         schedulers=contestants_of(names),
-        windows=tuple(Window(skip=70 * place, first=70) for place in range(10)),
+        windows=tuple(LogWindow(skip=70 * place, first=70) for place in range(10)),
         seeds=(1,),
     )
     found = []

@@ -3,16 +3,17 @@ from pathlib import Path
 
 import msgspec
 
-from qops_batsim.experiments import pictures
-from qops_batsim.experiments.claims import Claim
-from qops_batsim.experiments.pictures import write_files
-from qops_batsim.experiments.report import (
+from qops_batsim.experiments import (
+    Claim,
     Figure,
     Panel,
+    ReportColumn,
     Series,
     StudyReport,
+    pictures,
+    table_of,
+    write_files,
 )
-from qops_batsim.experiments.report_table import ReportColumn, table_of
 
 WAITS_GROW = Claim(
     id="a",

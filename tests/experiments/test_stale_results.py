@@ -13,8 +13,9 @@ import pytest
 
 from qops_batsim import Easy, compare
 from qops_batsim.errors import InputError, QopsError
+from qops_batsim.experiments import run_study, study_inputs
 from qops_batsim.experiments.deadline_runs import Contestant
-from qops_batsim.experiments.study_runs import read_description, run_study, study_inputs
+from qops_batsim.experiments.study_runs import read_description
 from qops_batsim.schedulers.qops import Qops
 from support.own_code import scheduler_text, write_files
 
@@ -223,23 +224,24 @@ def test_a_run_that_fails_ends_a_comparison_with_files() -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"loads": "1.2"}, "loads is '1.2' .*; a list of numbers"),
-        ({"loads": 1.2}, "loads is 1.2 .*; a list of numbers"),
-        ({"loads": ["1.2"]}, "loads is .*1.2.*; a list of numbers"),
-        ({"loads": {1.2: 1}}, "loads is {1.2: 1}.*; a list of "),
+        ({"loads": "1.2"}, "loads is '1.2' .*a list of numbers is expected"),
+        ({"loads": 1.2}, "loads is 1.2 .*a list of numbers is expected"),
+        ({"loads": ["1.2"]}, r"loads is \['1.2'\].*a list of numbers is expected"),
+        ({"loads": {1.2: 1}}, "loads is {1.2: 1}.*a list of "),
         ({"loads": None}, "loads is None; a list of "),
-        ({"seeds": "3"}, "seeds is '3' .*; .*a list of whole numbers"),
+        ({"seeds": "3"}, "seeds is '3'.* a list of whole numbers is expected"),
         ({"seeds": 0}, "seeds is 0; a list of seeds, or their number from 1 to 10000"),
         ({"seeds": True}, "seeds is True; .*a list of "),
-        ({"seeds": [1.5]}, "seeds is .*1.5.*; .*a list of whole numbers"),
+        ({"seeds": [1.5]}, r"seeds is \[1.5\].*a list of whole numbers is expected"),
         ({"settings": [("easy", 1)]}, "settings is .*; options by scheduler"),
         ({"settings": {"easy": "a=1"}}, "settings is .*; options by scheduler"),
-        ({"deadlines": 0.2}, "deadlines is 0.2 .*; a DeadlineChoices"),
-        ({"skip": "3"}, "skip is '3' .*; a whole number"),
-        ({"first": 2.5}, "first is 2.5 .*; a whole number"),
-        ({"workers": None}, "workers is None; a number of processes"),
-        ({"out": 3}, "out is 3 .*; a path"),
-        ({"schedulers": "qops"}, "schedulers is 'qops' .*; a list of names"),
+        ({"deadlines": 0.2}, "deadlines is 0.2 .float.; a DeadlineChoices is expected"),
+        ({"skip": "3"}, "skip is '3' .str.; a whole number is expected"),
+        ({"first": 2.5}, "first is 2.5 .float.; a whole number, or None"),
+        ({"workers": None}, "workers is None; a whole number"),
+        ({"workers": 0}, "number of workers is 0; a whole number above 0 is expected"),
+        ({"out": 3}, "out is 3 .int.; a path, or None is expected"),
+        ({"schedulers": "qops"}, "schedulers is 'qops'.* a list of names"),
         ({"schedulers": Qops}, "schedulers is .*; a list of names"),
         ({"schedulers": [3]}, "schedulers hold 3 .int.; the name of a scheduler"),
         ({"schedulers": [int]}, "schedulers hold .*; the name of a scheduler"),

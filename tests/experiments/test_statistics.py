@@ -11,28 +11,30 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from qops_batsim.errors import InputError
-from qops_batsim.experiments.statistics import (
+from qops_batsim.experiments import (
     AMOUNT,
-    ERROR,
     LEVEL,
     SHARE,
-    SHARE_DIFFERENCE,
-    SHARES,
-    SIGNED,
     UNLIMITED,
     Interval,
     Limits,
-    density,
-    directions,
-    grouped_interval,
-    holm,
-    judge,
     limits_of,
     limits_of_difference,
     mean_interval,
     nested_interval,
     paired_difference,
     quantile,
+)
+from qops_batsim.experiments.statistics import (
+    ERROR,
+    SHARE_DIFFERENCE,
+    SHARES,
+    SIGNED,
+    density,
+    directions,
+    grouped_interval,
+    holm,
+    judge,
     significant,
     skewness,
     upper_tail,

@@ -17,25 +17,27 @@ import msgspec
 import pytest
 
 from qops_batsim.errors import InputError
-from qops_batsim.experiments import study_runs as module
-from qops_batsim.experiments.deadline_runs import Contestant, DeadlineRuns, Scenario, contestants_of
-from qops_batsim.experiments.listed_cases import StudyLog, Window
-from qops_batsim.experiments.log_files import find_trace
-from qops_batsim.experiments.statistics import SHARE, mean_interval, paired_difference
-from qops_batsim.experiments.study import Study, read_study, study_of
-from qops_batsim.experiments.study_report import (
-    csv_of,
-    page_tables,
-    summaries,
-    summary_records,
-    tables_of,
-)
-from qops_batsim.experiments.study_runs import (
+from qops_batsim.experiments import (
+    SHARE,
+    DeadlineRuns,
+    LogWindow,
+    Scenario,
+    Study,
+    StudyLog,
     StudyRuns,
-    read_study_runs,
+    find_trace,
+    mean_interval,
+    page_tables,
+    paired_difference,
+    read_study,
     run_study,
-    status_of,
+    study_of,
+    summaries,
 )
+from qops_batsim.experiments import study_runs as module
+from qops_batsim.experiments.deadline_runs import Contestant, contestants_of
+from qops_batsim.experiments.study_report import csv_of, summary_records, tables_of
+from qops_batsim.experiments.study_runs import read_study_runs, status_of
 from support.swf_lines import swf_text
 
 TEXT = """
@@ -59,7 +61,7 @@ def study(**changes: object) -> Study:
         baseline="msb",
         loads=(1.0, 1.4),
         seeds=(1, 2),
-        windows=tuple(Window(skip=skip, first=60) for skip in (0, 60, 120)),
+        windows=tuple(LogWindow(skip=skip, first=60) for skip in (0, 60, 120)),
     )
     return msgspec.structs.replace(made, **changes)
 
@@ -114,7 +116,7 @@ def test_one_value_stands_for_a_list_and_tables_for_texts() -> None:
     assert found.schedulers[1] == Contestant(
         name="qops", scheduler="qops", settings={"k_factor": 1}
     )
-    assert (found.loads, found.seeds, found.windows) == ((1.0,), (7,), (Window(first=0),))
+    assert (found.loads, found.seeds, found.windows) == ((1.0,), (7,), (LogWindow(first=0),))
 
 
 @pytest.mark.parametrize(
@@ -174,7 +176,7 @@ def test_a_log_that_is_nowhere_is_told_before_anything_is_run(tmp_path: Path) ->
     with pytest.raises(InputError, match="of 128 processors, converted already; processors 5"):
         run_study(wrong, tmp_path / "out")
     for skip, first in ((1000, 60), (900, 200), (900, 101)):
-        beyond = study(windows=(Window(first=first), Window(skip=skip, first=first)))
+        beyond = study(windows=(LogWindow(first=first), LogWindow(skip=skip, first=first)))
         with pytest.raises(InputError, match="has 1000 usable jobs, too few for window .skip = "):
             run_study(beyond, tmp_path / "out")
     assert not (tmp_path / "out").exists()
@@ -206,12 +208,13 @@ def test_a_job_that_no_scheduler_can_start_is_refused_before_anything_is_run(
         log = {"nb_res": 8, "jobs": fields, "profiles": {"delay60": {"type": "delay", "delay": 60}}}
         path = tmp_path / "log.json"
         path.write_text(json.dumps(log))
-        mine = study(logs=(StudyLog(name="a", file=str(path)),), windows=(Window(skip=1, first=3),))
+        log_of = (StudyLog(name="a", file=str(path)),)
+        mine = study(logs=log_of, windows=(LogWindow(skip=1, first=3),))
         with pytest.raises(InputError) as error:
             run_study(mine, tmp_path / "out")
         wanted = f"job '2' asks for {asked} processors of 8; jobs that can run are expected"
         assert str(error.value) == f"{path}: {wanted}"
-        run_study(msgspec.structs.replace(mine, windows=(Window(first=2),)))
+        run_study(msgspec.structs.replace(mine, windows=(LogWindow(first=2),)))
     assert not (tmp_path / "out").exists()
 
 
@@ -317,7 +320,7 @@ def test_means_are_over_windows_and_differences_are_paired(runs: StudyRuns) -> N
 
 
 def test_with_one_window_repetitions_are_seeds(tmp_path: Path) -> None:
-    small = study(windows=(Window(first=30),), schedulers=contestants_of(["msb", "qops"]))
+    small = study(windows=(LogWindow(first=30),), schedulers=contestants_of(["msb", "qops"]))
     found = summaries(run_study(small, tmp_path))
     assert {each.over for each in found} == {"seeds"}
     counts = [each.metrics["unadmitted_jobs"].count for each in found]
@@ -340,7 +343,7 @@ def test_seeds_of_one_window_do_not_stand_for_windows_to_come(runs: StudyRuns) -
 def test_two_names_of_one_log_have_each_its_own_windows(tmp_path: Path) -> None:
     (tmp_path / "log.swf").write_text(swf_text([{"submit_time": 10.0 * i} for i in range(12)]))
     logs = tuple(
-        StudyLog(name=f"first {first}", file="log.swf", windows=(Window(first=first),))
+        StudyLog(name=f"first {first}", file="log.swf", windows=(LogWindow(first=first),))
         for first in (4, 10, 3)
     )
     made = study(logs=logs, schedulers=contestants_of(["easy"]), baseline="", loads=(1.0,))
@@ -400,7 +403,7 @@ def test_two_studies_into_one_directory_each_return_their_own(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """While the runs of the first are made, a second one begins and ends there."""
-    one, other = (study(loads=(load,), windows=(Window(first=60),)) for load in (1.0, 1.4))
+    one, other = (study(loads=(load,), windows=(LogWindow(first=60),)) for load in (1.0, 1.4))
     alone = [run_study(each) for each in (one, other)]
     there: list[StudyRuns] = []
     made = module.run_cases
@@ -466,7 +469,7 @@ def test_killed_at_random_points_it_ends_with_the_same_tables(
 
 def test_the_best_possible_stands_beside_the_schedulers(tmp_path: Path) -> None:
     pytest.importorskip("ortools", reason="the extra bound (OR-tools) is not installed")
-    asked = {"windows": (Window(first=40), Window(skip=40, first=40)), "loads": (1.4,)}
+    asked = {"windows": (LogWindow(first=40), LogWindow(skip=40, first=40)), "loads": (1.4,)}
     made = run_study(study(**asked, bound=0.2), tmp_path / "bound")
     found = {each.scheduler: each for each in summaries(made)}
     assert list(found) == ["easy", "msb", "qops", "qops:k_factor=1", "best known", "bound"]

@@ -14,13 +14,14 @@ import pytest
 
 from qops_batsim.errors import InputError, SimulationError
 from qops_batsim.measures.results.run_result import read_run
-from qops_batsim.workload.workload_model import Workload
+from qops_batsim.workload import Workload
 from support.rows_of_jobs import Row, workload_of
 
 pytest.importorskip("ortools", reason="the extra bound (OR-tools) is not installed")
 
+from qops_batsim.optimum import Limits, best_possible
 from qops_batsim.optimum import best as bounds
-from qops_batsim.optimum.best import OBJECTIVES, Limits, best_possible
+from qops_batsim.optimum.best import OBJECTIVES
 from qops_batsim.optimum.clairvoyant import write_best
 from qops_batsim.optimum.problem import (
     NOT_CHOSEN,
@@ -30,7 +31,7 @@ from qops_batsim.optimum.problem import (
     problem_of,
     worth_of,
 )
-from qops_batsim.optimum.search import ProcessorUse, filled, is_feasible
+from qops_batsim.optimum.search import filled, is_feasible, profile_of
 from qops_batsim.optimum.solver import Budget, energies, energy_bound, proven_bound, solve
 
 CASES = int(os.environ.get("QOPS_BOUND_CASES", "60"))
@@ -294,20 +295,15 @@ def test_room_finds_the_earliest_fit_as_trying_every_tick_does() -> None:
         )
         starts = filled(tasks, np.full(8, NOT_CHOSEN), 4, range(8))
         assert is_feasible(tasks, starts, 4)
-        room = ProcessorUse.of(tasks, starts, 4)
+        profile = profile_of(tasks, starts, 4)
         after, length, needed = (int(rng.integers(*each)) for each in ((0, 9), (1, 5), (1, 5)))
         used = np.zeros(60, np.int64)
         for start, duration, processors in zip(starts, *tasks[1::2], strict=True):
             if start != NOT_CHOSEN:
                 used[start : start + duration] += processors
         fits = [t for t in range(after, 50) if (used[t : t + length] + needed <= 4).all()]
-        assert room.earliest_fit(after, length, needed, 40) == fits[0]
-        assert room.earliest_fit(after, length, needed, fits[0] - 1) == NOT_CHOSEN
-        grown = ProcessorUse.of(tasks, starts, 4)
-        grown.take(fits[0], length, needed)
-        used[fits[0] : fits[0] + length] += needed
-        where = np.searchsorted(grown.dates, np.arange(60), "right") - 1
-        assert grown.used[where].tolist() == used.tolist()
+        assert profile.earliest_fit(after, length, needed) == fits[0]
+        assert [profile.lowest_free(t, t + 1) for t in range(60)] == (4 - used).tolist()
 
 
 @pytest.mark.sweep

@@ -9,9 +9,7 @@ import msgspec
 import polars as pl
 import pytest
 
-from qops_batsim.experiments.claims import Claim
-from qops_batsim.experiments.report import Figure, Panel, Series, StudyReport
-from qops_batsim.experiments.report_table import table_of
+from qops_batsim.experiments import Claim, Figure, Panel, Series, StudyReport, table_of
 from studies.command import study_command
 from studies.request import StudyRequest
 from studies.run_table import RunTable

@@ -9,16 +9,17 @@ import random
 import numpy as np
 import pytest
 
-from qops_batsim.experiments.deadline_runs import checked_outcomes
-from qops_batsim.platform.equal_hosts import make_cluster
-from qops_batsim.protocol.port import make_scheduler
+from qops_batsim.experiments import checked_outcomes
+from qops_batsim.platform import make_cluster
+from qops_batsim.protocol import make_scheduler
 from qops_batsim.schedulers.qops import QopsOptions
-from qops_batsim.workload.workload_model import Workload
+from qops_batsim.workload import Workload
 from support.rows_of_jobs import Row, workload_of
 
 pytest.importorskip("ortools", reason="the extra bound (OR-tools) is not installed")
 
-from qops_batsim.optimum.best import Limits, best_possible, schedule_of
+from qops_batsim.optimum import Limits, best_possible
+from qops_batsim.optimum.best import schedule_of
 from qops_batsim.optimum.problem import NOT_CHOSEN, Tasks, problem_of
 from qops_batsim.optimum.search import filled, is_feasible
 from studies.how_good import feasibility

@@ -12,20 +12,16 @@ import msgspec
 import pytest
 
 from qops_batsim.errors import InputError
-from qops_batsim.experiments.claims import Claim, whole_claims
-from qops_batsim.experiments.deadline_runs import DeadlineCase, Scenario
-from qops_batsim.experiments.report import StudyReport
+from qops_batsim.experiments import Claim, DeadlineCase, Scenario, StudyReport, whole_claims
 from qops_batsim.measures.metrics.measures import (
     STUDY,
     Measures,
     measure_names,
     study_measures,
 )
-from qops_batsim.protocol.port import make_scheduler
+from qops_batsim.protocol import make_scheduler
 from qops_batsim.shipped import find_input
-from qops_batsim.workload.batsim_json import read_workload
-from qops_batsim.workload.scale import subset
-from qops_batsim.workload.workload_model import Workload
+from qops_batsim.workload import Workload, read_workload, subset
 from studies.islam2003 import paper as islam2003
 from studies.islam2003.claims import Judge, claims
 from studies.islam2003.paper import figures

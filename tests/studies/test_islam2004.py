@@ -13,15 +13,10 @@ import msgspec
 import pytest
 
 from qops_batsim.errors import InputError
-from qops_batsim.experiments.claims import Claim, whole_claims
-from qops_batsim.experiments.deadline_runs import DeadlineRuns
-from qops_batsim.protocol.port import make_scheduler
+from qops_batsim.experiments import Claim, DeadlineRuns, whole_claims
+from qops_batsim.protocol import make_scheduler
 from qops_batsim.shipped import find_input
-from qops_batsim.workload.batsim_json import read_workload
-from qops_batsim.workload.conversion import convert_log
-from qops_batsim.workload.scale import subset
-from qops_batsim.workload.swf import read_swf
-from qops_batsim.workload.workload_model import Workload
+from qops_batsim.workload import Workload, convert_log, read_swf, read_workload, subset
 from studies.islam2004 import paper as islam2004
 from studies.islam2004 import runs as islam2004_runs
 from studies.islam2004.claims import claims

@@ -14,13 +14,12 @@ import pytest
 from qops_batsim.engine.execution import Execution
 from qops_batsim.engine.records import JobRecord
 from qops_batsim.errors import InputError
+from qops_batsim.experiments import StudyReport, whole_claims
 from qops_batsim.experiments import pool as kept_module
-from qops_batsim.experiments.claims import whole_claims
-from qops_batsim.experiments.report import StudyReport
 from qops_batsim.jobs import QOS_CLASSES, REJECTED, Job, QosRequest
-from qops_batsim.protocol.port import make_scheduler
+from qops_batsim.protocol import make_scheduler
 from qops_batsim.schedulers.nqs import Nqs
-from qops_batsim.workload.workload_model import Workload
+from qops_batsim.workload import Workload
 from studies.pascal2004 import paper as pascal2004
 from studies.pascal2004 import runs as pascal2004_runs
 from studies.pascal2004.claims import claims as judged

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from qops_batsim.errors import InputError
-from qops_batsim.experiments.report import Series
+from qops_batsim.experiments import Series
 from studies.request import StudyRequest
 from studies.shared import relative_difference
 from studies.specification import series_of

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from qops_batsim.experiments.deadline_runs import DeadlineCase, Scenario
+from qops_batsim.experiments import DeadlineCase, Scenario
 from studies.run_table import RunTable, tidy_table
 
 

@@ -21,7 +21,7 @@ from qops_batsim.advice.trace_runs import _groups, add_up
 from qops_batsim.cli.texts import fate_text
 from qops_batsim.economics import ReferenceJob, category_slowdowns
 from qops_batsim.experiments import DeadlineRuns, outcomes_of
-from qops_batsim.experiments.scores import Prices, score_of
+from qops_batsim.experiments.scores import JobWorths, score_of
 from qops_batsim.experiments.study import case_of
 from qops_batsim.jobs import COMPLETED_KILLED
 from qops_batsim.measures import JobOutcomes, Measures, fates, study_measures
@@ -176,7 +176,7 @@ def _compare_scores(done: Run, studied: Studied, jobs: Workload) -> None:
     outcomes, count = studied.outcomes, done.measured.deadlines
     assert count is not None
     nothing = np.zeros(len(outcomes.ids), np.bool_)
-    prices = Prices.__new__(Prices)
+    prices = JobWorths.__new__(JobWorths)
     prices.worth = dict.fromkeys(("jobs", "work", "charge"), outcomes.processors)
     prices.worth["jobs"] = np.ones(len(outcomes.ids))
     rows = zip(jobs.columns.ids, jobs.work, jobs.columns.processors, strict=True)
