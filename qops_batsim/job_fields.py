@@ -242,7 +242,8 @@ def read_qos(fields: dict[str, Any], where: str) -> QosRequest | None:
             return None
         name = "extra_data"
 
-    where = _of_job(where, fields["id"])
+    if "id" in fields:
+        where = _of_job(where, fields["id"])
     if not isinstance(raw, dict):
         raise _field_error(fields, where, name, "an object")
     for key in raw:

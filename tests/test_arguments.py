@@ -124,9 +124,9 @@ def test_a_checked_function_looks_like_itself() -> None:
 @pytest.mark.parametrize(
     ("choices", "message"),
     [
-        ({"loads": 1.2}, "loads is 1.2; a list of numbers is expected"),
+        ({"loads": 1.2}, "loads is 1.2 .float.; a list of numbers is expected"),
         ({"stringencies": ("0.2",)}, "stringencies is .*0.2.*; a list of numbers is expected"),
-        ({"others": "qops"}, "others is 'qops'; a list of Contestants is expected"),
+        ({"others": "qops"}, "others is 'qops' .str.; a list of Contestants is expected"),
     ],
 )
 def test_lists_of_advice_are_lists(choices: dict[str, Any], message: str) -> None:

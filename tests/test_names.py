@@ -8,35 +8,6 @@ from collections.abc import Mapping
 
 from support.source_tree import PACKAGE, module_files
 
-STILL_TWICE = frozenset(
-    {
-        "AskedJob",
-        "Book",
-        "Claim",
-        "Component",
-        "DecisionLog",
-        "DecisionSide",
-        "Entry",
-        "Host",
-        "HostDescription",
-        "Maintenance",
-        "Offer",
-        "PlannedStart",
-        "Planner",
-        "Prices",
-        "ResourceManager",
-        "Slurm",
-        "Tally",
-        "User",
-        "Waits",
-        "Window",
-        "_Batsim4",
-        "_Job",
-        "_Visit",
-    }
-)
-"""Names that two classes have so far; none is to be added."""
-
 
 def classes_of_one_name(sources: Mapping[str, str]) -> dict[str, list[str]]:
     """Return the names that several classes have, each with files and lines of these classes."""
@@ -53,8 +24,7 @@ def test_no_two_classes_have_one_name() -> None:
         str(path.relative_to(PACKAGE)): path.read_text(encoding="utf-8")
         for path in module_files().values()
     }
-    twice = classes_of_one_name(sources)
-    assert {name: twice[name] for name in twice.keys() - STILL_TWICE} == {}
+    assert classes_of_one_name(sources) == {}
 
 
 def test_classes_of_one_name_are_told_with_their_lines() -> None:

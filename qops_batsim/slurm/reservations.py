@@ -107,7 +107,7 @@ class Reservation(msgspec.Struct, frozen=True):
         return [(each, each + self.end - self.start) for each in seconds]
 
 
-class MaintenanceWindow(NamedTuple):
+class ReservedHosts(NamedTuple):
     """A reservation in a workload: from ``start`` to ``end`` (seconds of the workload) no job may
     use the ``hosts``, bit k of which stands for host k.
     """
@@ -257,7 +257,7 @@ def _reservation(where: str, fields: Mapping[str, str], choices: Choices) -> Res
 
 def windows_of(
     reservations: Iterable[Reservation], trace: Conversion, choices: Choices
-) -> tuple[list[MaintenanceWindow], Counter[str]]:
+) -> tuple[list[ReservedHosts], Counter[str]]:
     """Convert reservations to windows in a workload, by start; also count those left out, by
     reason.
 
@@ -305,7 +305,7 @@ def windows_of(
             wanted.append(((not is_maintenance, -lasts), reservation, spans))
 
     placed: list[_Placed] = []
-    windows: list[MaintenanceWindow] = []
+    windows: list[ReservedHosts] = []
     wanted.sort(key=lambda one: one[0])
     sized = [
         (reservation, spans, _hosts(reservation, choices, size)) for _, reservation, spans in wanted
@@ -316,7 +316,7 @@ def windows_of(
             own += _parts(*span, hosts, [*placed, *own], size)
         zero = of_jobs.unix_start
         windows += [
-            MaintenanceWindow(reservation.name, bits, start - zero, end - zero)
+            ReservedHosts(reservation.name, bits, start - zero, end - zero)
             for start, end, bits in own
         ]
         placed += own

@@ -154,7 +154,7 @@ def convert_log(
         )
     size_is = log.size_is if processors is None else ""
     processors = _machine_size(log, processors)
-    stretch = LogWindow.of(log, **window)
+    stretch = SubmissionWindow.of(log, **window)
     mask = slice(None) if stretch is None else stretch.inside(log)
     inside = log.records[mask]
     next_number = int(log.records["job_number"].max()) + 1
@@ -374,7 +374,7 @@ class Bounds(TypedDict, total=False):
     time_zone: str | None
 
 
-class LogWindow(msgspec.Struct, frozen=True, kw_only=True):
+class SubmissionWindow(msgspec.Struct, frozen=True, kw_only=True):
     """A window of a log: submissions from second ``begin`` to before ``end``, since its start.
 
     ``month`` is the calendar month that it was given as, ``calendar`` the wall clock that
@@ -387,7 +387,7 @@ class LogWindow(msgspec.Struct, frozen=True, kw_only=True):
     calendar: Calendar | None = None
 
     @classmethod
-    def of(cls, log: Log, **bounds: Unpack[Bounds]) -> LogWindow | None:
+    def of(cls, log: Log, **bounds: Unpack[Bounds]) -> SubmissionWindow | None:
         """Return the requested window of a log; None without any bound."""
         start = bounds.get("start")
         end = bounds.get("end")

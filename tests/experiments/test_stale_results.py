@@ -238,7 +238,7 @@ def test_a_run_that_fails_ends_a_comparison_with_files() -> None:
         ({"deadlines": 0.2}, "deadlines is 0.2 .float.; a DeadlineChoices is expected"),
         ({"skip": "3"}, "skip is '3' .str.; a whole number is expected"),
         ({"first": 2.5}, "first is 2.5 .float.; a whole number, or None"),
-        ({"workers": None}, "workers is None; a whole number"),
+        ({"workers": None}, "workers is None; a number of processes, or a Dask address,"),
         ({"workers": 0}, "number of workers is 0; a whole number above 0 is expected"),
         ({"out": 3}, "out is 3 .int.; a path, or None is expected"),
         ({"schedulers": "qops"}, "schedulers is 'qops'.* a list of names"),

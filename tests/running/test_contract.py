@@ -195,7 +195,7 @@ async def _later(self: object) -> None:
         (Fcfs, {"schedule": _three}, r"Mine.schedule\(self.*cannot be called as schedule"),
         (Fcfs, {"schedule": _later}, "Mine.schedule is .*; an ordinary method is expected"),
         (Fcfs, {"schedule": 3}, "Mine.schedule is 3; an ordinary method is expected"),
-        (Fcfs, {"needs": True}, "Mine.needs is True .bool.; EngineNeeds are expected"),
+        (Fcfs, {"needs": True}, "Mine.needs is True; EngineNeeds are expected"),
     ],
 )
 def test_a_wrong_interface_is_found_before_anything_runs(

@@ -11,7 +11,7 @@ import pytest
 
 from qops_batsim.errors import InputError
 from qops_batsim.slurm.reservations import (
-    MaintenanceWindow,
+    ReservedHosts,
     Reservation,
     read_reservations,
     reservations_of,
@@ -37,12 +37,10 @@ ReservationName=maint StartTime=2026-06-04T08:00:00 EndTime=2026-06-04T12:00:00 
    Comment=until EndTime=2026-06-09T12:00:00 Flags=FLEX
 """
 CHOICES = Choices(time_zone="UTC")
-MAINT = [MaintenanceWindow("maint", (1 << 48) - 1, 48 * H, 52 * H)]
+MAINT = [ReservedHosts("maint", (1 << 48) - 1, 48 * H, 52 * H)]
 
 
-def windows(
-    listed: list[Reservation], tmp_path: Path
-) -> tuple[list[MaintenanceWindow], Counter[str]]:
+def windows(listed: list[Reservation], tmp_path: Path) -> tuple[list[ReservedHosts], Counter[str]]:
     jobs = tmp_path / "jobs.txt"
     jobs.write_text(JOBS)
     (trace,) = read_partitions(jobs, processors=48, accounting=CHOICES)[0].values()
