@@ -37,7 +37,7 @@ from qops_batsim.queue import read_queue
 from qops_batsim.running import read_history
 from qops_batsim.running.inputs import load_events
 from qops_batsim.shipped import find_input
-from qops_batsim.traces.reading import read_trace
+from qops_batsim.traces import read_trace
 from qops_batsim.workload.accounting.choices import Choices
 from qops_batsim.workload.accounting.site import CsvForm
 from support.live_site import Site

@@ -278,7 +278,9 @@ def best_scheduler(advice: Advice) -> tuple[str, str]:
     """
     choices = advice.choices
     least = advice.mean(choices.chosen, refused_work)
-    best, reason, undecided = choices.scheduler, "", ""
+    best = choices.scheduler
+    reason = ""
+    undecided = ""
 
     for other in choices.compared:
         case = choices.of(other)

@@ -11,6 +11,9 @@ if TYPE_CHECKING:
     from qops_batsim.core.job import OVER as OVER
     from qops_batsim.core.job import RUNNING as RUNNING
     from qops_batsim.core.job import WAITING as WAITING
+    from qops_batsim.core.news import News as News
+    from qops_batsim.core.plan import Plan as Plan
+    from qops_batsim.core.qos_log import QosLog as QosLog
     from qops_batsim.core.qos_log import format_qos as format_qos
     from qops_batsim.core.scheduler import ResourceManager as ResourceManager
     from qops_batsim.core.system import HostDescription as HostDescription
@@ -20,9 +23,11 @@ else:
         __name__,
         {
             "hostset": "HostSet",
-            "system": "HostDescription System",
             "job": "OVER RUNNING WAITING",
-            "qos_log": "format_qos",
+            "news": "News",
+            "plan": "Plan",
+            "qos_log": "QosLog format_qos",
             "scheduler": "ResourceManager",
+            "system": "HostDescription System",
         },
     )

@@ -19,7 +19,9 @@ import numpy as np
 from qops_batsim.engine.host_states import SwitchableHosts
 from qops_batsim.platform.platform_model import Host
 
-JOB_STARTS, JOB_ENDS, POWER_STATES = "s", "e", "p"
+JOB_STARTS = "s"
+JOB_ENDS = "e"
+POWER_STATES = "p"
 """Kinds of entries in ``_consumed_energy.csv``."""
 
 HEADER = "time,energy,event_type,wattmin,epower\n"

@@ -107,7 +107,9 @@ SLEEP = "sleep_pstates"
 _RENAMED = {"watt_per_state": WATTS, "power_per_state": WATTS, "watt_off": "wattage_off"}
 """Names of properties that SimGrid no longer reads, with the present ones."""
 
-COMPUTES, SLEEPS, SWITCHES = "computes", "sleeps", "switches"
+COMPUTES = "computes"
+SLEEPS = "sleeps"
+SWITCHES = "switches"
 """States of a host in one power state."""
 
 

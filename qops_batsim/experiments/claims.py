@@ -292,7 +292,9 @@ def combined_claim(name: str, text: str, parts: Sequence[Claim], *, section: str
     means = [part for part in parts if part.kind == "mean"]
     if broken or not means:
         decisive = (broken or parts)[0]
-        leaning, chance, verdict = UNDECIDED, None, decisive.verdict
+        leaning = UNDECIDED
+        chance = None
+        verdict = decisive.verdict
     else:
         decisive, leaning, chance, verdict = _combined(means)
     return msgspec.structs.replace(

@@ -128,7 +128,8 @@ class LiveBook:
         self.jobs = {entry.job: entry for entry in entries}
         self._runs = {entry.run: entry for entry in entries}
         self._parked: dict[str, JobRun] = {}
-        self._away, self._gone = HostSet(), HostSet()
+        self._away = HostSet()
+        self._gone = HostSet()
         self._calls: list[float] = []
         self.changed: dict[str, JobRun] = {}
         self.orders: list[tuple[str, JobRun, str]] = []
@@ -155,7 +156,8 @@ class LiveBook:
 
     def go_on(self, standing: LiveStanding) -> None:
         """Restore the hosts that are away and the calls that are due from a snapshot."""
-        self._away, self._gone = HostSet.parse(standing.away), HostSet.parse(standing.gone)
+        self._away = HostSet.parse(standing.away)
+        self._gone = HostSet.parse(standing.gone)
         self._calls = list(standing.calls)
 
     def waiting(self) -> list[JobRun]:

@@ -115,11 +115,13 @@ class LiveCentre:
         uptime: Callable[[], float] | None = None,
         on_line: Callable[[str], None] = lambda line: None,
     ) -> None:
-        self._manager, self._journal = manager, journal
+        self._manager = manager
+        self._journal = journal
         self._clock = CentreClock(clock, uptime)
         if isinstance(manager, ShadowManager):
             manager.clock = self._clock.look
-        self._resend, self._on_line = resend, on_line
+        self._resend = resend
+        self._on_line = on_line
         self._sent: dict[int, float] = {}
         self._doubt = ""
         self._told_behind: set[str] = set()
@@ -137,7 +139,8 @@ class LiveCentre:
             tells_others=self.module.hears_of_others,
         )
         self._clock.go_on(self.about.origin + journal.last_message[1], journal.believed)
-        self._driver, self._forget_after = ModuleDriver(self.module, any_engine=True), forget_after
+        self._driver = ModuleDriver(self.module, any_engine=True)
+        self._forget_after = forget_after
         self._standing_at = 0
         if begins is not None:
             with journal.transaction():
@@ -175,7 +178,8 @@ class LiveCentre:
     def _go_on(self, snapshot: msgspec.Raw) -> None:
         """Replace the scheduler by a fresh one that is restored from an encoded snapshot."""
         module = make_scheduler(self.about.scheduler, self.about.options)
-        self.module, self._driver = module, ModuleDriver(module, any_engine=True)
+        self.module = module
+        self._driver = ModuleDriver(module, any_engine=True)
         self._driver.decisions_on(0.0, [simulation_begins(self.about.nodes)])
         try:
             module.go_on(msgspec.msgpack.decode(snapshot, type=Standing))

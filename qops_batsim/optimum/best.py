@@ -99,7 +99,9 @@ def solver_bound(
     total = 0
     for number, (places, energy) in enumerate(parts):
         part = budget.part(1 / (len(parts) - number))
-        tasks, own, known = problem.relaxed.of(places), worth[places], starts[places]
+        tasks = problem.relaxed.of(places)
+        own = worth[places]
+        known = starts[places]
         reached = worth_reached(own, known)
         if part.is_spent or reached == energy.value:
             total += energy.value

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from qops_batsim.lazy import lazy_names
 
 if TYPE_CHECKING:
+    from qops_batsim.queue.forecast import WEEK as WEEK
     from qops_batsim.queue.forecast import Moment as Moment
     from qops_batsim.queue.forecast import Simulator as Simulator
     from qops_batsim.queue.forecast import moment_of as moment_of
@@ -28,12 +29,12 @@ else:
     __getattr__, __dir__, __all__ = lazy_names(
         __name__,
         {
-            "forecast": "Moment Simulator moment_of",
+            "forecast": "Moment Simulator WEEK moment_of",
             "past": "Past past_of",
             "queue_quote": "QueueAnswer QueueAsker",
             "queue_reading": "read_queue",
             "queue_rows": "queue_at",
-            "queue_state": "Ask QueuedJob QueueState",
+            "queue_state": "Ask QueueState QueuedJob",
             "source": "QueueSource",
             "starts": "ForecastBasis QueueStarts asked_starts queue_starts",
         },

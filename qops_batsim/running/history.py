@@ -31,7 +31,11 @@ from qops_batsim.schedulers.loading.plugins import AllowedCode, is_in_file, is_l
 from qops_batsim.schedulers.registry import scheduler_class, scheduler_names
 from qops_batsim.timing import GRID_TOLERANCE, PLAN_TOLERANCE, on_grid
 
-ASKING, REFUSED, WAITING, RUNNING, ENDED = "asking", "refused", "waiting", "running", "ended"
+ASKING = "asking"
+REFUSED = "refused"
+WAITING = "waiting"
+RUNNING = "running"
+ENDED = "ended"
 """States of a job; ``ASKING`` until the scheduler has answered."""
 
 

@@ -8,7 +8,7 @@ import matplotlib.pyplot as plt
 import pytest
 
 from qops_batsim import read_workload, simulate
-from qops_batsim.engine.outputs import write_outputs
+from qops_batsim.engine import write_outputs
 from qops_batsim.platform import make_cluster
 from qops_batsim.shipped import find_input
 

@@ -13,10 +13,9 @@ import pytest
 from qops_batsim import Fcfs, InputError, Job
 from qops_batsim.adapters import pybatsim
 from qops_batsim.adapters.pybatsim import scheduler_with
-from qops_batsim.core.hostset import HostSet
-from qops_batsim.core.system import System
+from qops_batsim.core import HostSet, System
+from qops_batsim.protocol import Answer, JobCompleted, Notify
 from qops_batsim.protocol import decisions as d
-from qops_batsim.protocol.events import Answer, JobCompleted, Notify
 from support.scripted_module import ScriptedModule
 
 

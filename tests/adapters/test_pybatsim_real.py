@@ -10,11 +10,18 @@ from pathlib import Path
 import pytest
 import zmq
 
-from qops_batsim.core.system import HostDescription
-from qops_batsim.engine.engine_options import EngineOptions
-from qops_batsim.jobs import Job
-from qops_batsim.protocol.events import EngineConfig, JobSubmitted, SimulationBegins
-from qops_batsim.protocol.messages import Message, Stamped, decode_decisions, encode_message
+from qops_batsim import Job
+from qops_batsim.core import HostDescription
+from qops_batsim.engine import EngineOptions
+from qops_batsim.protocol import (
+    EngineConfig,
+    JobSubmitted,
+    Message,
+    SimulationBegins,
+    Stamped,
+    decode_decisions,
+    encode_message,
+)
 from support.ecosystem import OUR_SCHEDULERS, Example, Processes, delays, four_hosts
 from support.time_limit import TimeLimit, TimeLimitOptions
 

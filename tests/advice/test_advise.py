@@ -10,12 +10,13 @@ from pathlib import Path
 
 import pytest
 
+from qops_batsim import InputError, advise, read_workload
+from qops_batsim.advice import AdviceCase, AdviceChoices
 from qops_batsim.advice.advice_page import advice_document, advice_page
-from qops_batsim.advice.advise import Advice, AdviceChoices, advise, promised, refused
+from qops_batsim.advice.advise import Advice, promised, refused
 from qops_batsim.advice.recommendations import earliness, limits, recommended, summary
 from qops_batsim.advice.trace_runs import (
     EXACT,
-    AdviceCase,
     EarliestPromise,
     TraceRuns,
     choose_windows,
@@ -23,12 +24,11 @@ from qops_batsim.advice.trace_runs import (
     prepare,
     run_easy,
 )
-from qops_batsim.economics.prices import Prices
-from qops_batsim.errors import InputError
+from qops_batsim.economics import Prices
 from qops_batsim.experiments import contestant_of
 from qops_batsim.experiments.deadline_workload import give_deadlines as of_the_paper
 from qops_batsim.shipped import find_input
-from qops_batsim.workload import DeadlineChoices, Workload, exact_estimates, read_workload
+from qops_batsim.workload import DeadlineChoices, Workload, exact_estimates
 from qops_batsim.workload.delay_jobs import changed_job, derived
 
 CHOICES = AdviceChoices(

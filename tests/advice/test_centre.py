@@ -12,17 +12,17 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from qops_batsim import run
+from qops_batsim import InputError, advise, run
+from qops_batsim.advice import AdviceCase, AdviceChoices
 from qops_batsim.advice.advice_page import advice_document, advice_page
 from qops_batsim.advice.advice_tables import windows_table
-from qops_batsim.advice.advise import Advice, AdviceChoices, advise
+from qops_batsim.advice.advise import Advice
 from qops_batsim.advice.recommendations import CANNOT_SAY, recommended, summary
-from qops_batsim.advice.trace_runs import AdviceCase, TraceRuns, choose_windows, sized_windows
+from qops_batsim.advice.trace_runs import TraceRuns, choose_windows, sized_windows
 from qops_batsim.advice.wait_fit import HIGH, LEAST_WAIT, LOW, model_fit
-from qops_batsim.errors import InputError
 from qops_batsim.experiments import contestant_of
-from qops_batsim.slurm.nodes import read_nodes
-from qops_batsim.traces.reading import read_partitions
+from qops_batsim.slurm import read_nodes
+from qops_batsim.traces import read_partitions
 from qops_batsim.workload.accounting import Choices
 from qops_batsim.workload.accounting.node_sizes import node_names
 from support.centre_dumps import BEGIN, CENTRE, OPPOSITE, make_rows, text_of

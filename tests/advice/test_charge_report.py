@@ -9,12 +9,12 @@ import pytest
 
 from qops_batsim import InputError
 from qops_batsim.advice.charge_report import charge_runs
-from qops_batsim.economics.prices import Prices
+from qops_batsim.economics import Prices
 
 
 @pytest.fixture(scope="module")
 def prefix(tmp_path_factory: pytest.TempPathFactory) -> str:
-    from qops_batsim.running.run import run
+    from qops_batsim import run
 
     prefix = tmp_path_factory.mktemp("runs") / "msb"
     run("msb", "sdsc_sp2_deadlines_500", out=prefix)

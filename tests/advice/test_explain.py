@@ -7,13 +7,9 @@ import random
 import pytest
 
 from qops_batsim import InputError, explain, run
-from qops_batsim.advice.charge_report import PriceList, price_list
-from qops_batsim.advice.explain import (
-    Explanation,
-    PlainExplanation,
-    explain_from_files,
-    explain_job,
-)
+from qops_batsim.advice import Explanation, PriceList
+from qops_batsim.advice.charge_report import price_list
+from qops_batsim.advice.explain import PlainExplanation, explain_from_files, explain_job
 from qops_batsim.cli.explain import _plain_rows, _rows
 from qops_batsim.cli.texts import fate_text
 from qops_batsim.economics import Categories, SlowdownTable

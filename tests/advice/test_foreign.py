@@ -6,11 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from qops_batsim.advice.charge_report import PriceList
-from qops_batsim.advice.explain import Explanation, explain
-from qops_batsim.advice.quote import quote
-from qops_batsim.errors import InputError
-from qops_batsim.running.run import run
+from qops_batsim import InputError, explain, quote, run
+from qops_batsim.advice import Explanation, PriceList
 from support.decision_runs import exact, workload_of
 
 ON_TIME = '''

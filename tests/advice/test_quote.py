@@ -12,13 +12,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from qops_batsim import InputError, Job, explain, quote
-from qops_batsim.advice.charge_report import PriceList
+from qops_batsim.advice import PriceList
 from qops_batsim.core import HostSet
 from qops_batsim.core.decision_events import Admitted, Killed, Moved, Refused
-from qops_batsim.engine.engine_options import EngineOptions, events_in_order, maintenance_events
+from qops_batsim.engine import EngineOptions, events_in_order, maintenance_events
+from qops_batsim.running import DecisionHistory, PlanAsker, read_history
 from qops_batsim.running.bisection import earliest_deadline
-from qops_batsim.running.history import DecisionHistory, read_history
-from qops_batsim.running.plan_asker import PlanAsker
 from qops_batsim.workload import Workload
 from support import host_failures
 from support.decision_runs import exact, history_of, random_workload, run_files, workload_of

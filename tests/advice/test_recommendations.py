@@ -12,7 +12,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from qops_batsim.advice.advise import Advice, AdviceChoices
+from qops_batsim.advice import AdviceCase, AdviceChoices
+from qops_batsim.advice.advise import Advice
 from qops_batsim.advice.recommendations import (
     best_offer,
     best_scheduler,
@@ -27,7 +28,6 @@ from qops_batsim.advice.recommendations import (
 )
 from qops_batsim.advice.trace_runs import (
     EXACT,
-    AdviceCase,
     AdviceRun,
     EarliestPromise,
     GroupCount,
@@ -35,8 +35,7 @@ from qops_batsim.advice.trace_runs import (
     run_easy,
 )
 from qops_batsim.advice.wait_fit import ClassFit, ModelFit
-from qops_batsim.economics import Charge
-from qops_batsim.economics.prices import Prices
+from qops_batsim.economics import Charge, Prices
 from qops_batsim.experiments import contestant_of, mean_interval
 from qops_batsim.measures.metrics.charge_totals import CategoryCharges
 from support.rows_of_jobs import workload_of

@@ -9,7 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from qops_batsim.advice.advise import AdviceChoices, advise
+from qops_batsim import advise
+from qops_batsim.advice import AdviceChoices
 from qops_batsim.advice.recommendations import headline, sentence
 from qops_batsim.advice.site_fit import WaitRuns, WaitsCase, site_fit, site_schedulers
 from qops_batsim.economics import Categories

@@ -6,16 +6,14 @@ from pathlib import Path
 
 import pytest
 
+from qops_batsim import InputError, advise, read_workload
+from qops_batsim.advice import AdviceChoices
 from qops_batsim.advice.advice_tables import overview_table, read_facts, windows_table
-from qops_batsim.advice.advise import AdviceChoices, advise
 from qops_batsim.advice.recommendations import headline
 from qops_batsim.advice.what_if import WhatIf, parse_what_if
-from qops_batsim.errors import InputError
 from qops_batsim.shipped import find_input
-from qops_batsim.traces.reading import read_partitions
-from qops_batsim.workload import Workload, read_workload, subset
-from qops_batsim.workload.delay_jobs import run_times_until_killed
-from qops_batsim.workload.scale import scale_load
+from qops_batsim.traces import read_partitions
+from qops_batsim.workload import Workload, run_times_until_killed, scale_load, subset
 from support.centre_dumps import CENTRE, make_rows, text_of
 
 FEW = AdviceChoices(others=(), stringencies=(0.2,), loads=(1.0,), windows=2, window_jobs=100)

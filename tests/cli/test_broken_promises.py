@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from qops_batsim import compare, run
-from qops_batsim.errors import InputError, SimulationError
+from qops_batsim import InputError, check_scheduler, compare, run
+from qops_batsim.errors import SimulationError
 from qops_batsim.experiments import listed_cases
 from qops_batsim.experiments.study_report import csv_of
-from qops_batsim.running.contract import SchedulerContractError, check_scheduler
+from qops_batsim.running.contract import SchedulerContractError
 from support.listed_cases import few_cases
 
 BEST_EFFORT = """

@@ -13,11 +13,11 @@ import pytest
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A directory with runs of qops, msb and easy on a small deadline workload."""
-    from qops_batsim.platform.equal_hosts import make_cluster
-    from qops_batsim.protocol.port import make_scheduler
-    from qops_batsim.running.simulate import simulate, write_run
+    from qops_batsim import read_workload, simulate
+    from qops_batsim.platform import make_cluster
+    from qops_batsim.protocol import make_scheduler
+    from qops_batsim.running import write_run
     from qops_batsim.shipped import find_input
-    from qops_batsim.workload.batsim_json import read_workload
 
     directory = tmp_path_factory.mktemp("runs")
     name = "sdsc_sp2_deadlines_500"

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from qops_batsim import InputError
 from qops_batsim.cli.compare import read_loads
-from qops_batsim.errors import InputError
-from qops_batsim.experiments.deadline_runs import DeadlineRuns
+from qops_batsim.experiments import DeadlineRuns
 from qops_batsim.shipped import find_input
 
 SMALL = ("--workload", "sdsc_sp2_1000", "--first", "100", "--loads", "1.2,1.4", "--seeds", "2")

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from qops_batsim.engine.engine_options import read_external_events
+from qops_batsim.engine import read_external_events
 from qops_batsim.slurm.reservations import read_reservations
 from qops_batsim.workload.accounting import Choices
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from qops_batsim.measures.metrics.outcomes import JobOutcomes
+from qops_batsim.measures import JobOutcomes
 from qops_batsim.measures.plots import deadline_outcomes as deadlines
 from qops_batsim.measures.plots.deadline_outcomes import draw_deadlines
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from qops_batsim.measures.results.run_result import read_run
+from qops_batsim import read_run
 
 Cli = Callable[..., Any]
 

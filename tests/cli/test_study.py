@@ -10,9 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from qops_batsim.experiments import listed_cases
-from qops_batsim.experiments.deadline_runs import DeadlineRuns
-from qops_batsim.experiments.study import read_study
+from qops_batsim.experiments import DeadlineRuns, listed_cases, read_study
 from support.listed_cases import few_cases
 
 SMALL = """

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from qops_batsim.dates import Calendar
-from qops_batsim.users.user_model import read_users, write_users
+from qops_batsim.users import read_users, write_users
 from support.users import BY_SLACK, batch, crowd, user
 
 SWF = """; MaxProcs: 4

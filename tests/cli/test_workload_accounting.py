@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
+from qops_batsim import read_workload
 from qops_batsim.dates import Calendar
 from qops_batsim.shipped import find_input
-from qops_batsim.workload import read_workload
 from support.sacct_dumps import OWN_WORDS, PBS, ZONE, make_dump
 
 Cli = Callable[..., Any]

@@ -4,9 +4,10 @@ from typing import Any
 
 import pytest
 
+from qops_batsim import read_workload
 from qops_batsim.shipped import find_input
-from qops_batsim.workload.batsim_json import format_workload, read_workload
-from qops_batsim.workload.service_classes import ClassChoices, assign_classes, mixed_workload
+from qops_batsim.workload import ClassChoices, assign_classes, format_workload
+from qops_batsim.workload.service_classes import mixed_workload
 
 Cli = Callable[..., Any]
 

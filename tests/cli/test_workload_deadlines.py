@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from qops_batsim import read_workload
 from qops_batsim.dates import Calendar
 from qops_batsim.experiments.deadline_workload import (
     deadline_workload,
@@ -13,10 +14,14 @@ from qops_batsim.experiments.deadline_workload import (
     give_estimates,
 )
 from qops_batsim.shipped import find_input
-from qops_batsim.workload.batsim_json import format_workload, read_workload
-from qops_batsim.workload.deadlines import DeadlineChoices
-from qops_batsim.workload.estimates import EstimateChoices
-from qops_batsim.workload.need import FactorClass, NeedChoices, NeedMix
+from qops_batsim.workload import (
+    DeadlineChoices,
+    EstimateChoices,
+    NeedChoices,
+    NeedMix,
+    format_workload,
+)
+from qops_batsim.workload.need import FactorClass
 
 Cli = Callable[..., Any]
 

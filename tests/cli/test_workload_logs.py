@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from qops_batsim.workload import read_workload
+from qops_batsim import read_workload
 from support.swf_lines import swf_line, swf_text
 
 Cli = Callable[..., Any]

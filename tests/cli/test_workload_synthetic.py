@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from qops_batsim.workload.batsim_json import read_workload
+from qops_batsim import read_workload
 
 Cli = Callable[..., Any]
 

@@ -12,10 +12,10 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
+from qops_batsim import InputError
 from qops_batsim.dates import machine_zone
-from qops_batsim.errors import InputError
 from qops_batsim.queue import QueueSource, QueueState, read_queue
-from qops_batsim.traces.reading import read_partitions
+from qops_batsim.traces import read_partitions
 
 Cli = Callable[..., Any]
 

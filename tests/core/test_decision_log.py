@@ -12,27 +12,26 @@ import msgspec
 import pytest
 
 from qops_batsim import Job, QosRequest, simulate
-from qops_batsim.advice.charge_report import PriceList
+from qops_batsim.advice import PriceList
 from qops_batsim.advice.explain import explain_job
-from qops_batsim.core import HostSet, plan_log
+from qops_batsim.core import HostDescription, HostSet, plan_log
 from qops_batsim.core.decision_events import FORMAT, VERSION, LogHeader
 from qops_batsim.core.decision_events import Event as LogEvent
-from qops_batsim.core.system import HostDescription
 from qops_batsim.jobs import COMPLETED_KILLED, COMPLETED_SUCCESSFULLY
 from qops_batsim.platform import make_cluster
-from qops_batsim.protocol import make_scheduler
-from qops_batsim.protocol.driver import ModuleDriver
-from qops_batsim.protocol.events import (
+from qops_batsim.protocol import (
     EngineConfig,
     Event,
     JobCompleted,
     JobKilled,
     JobSubmitted,
+    Message,
+    ModuleDriver,
     SimulationBegins,
+    Stamped,
+    make_scheduler,
 )
-from qops_batsim.protocol.messages import Message, Stamped
-from qops_batsim.running.history import DecisionHistory
-from qops_batsim.running.plan_asker import PlanAsker
+from qops_batsim.running import DecisionHistory, PlanAsker
 from qops_batsim.workload import Workload
 from support.decision_runs import exact, random_workload, run_files, workload_of
 

@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from qops_batsim.core.hostset import HostSet, WrittenHosts
-from qops_batsim.errors import InputError
+from qops_batsim import InputError
+from qops_batsim.core import HostSet
+from qops_batsim.core.hostset import WrittenHosts
 from qops_batsim.limits import MAX_HOST_ID
 
 _HOSTS = st.frozensets(st.integers(min_value=0, max_value=300), max_size=80)

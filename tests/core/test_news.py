@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from qops_batsim.core.news import News
-from qops_batsim.jobs import Job
+from qops_batsim import Job
+from qops_batsim.core import News
 
 
 def test_news_on_time_is_not_late() -> None:

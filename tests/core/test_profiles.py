@@ -7,8 +7,8 @@ import random
 
 import pytest
 
+from qops_batsim import Job
 from qops_batsim.core.host_bits import HostBits, bit_count
-from qops_batsim.core.job import Job
 from qops_batsim.core.profile import HostProfile, Profile
 from qops_batsim.timing import end_of
 

@@ -9,17 +9,25 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from qops_batsim import InputError, Job, QosRequest, simulate
-from qops_batsim.core import HostSet
-from qops_batsim.core.qos_log import QOS_COLUMNS, QosLog, QosRecord, write_qos_log
+from qops_batsim.core import HostDescription, HostSet, QosLog
+from qops_batsim.core.qos_log import QOS_COLUMNS, QosRecord, write_qos_log
 from qops_batsim.core.refusal import free_text, missed_deadline, sentence
-from qops_batsim.core.system import HostDescription
-from qops_batsim.platform.equal_hosts import make_cluster
-from qops_batsim.protocol import make_scheduler
-from qops_batsim.protocol.decisions import ExecuteJob, KillJob, RegisterJob, RejectJob
-from qops_batsim.protocol.driver import ModuleDriver
-from qops_batsim.protocol.events import EngineConfig, JobKilled, JobSubmitted, SimulationBegins
-from qops_batsim.protocol.messages import Message, Stamped
-from qops_batsim.running.simulate import write_run
+from qops_batsim.platform import make_cluster
+from qops_batsim.protocol import (
+    EngineConfig,
+    ExecuteJob,
+    JobKilled,
+    JobSubmitted,
+    KillJob,
+    Message,
+    ModuleDriver,
+    RegisterJob,
+    RejectJob,
+    SimulationBegins,
+    Stamped,
+    make_scheduler,
+)
+from qops_batsim.running import write_run
 from qops_batsim.workload import Workload, delay_profile
 from support.qos_rows import qos_rows
 from support.scripted_module import ScriptedModule

@@ -7,9 +7,16 @@ from typing import Any
 
 import pytest
 
-from qops_batsim import DeadlineScheduler, Easy, Job, QueueScheduler, run, simulate
-from qops_batsim.core.availability import AvailabilityProfile
-from qops_batsim.core.hostset import HostSet
+from qops_batsim import (
+    AvailabilityProfile,
+    DeadlineScheduler,
+    Easy,
+    Job,
+    QueueScheduler,
+    run,
+    simulate,
+)
+from qops_batsim.core import HostSet
 from qops_batsim.errors import SimulationError
 
 UNKNOWN = Job("w0!99", 0.0, 1, "delay10")

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from qops_batsim.economics.charges import Categories
-from qops_batsim.errors import InputError
+from qops_batsim import InputError
+from qops_batsim.economics import Categories
 
 
 @pytest.mark.parametrize(

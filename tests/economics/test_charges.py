@@ -10,20 +10,17 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from qops_batsim.economics.charges import (
-    BreakEven,
+from qops_batsim import InputError
+from qops_batsim.economics import (
     Charge,
+    Prices,
     ReferenceJob,
     SlowdownTable,
     break_even,
     category_slowdowns,
-    islam2004,
-    load_price,
-    served_job,
-    total,
 )
-from qops_batsim.economics.prices import EXAMPLE, Prices, read_prices
-from qops_batsim.errors import InputError
+from qops_batsim.economics.charges import BreakEven, islam2004, load_price, served_job, total
+from qops_batsim.economics.prices import EXAMPLE, read_prices
 
 CATEGORY = "very-short-sequential"
 

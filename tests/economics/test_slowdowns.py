@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from qops_batsim.economics.charges import Categories, ReferenceJob, category_slowdowns, slowdown
-from qops_batsim.errors import InputError
+from qops_batsim import InputError
+from qops_batsim.economics import Categories, ReferenceJob, category_slowdowns
+from qops_batsim.economics.charges import slowdown
 
 SEQUENTIAL = "very-short-sequential"
 

@@ -4,9 +4,8 @@ import math
 
 import pytest
 
+from qops_batsim import InputError, Job, QosRequest
 from qops_batsim.economics.tolerance import FactorTolerance, RandomTolerance
-from qops_batsim.errors import InputError
-from qops_batsim.jobs import Job, QosRequest
 
 
 def job(

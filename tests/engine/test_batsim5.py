@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 import zmq
 
+from qops_batsim import QopsError
 from qops_batsim.cli.engine5 import arguments5, simulate5
-from qops_batsim.errors import QopsError, SimulationError
-from qops_batsim.platform.equal_hosts import make_cluster
-from qops_batsim.platform.simgrid_write import write_platform
+from qops_batsim.errors import SimulationError
+from qops_batsim.platform import make_cluster, write_platform
 from qops_batsim.protocol.v5.components import DecisionComponent
 from qops_batsim.protocol.v5.engine_side import EngineSide
 from support.batsim5_probes import (

@@ -8,11 +8,13 @@ from typing import Any
 
 import pytest
 
+from qops_batsim import InputError
+from qops_batsim.engine import read_external_events
 from qops_batsim.engine.energy import EnergyMeter, format_consumed_energy
-from qops_batsim.engine.engine_options import outages_of, read_external_events
+from qops_batsim.engine.engine_options import outages_of
 from qops_batsim.engine.host_states import COMPUTES, SLEEPS, SWITCHES, PowerProfile, SwitchableHosts
-from qops_batsim.errors import InputError
-from qops_batsim.platform.platform_model import Host, Outage
+from qops_batsim.platform import Host
+from qops_batsim.platform.platform_model import Outage
 
 
 def host(*texts: str | None, **more: Any) -> Host:

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from qops_batsim import InputError
 from qops_batsim.engine.execution import Amounts, execution_of
-from qops_batsim.errors import InputError
 
 PROFILES: dict[str, dict[str, Any]] = {
     "sleep": {"type": "delay", "delay": 5},

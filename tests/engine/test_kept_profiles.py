@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from qops_batsim import Job
+from qops_batsim.engine import JobRecord
 from qops_batsim.engine.execution import Execution
 from qops_batsim.engine.kept_profiles import KeptProfiles
-from qops_batsim.engine.records import JobRecord
-from qops_batsim.jobs import Job
-from qops_batsim.workload.workload_model import Workload
+from qops_batsim.workload import Workload
 
 DELAY = {"type": "delay", "delay": 1.0}
 PROFILES: dict[str, dict[str, Any]] = {

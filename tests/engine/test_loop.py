@@ -8,14 +8,12 @@ from typing import Any
 
 import pytest
 
+from qops_batsim import Easy, Job, Scheduler
+from qops_batsim.core import OVER, RUNNING, WAITING, HostSet, ResourceManager
 from qops_batsim.core.host_bits import HostBits
-from qops_batsim.core.hostset import HostSet
-from qops_batsim.core.job import OVER, RUNNING, WAITING, Job
-from qops_batsim.core.scheduler import ResourceManager, Scheduler
 from qops_batsim.engine.loop import SchedulerLoop, Submissions
 from qops_batsim.engine.wait_heap import CALL, Heap
 from qops_batsim.errors import SimulationError
-from qops_batsim.schedulers.easy import Easy
 
 
 class NoFields:

@@ -6,20 +6,25 @@ from pathlib import Path
 
 import pytest
 
-from qops_batsim.core.hostset import HostSet
-from qops_batsim.engine.engine_options import EngineOptions, ExternalEvent
-from qops_batsim.engine.outputs import format_schedule
-from qops_batsim.engine.simulation import Simulation
-from qops_batsim.errors import InputError, SimulationError
-from qops_batsim.jobs import Job
-from qops_batsim.platform import read_platform
-from qops_batsim.platform.equal_hosts import make_cluster
-from qops_batsim.platform.platform_model import Platform
-from qops_batsim.platform.simgrid_read import parse_platform
-from qops_batsim.protocol.decisions import CallMeLater, Decision, ExecuteJob, KillJob
-from qops_batsim.protocol.events import Event, JobCompleted, JobKilled, JobSubmitted, Notify
-from qops_batsim.protocol.messages import Message, Stamped
-from qops_batsim.workload.workload_model import Workload, delay_profile
+from qops_batsim import InputError, Job, read_platform
+from qops_batsim.core import HostSet
+from qops_batsim.engine import EngineOptions, ExternalEvent, Simulation, format_schedule
+from qops_batsim.errors import SimulationError
+from qops_batsim.platform import Platform, make_cluster, parse_platform
+from qops_batsim.protocol import (
+    CallMeLater,
+    Decision,
+    Event,
+    ExecuteJob,
+    JobCompleted,
+    JobKilled,
+    JobSubmitted,
+    KillJob,
+    Message,
+    Notify,
+    Stamped,
+)
+from qops_batsim.workload import Workload, delay_profile
 from support.random_simulations import document
 
 # Each message crosses two links of half a second: L is one second, and a microsecond for the byte.

@@ -9,25 +9,17 @@ from pathlib import Path
 
 import pytest
 
-from qops_batsim import tables
-from qops_batsim.core import HostSet
-from qops_batsim.core.system import System
+from qops_batsim import InputError, Job, read_run, run, simulate, tables
+from qops_batsim.core import HostSet, System
+from qops_batsim.engine import EngineOptions, Simulation, format_jobs, format_schedule
 from qops_batsim.engine.ended_jobs import STATE_CODES
-from qops_batsim.engine.engine_options import EngineOptions
-from qops_batsim.engine.outputs import format_jobs, format_machine_states, format_schedule
-from qops_batsim.engine.simulation import Simulation
-from qops_batsim.errors import InputError, SimulationError
-from qops_batsim.jobs import REJECTED, Job
-from qops_batsim.measures.results.run_result import read_run
-from qops_batsim.platform import Host, Platform
-from qops_batsim.platform.equal_hosts import make_cluster
-from qops_batsim.protocol.decisions import Decision, ExecuteJob, RejectJob
-from qops_batsim.protocol.events import Notify
-from qops_batsim.protocol.port import make_scheduler
+from qops_batsim.engine.outputs import format_machine_states
+from qops_batsim.errors import SimulationError
+from qops_batsim.jobs import REJECTED
+from qops_batsim.platform import Host, Platform, make_cluster
+from qops_batsim.protocol import Decision, ExecuteJob, Notify, RejectJob, make_scheduler
 from qops_batsim.running.contract import cases
-from qops_batsim.running.run import run
-from qops_batsim.running.simulate import simulate
-from qops_batsim.workload.workload_model import Workload, delay_profile
+from qops_batsim.workload import Workload, delay_profile
 from support.output_oracles import plain_jobs, plain_machine_states, plain_schedule
 from support.scripted_module import ScriptedModule
 

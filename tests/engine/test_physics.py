@@ -8,22 +8,13 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from qops_batsim.core.hostset import HostSet
-from qops_batsim.core.job import Job
-from qops_batsim.core.qos_log import format_qos
-from qops_batsim.core.scheduler import ResourceManager, Scheduler
-from qops_batsim.engine.engine_options import EngineOptions, ExternalEvent
-from qops_batsim.engine.outputs import write_outputs
-from qops_batsim.engine.simulation import Deadlock, Simulation
-from qops_batsim.platform.platform_model import Platform
-from qops_batsim.protocol.driver import ModuleDriver
-from qops_batsim.protocol.port import make_scheduler
-from qops_batsim.running.simulate import simulate
-from qops_batsim.schedulers.conservative import Conservative
-from qops_batsim.schedulers.easy import Easy
-from qops_batsim.schedulers.fcfs import Fcfs
-from qops_batsim.schedulers.qops import Qops
-from qops_batsim.workload.workload_model import Workload
+from qops_batsim import Conservative, Easy, Fcfs, Job, Qops, Scheduler, simulate
+from qops_batsim.core import HostSet, ResourceManager, format_qos
+from qops_batsim.engine import EngineOptions, ExternalEvent, Simulation, write_outputs
+from qops_batsim.engine.simulation import Deadlock
+from qops_batsim.platform import Platform
+from qops_batsim.protocol import ModuleDriver, make_scheduler
+from qops_batsim.workload import Workload
 from support.only_texts import OnlyTexts
 from support.platform_text import parse_zone
 

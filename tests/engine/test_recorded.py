@@ -10,20 +10,14 @@ from typing import Any
 
 import pytest
 
+from qops_batsim import QopsError, read_platform, read_workload, simulate
 from qops_batsim.core import HostSet
+from qops_batsim.engine import EngineOptions, Simulation, format_jobs, format_schedule
 from qops_batsim.engine.energy import format_consumed_energy
-from qops_batsim.engine.engine_options import EngineOptions
 from qops_batsim.engine.host_states import format_power_state_changes
-from qops_batsim.engine.outputs import format_jobs, format_machine_states, format_schedule
-from qops_batsim.engine.simulation import Simulation
-from qops_batsim.errors import QopsError
-from qops_batsim.platform import Platform, read_platform
-from qops_batsim.platform.equal_hosts import make_cluster
-from qops_batsim.protocol.decisions import CallMeLater, Decision, ExecuteJob
-from qops_batsim.protocol.events import JobSubmitted
-from qops_batsim.protocol.messages import Message, Stamped
-from qops_batsim.running.simulate import simulate
-from qops_batsim.workload import read_workload
+from qops_batsim.engine.outputs import format_machine_states
+from qops_batsim.platform import Platform, make_cluster
+from qops_batsim.protocol import CallMeLater, Decision, ExecuteJob, JobSubmitted, Message, Stamped
 from support.recordings import Case, cases, platform_of, replay
 
 # Differ between Batsim's row of totals and ours by design.

@@ -12,32 +12,43 @@ import pandas as pd
 import pytest
 
 import qops_batsim
+from qops_batsim import InputError, Job
 from qops_batsim.core import HostSet
-from qops_batsim.engine.engine_options import EngineOptions, ExternalEvent
-from qops_batsim.engine.outputs import format_jobs, format_schedule
-from qops_batsim.engine.simulation import Simulation
-from qops_batsim.errors import InputError, SimulationError
-from qops_batsim.jobs import Job
-from qops_batsim.platform import Host, Platform
-from qops_batsim.platform.equal_hosts import make_cluster
-from qops_batsim.protocol.decisions import (
+from qops_batsim.engine import (
+    EngineOptions,
+    ExternalEvent,
+    Simulation,
+    format_jobs,
+    format_schedule,
+)
+from qops_batsim.errors import SimulationError
+from qops_batsim.platform import Host, Platform, make_cluster
+from qops_batsim.protocol import (
+    Answer,
     CallMeLater,
-    ChangeJobState,
     Decision,
+    Event,
     ExecuteJob,
+    JobCompleted,
+    JobKilled,
+    JobSubmitted,
     KillJob,
-    Query,
+    Message,
+    ModuleDriver,
+    Notify,
     RegisterJob,
-    RegisterProfile,
     RejectJob,
+    Stamped,
+    make_scheduler,
+)
+from qops_batsim.protocol.decisions import (
+    ChangeJobState,
+    Query,
+    RegisterProfile,
     SetJobMetadata,
     SetResourceState,
 )
-from qops_batsim.protocol.driver import ModuleDriver
-from qops_batsim.protocol.events import Answer, Event, JobCompleted, JobKilled, JobSubmitted, Notify
-from qops_batsim.protocol.messages import Message, Stamped
-from qops_batsim.protocol.port import make_scheduler
-from qops_batsim.workload.workload_model import Workload
+from qops_batsim.workload import Workload
 
 Reply = Callable[[float, list[Event]], Iterable[Decision]]
 

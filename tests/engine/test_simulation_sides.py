@@ -7,24 +7,24 @@ import hypothesis.strategies as st
 import pytest
 from hypothesis import given
 
-from qops_batsim.core.hostset import HostSet
-from qops_batsim.core.system import System
+from qops_batsim import Job
+from qops_batsim.core import HostSet, System
+from qops_batsim.engine import Simulation
 from qops_batsim.engine import world as engine
-from qops_batsim.engine.simulation import Simulation
 from qops_batsim.errors import SimulationError
-from qops_batsim.jobs import Job
-from qops_batsim.platform.equal_hosts import make_cluster
-from qops_batsim.protocol.decisions import (
+from qops_batsim.platform import make_cluster
+from qops_batsim.protocol import (
     CallMeLater,
     Decision,
     ExecuteJob,
+    JobCompleted,
     KillJob,
+    ModuleDriver,
+    Notify,
     RejectJob,
-    SetJobMetadata,
 )
-from qops_batsim.protocol.driver import ModuleDriver
-from qops_batsim.protocol.events import JobCompleted, Notify
-from qops_batsim.workload.workload_model import Workload
+from qops_batsim.protocol.decisions import SetJobMetadata
+from qops_batsim.workload import Workload
 from support.only_texts import OnlyTexts
 from support.scripted_module import ScriptedModule
 

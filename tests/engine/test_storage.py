@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import pytest
 
+from qops_batsim import Job
 from qops_batsim.core import HostSet
-from qops_batsim.engine.outputs import format_schedule
-from qops_batsim.engine.simulation import Simulation
+from qops_batsim.engine import Simulation, format_schedule
 from qops_batsim.errors import SimulationError
-from qops_batsim.jobs import Job
 from qops_batsim.platform import Platform
-from qops_batsim.protocol.decisions import ExecuteJob
-from qops_batsim.protocol.events import Event, JobSubmitted
-from qops_batsim.protocol.messages import Message, Stamped
-from qops_batsim.workload.workload_model import Workload
+from qops_batsim.protocol import Event, ExecuteJob, JobSubmitted, Message, Stamped
+from qops_batsim.workload import Workload
 from support.platform_text import parse_zone
 
 PROFILES = {

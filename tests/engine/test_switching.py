@@ -8,17 +8,24 @@ from typing import Any
 
 import pytest
 
+from qops_batsim import InputError, Job
 from qops_batsim.core import HostSet
-from qops_batsim.engine.engine_options import EngineOptions, ExternalEvent
-from qops_batsim.engine.outputs import write_outputs
-from qops_batsim.engine.simulation import Simulation
-from qops_batsim.errors import InputError, SimulationError
-from qops_batsim.jobs import Job
+from qops_batsim.engine import EngineOptions, ExternalEvent, Simulation, write_outputs
+from qops_batsim.errors import SimulationError
 from qops_batsim.platform import Host, Platform
-from qops_batsim.protocol.decisions import Decision, ExecuteJob, Query, RejectJob, SetResourceState
-from qops_batsim.protocol.events import Answer, Event, JobSubmitted, ResourceStateChanged
-from qops_batsim.protocol.messages import Message, Stamped
-from qops_batsim.workload.workload_model import Workload
+from qops_batsim.protocol import (
+    Answer,
+    Decision,
+    Event,
+    ExecuteJob,
+    JobSubmitted,
+    Message,
+    RejectJob,
+    Stamped,
+)
+from qops_batsim.protocol.decisions import Query, SetResourceState
+from qops_batsim.protocol.events import ResourceStateChanged
+from qops_batsim.workload import Workload
 
 MASTER = Host(name="master_host", speeds=(1e8,), role="master")
 Script = dict[float, list[Decision]]

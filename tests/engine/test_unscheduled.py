@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from qops_batsim.engine.engine_options import EngineOptions
-from qops_batsim.engine.outputs import format_machine_states, format_schedule, write_outputs
+from qops_batsim import Job
+from qops_batsim.engine import EngineOptions, format_schedule, write_outputs
+from qops_batsim.engine.outputs import format_machine_states
 from qops_batsim.engine.simulation import simulation_without_scheduler
 from qops_batsim.errors import SimulationError
-from qops_batsim.jobs import Job
-from qops_batsim.platform.equal_hosts import make_cluster
-from qops_batsim.workload.workload_model import Workload
+from qops_batsim.platform import make_cluster
+from qops_batsim.workload import Workload
 
 PROFILES = {
     "sleep": {"type": "delay", "delay": 7},

@@ -7,19 +7,23 @@ from pathlib import Path
 
 import pytest
 
+from qops_batsim import InputError
 from qops_batsim.core import HostSet
-from qops_batsim.engine.engine_options import EngineOptions
-from qops_batsim.engine.simulation import Simulation
-from qops_batsim.errors import InputError, SimulationError
-from qops_batsim.protocol.decisions import (
+from qops_batsim.engine import EngineOptions, Simulation
+from qops_batsim.errors import SimulationError
+from qops_batsim.protocol import (
     CallMeLater,
     Decision,
+    Event,
     ExecuteJob,
+    JobKilled,
+    JobSubmitted,
     KillJob,
-    RegisterProfile,
+    Message,
+    RequestedCall,
+    Stamped,
 )
-from qops_batsim.protocol.events import Event, JobKilled, JobSubmitted, RequestedCall
-from qops_batsim.protocol.messages import Message, Stamped
+from qops_batsim.protocol.decisions import RegisterProfile
 from qops_batsim.workload.batsim_json import read_workload_file
 from support.platform_text import parse_zone
 

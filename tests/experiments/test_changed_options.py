@@ -8,11 +8,10 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from qops_batsim.experiments import contestant_of, run_study
+from qops_batsim.experiments import contestant_of, contestants_of, read_study_runs, run_study
 from qops_batsim.experiments.changed_options import changed_options, hashable
 from qops_batsim.experiments.compare import comparison_of
-from qops_batsim.experiments.deadline_runs import contestants_of
-from qops_batsim.experiments.study_runs import read_study_runs, status_of
+from qops_batsim.experiments.study_runs import status_of
 
 QOS = 'slurm:weight_qos=5,qos={"high": {"priority": 9}, "low": {"priority": 1}}'
 FAIR = 'slurm:weight_qos=5,qos={"low": {"priority": 1}, "high": {"priority": 9}}'

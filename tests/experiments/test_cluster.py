@@ -8,18 +8,18 @@ from pathlib import Path
 
 import pytest
 
-from qops_batsim.errors import InputError
+from qops_batsim import InputError
 from qops_batsim.experiments import (
     LogWindow,
     Study,
     StudyLog,
     StudyRuns,
+    contestants_of,
     run_cases,
     run_study,
     summaries,
 )
 from qops_batsim.experiments import pool as module
-from qops_batsim.experiments.deadline_runs import contestants_of
 from qops_batsim.experiments.study_report import csv_of, summary_records
 
 distributed = pytest.importorskip("distributed", reason="needs the extra dask")

@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 
-from qops_batsim.errors import InputError, SimulationError
-from qops_batsim.experiments import CellOutcome, Study, StudyRuns, run_study, summaries
+from qops_batsim import InputError, compare, read_workload
+from qops_batsim.errors import SimulationError
+from qops_batsim.experiments import CellOutcome, Contestant, Study, StudyRuns, run_study, summaries
 from qops_batsim.experiments import deadline_runs as module
-from qops_batsim.experiments.compare import compare, comparison_of
-from qops_batsim.experiments.deadline_runs import Contestant
+from qops_batsim.experiments.compare import comparison_of
 from qops_batsim.measures import JobOutcomes
 from qops_batsim.shipped import find_input
-from qops_batsim.workload import DeadlineChoices, Workload, read_workload
+from qops_batsim.workload import DeadlineChoices, Workload
 
 
 @pytest.fixture(scope="module")

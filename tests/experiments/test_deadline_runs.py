@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
+from qops_batsim import Job, QosRequest
 from qops_batsim.errors import SimulationError
 from qops_batsim.experiments import checked_outcomes, deadline_runs
-from qops_batsim.jobs import Job, QosRequest
 from qops_batsim.measures import JobOutcomes
 from qops_batsim.platform import make_cluster
 from qops_batsim.protocol import make_scheduler

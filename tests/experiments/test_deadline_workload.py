@@ -2,21 +2,19 @@ from pathlib import Path
 
 import pytest
 
-from qops_batsim.advice.trace_runs import AdviceCase, TraceRuns, TraceWindow, prepare
-from qops_batsim.errors import InputError
+from qops_batsim import InputError, Job, compare, read_swf, read_workload, simulate
+from qops_batsim.advice import AdviceCase
+from qops_batsim.advice.trace_runs import TraceRuns, TraceWindow, prepare
 from qops_batsim.experiments import DeadlineRuns, deadline_facts, outcomes_of, study_of
-from qops_batsim.experiments.compare import compare
 from qops_batsim.experiments.deadline_workload import (
     deadline_workload,
     give_deadlines,
     give_deadlines_by_need,
 )
 from qops_batsim.experiments.study import InputIdentities, case_of
-from qops_batsim.jobs import Job
 from qops_batsim.platform import make_cluster
 from qops_batsim.protocol import make_scheduler
 from qops_batsim.running.reference import easy_response_times
-from qops_batsim.running.simulate import simulate
 from qops_batsim.shipped import find_input
 from qops_batsim.workload import (
     DeadlineChoices,
@@ -28,14 +26,13 @@ from qops_batsim.workload import (
     exact_estimates,
     format_workload,
     generate_workload,
-    read_swf,
-    read_workload,
+    origin_of_duplicate,
+    run_times,
+    scale_load,
     subset,
 )
 from qops_batsim.workload.deadlines import count_deadlines
-from qops_batsim.workload.delay_jobs import run_times
 from qops_batsim.workload.estimates import estimates_sentence
-from qops_batsim.workload.scale import origin_of_duplicate, scale_load
 from studies.islam2003.packed import packed_workload
 
 

@@ -7,7 +7,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from qops_batsim.errors import InputError, SimulationError
+from qops_batsim import InputError, read_workload
+from qops_batsim.errors import SimulationError
 from qops_batsim.experiments import (
     DeadlineCase,
     DeadlineRuns,
@@ -15,6 +16,7 @@ from qops_batsim.experiments import (
     Study,
     StudyRuns,
     page_tables,
+    read_study_runs,
     run_study,
     study_of,
     summaries,
@@ -29,11 +31,10 @@ from qops_batsim.experiments.study_report import (
     figures_of,
     summary_records,
 )
-from qops_batsim.experiments.study_runs import read_study_runs
-from qops_batsim.measures.metrics.measures import PROMISES, Measures, measure_names
+from qops_batsim.measures import Measures, measure_names
+from qops_batsim.measures.metrics.measures import PROMISES
 from qops_batsim.shipped import find_input
-from qops_batsim.workload import EstimateChoices, Workload, read_workload
-from qops_batsim.workload.delay_jobs import run_times
+from qops_batsim.workload import EstimateChoices, Workload, run_times
 
 GRID = {
     "name": "small",

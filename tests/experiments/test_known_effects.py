@@ -16,7 +16,7 @@ from benchmarks.known_effects import (
     overlapping,
     verdicts_of,
 )
-from qops_batsim.errors import InputError
+from qops_batsim import InputError
 from qops_batsim.experiments import LogWindow
 from qops_batsim.experiments.study_report import method_text
 

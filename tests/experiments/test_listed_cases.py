@@ -12,16 +12,19 @@ import msgspec
 import numpy as np
 import pytest
 
+from qops_batsim import InputError, Job, QosRequest
 from qops_batsim.engine.engine_options import outages_of
-from qops_batsim.errors import InputError
 from qops_batsim.experiments import (
     CellOutcome,
+    Contestant,
     DeadlineRuns,
     ScoredRuns,
     Study,
     StudyRuns,
     bound_key,
+    contestants_of,
     read_study,
+    read_study_runs,
     run_study,
     study_inputs,
     study_runs,
@@ -30,7 +33,6 @@ from qops_batsim.experiments import (
 )
 from qops_batsim.experiments import study as module
 from qops_batsim.experiments.best_lines import BEST_KNOWN
-from qops_batsim.experiments.deadline_runs import Contestant, contestants_of
 from qops_batsim.experiments.listed_cases import (
     DRAWN,
     PER_LOG,
@@ -43,8 +45,7 @@ from qops_batsim.experiments.score_report import cases_of, mean_of, score_method
 from qops_batsim.experiments.scores import JobWorths, Score, gini, kept_bounds, score_of
 from qops_batsim.experiments.study import MONDAY, InputIdentities
 from qops_batsim.experiments.study_report import report_of
-from qops_batsim.experiments.study_runs import Description, read_study_runs, with_others
-from qops_batsim.jobs import Job, QosRequest
+from qops_batsim.experiments.study_runs import Description, with_others
 from qops_batsim.measures import JobOutcomes
 from qops_batsim.workload import NeedChoices, NeedMix, Workload, delay_profile
 from qops_batsim.workload.need import FactorClass

@@ -8,10 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from qops_batsim.errors import InputError
+from qops_batsim import InputError, compare
 from qops_batsim.experiments import KeptRuns, run_cases
 from qops_batsim.experiments import pool as module
-from qops_batsim.experiments.compare import compare
 from qops_batsim.experiments.pool import Failure
 
 

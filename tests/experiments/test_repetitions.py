@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from qops_batsim.errors import InputError
+from qops_batsim import InputError, compare
 from qops_batsim.experiments import (
     CellOutcome,
     LogWindow,
@@ -18,17 +18,17 @@ from qops_batsim.experiments import (
     StudyLog,
     StudyRuns,
     averages,
+    contestants_of,
     differences,
     mean_interval,
     page_tables,
     summaries,
 )
-from qops_batsim.experiments.compare import compare
-from qops_batsim.experiments.deadline_runs import contestants_of
 from qops_batsim.experiments.study import InputIdentities
 from qops_batsim.experiments.study_report import over_logs
 from qops_batsim.experiments.study_runs import Description
-from qops_batsim.measures.metrics.measures import STUDY, Measures, measure_names
+from qops_batsim.measures import Measures, measure_names
+from qops_batsim.measures.metrics.measures import STUDY
 from studies.islam2003 import runs as islam2003
 from studies.islam2003 import study as study2003
 from studies.islam2004 import runs as islam2004

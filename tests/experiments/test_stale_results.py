@@ -11,12 +11,9 @@ from typing import Any
 
 import pytest
 
-from qops_batsim import Easy, compare
-from qops_batsim.errors import InputError, QopsError
-from qops_batsim.experiments import run_study, study_inputs
-from qops_batsim.experiments.deadline_runs import Contestant
+from qops_batsim import Easy, InputError, Qops, QopsError, compare
+from qops_batsim.experiments import Contestant, run_study, study_inputs
 from qops_batsim.experiments.study_runs import read_description
-from qops_batsim.schedulers.qops import Qops
 from support.own_code import scheduler_text, write_files
 
 Cli = Callable[..., Any]

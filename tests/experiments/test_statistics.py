@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from qops_batsim.errors import InputError
+from qops_batsim import InputError
 from qops_batsim.experiments import (
     AMOUNT,
     LEVEL,
@@ -40,7 +40,8 @@ from qops_batsim.experiments.statistics import (
     upper_tail,
 )
 from qops_batsim.experiments.study_report import METRICS, heading_of
-from qops_batsim.measures.metrics.measures import PROMISES, measure_names
+from qops_batsim.measures import measure_names
+from qops_batsim.measures.metrics.measures import PROMISES
 
 numbers = st.floats(min_value=-1e6, max_value=1e6, allow_nan=False)
 samples = st.lists(numbers, min_size=2, max_size=12)

@@ -16,28 +16,30 @@ from typing import Any
 import msgspec
 import pytest
 
-from qops_batsim.errors import InputError
+from qops_batsim import InputError
 from qops_batsim.experiments import (
     SHARE,
+    Contestant,
     DeadlineRuns,
     LogWindow,
     Scenario,
     Study,
     StudyLog,
     StudyRuns,
+    contestants_of,
     find_trace,
     mean_interval,
     page_tables,
     paired_difference,
     read_study,
+    read_study_runs,
     run_study,
     study_of,
     summaries,
 )
 from qops_batsim.experiments import study_runs as module
-from qops_batsim.experiments.deadline_runs import Contestant, contestants_of
 from qops_batsim.experiments.study_report import csv_of, summary_records, tables_of
-from qops_batsim.experiments.study_runs import read_study_runs, status_of
+from qops_batsim.experiments.study_runs import status_of
 from support.swf_lines import swf_text
 
 TEXT = """

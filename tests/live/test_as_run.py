@@ -10,8 +10,8 @@ from urllib.request import urlopen
 
 import pytest
 
+from qops_batsim import InputError
 from qops_batsim.cli.main import main
-from qops_batsim.errors import InputError
 from qops_batsim.jobs import COMPLETED_FAILED
 from qops_batsim.live import About, JobPhase, Journal, NodeState
 from qops_batsim.live.centre import centre_date, journal_queue

@@ -8,13 +8,12 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from qops_batsim.errors import InputError
+from qops_batsim import InputError
 from qops_batsim.jobs import COMPLETED_KILLED, REJECTED
-from qops_batsim.live import LIVE, JobPhase, Journal, LiveCentre, NodeState, Unreachable
+from qops_batsim.live import LIVE, JobPhase, Journal, LiveCentre, NodeState, Unreachable, counts
 from qops_batsim.live.centre import hand_back
 from qops_batsim.live.daemon import about_journal
-from qops_batsim.live.fates import counts
-from qops_batsim.schedulers.registry import scheduler_names
+from qops_batsim.schedulers import scheduler_names
 from support.fake_manager import FakeManager
 from support.live_site import Site, others_job
 

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from qops_batsim.live import JobPhase
+from qops_batsim.live import JobPhase, counts
 from qops_batsim.live.clock import MOST_STEP, SETTLED, CentreClock
-from qops_batsim.live.fates import counts
 from support.live_site import Site
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from qops_batsim.errors import InputError
+from qops_batsim import InputError
 from qops_batsim.live import Journal, LiveCentre, report
 from qops_batsim.live.as_run import export_run
 from qops_batsim.live.journal import JournalFailure

@@ -13,6 +13,7 @@ from tempfile import TemporaryDirectory
 
 import pytest
 
+from qops_batsim import read_run, verify
 from qops_batsim.live import (
     SHADOW,
     About,
@@ -21,13 +22,11 @@ from qops_batsim.live import (
     Journal,
     LiveCentre,
     ShadowManager,
+    SlurmManager,
     decided_fates,
 )
 from qops_batsim.live.as_run import export_run
 from qops_batsim.live.centre import hand_back
-from qops_batsim.live.slurm_manager import SlurmManager
-from qops_batsim.measures.results.run_result import read_run
-from qops_batsim.measures.verify.verifier import verify
 from qops_batsim.slurm.commands import run_command
 from support.slurm_cluster import SlurmCluster
 

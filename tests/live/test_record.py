@@ -9,11 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from qops_batsim.errors import QopsError
-from qops_batsim.live import CommandFailed
+from qops_batsim import QopsError
+from qops_batsim.live import CommandFailed, SlurmManager
 from qops_batsim.live import record as recording
 from qops_batsim.live.record import Recorder, record
-from qops_batsim.live.slurm_manager import SlurmManager
 from qops_batsim.queue.expected_starts import ExpectedStarts
 from support.slurm_cluster import SlurmCluster
 

@@ -9,14 +9,12 @@ from pathlib import Path
 
 import pytest
 
+from qops_batsim import InputError
 from qops_batsim.cli.main import main
-from qops_batsim.errors import InputError
-from qops_batsim.live import CommandFailed, JobPhase, Journal, NodeState, SeenJob
+from qops_batsim.live import CommandFailed, JobPhase, Journal, NodeState, SeenJob, counts
 from qops_batsim.live.book import LiveBook
 from qops_batsim.live.centre import hand_back, replay
-from qops_batsim.live.fates import counts
-from qops_batsim.protocol.driver import ModuleDriver
-from qops_batsim.protocol.port import make_scheduler
+from qops_batsim.protocol import ModuleDriver, make_scheduler
 from support.fake_manager import FakeManager
 from support.live_site import Site
 

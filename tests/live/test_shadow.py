@@ -13,9 +13,9 @@ from qops_batsim.live import (
     NodeState,
     SeenJob,
     ShadowManager,
+    counts,
     report,
 )
-from qops_batsim.live.fates import counts
 from support.fake_manager import FakeManager
 from support.live_agreement import agreement
 from support.live_site import Site

@@ -8,10 +8,17 @@ from collections.abc import Sequence
 import pytest
 
 from qops_batsim.jobs import COMPLETED_KILLED, COMPLETED_WALLTIME_REACHED
-from qops_batsim.live import CommandFailed, JobPhase, NodeState, Unreachable, slurm_manager
+from qops_batsim.live import (
+    CommandFailed,
+    JobPhase,
+    NodeState,
+    SlurmManager,
+    Unreachable,
+    slurm_manager,
+)
 from qops_batsim.live.check import check_slurm, unfiltered
 from qops_batsim.live.manager import natural_key
-from qops_batsim.live.slurm_manager import MOST_ARRAYS, SlurmManager, node_state
+from qops_batsim.live.slurm_manager import MOST_ARRAYS, node_state
 from qops_batsim.slurm.commands import settings_of
 from qops_batsim.slurm.node_states import read_state
 from qops_batsim.workload.accounting.node_sizes import node_names

@@ -12,8 +12,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from qops_batsim.errors import InputError, SimulationError
-from qops_batsim.measures.results.run_result import read_run
+from qops_batsim import InputError, read_run
+from qops_batsim.errors import SimulationError
 from qops_batsim.workload import Workload
 from support.rows_of_jobs import Row, workload_of
 

@@ -8,13 +8,17 @@ from typing import Any
 
 import pytest
 
+from qops_batsim import InputError
 from qops_batsim.core import HostSet
-from qops_batsim.errors import InputError
-from qops_batsim.protocol.decisions import ExecuteJob, RegisterJob
+from qops_batsim.protocol import (
+    DecisionSession,
+    ExecuteJob,
+    JobSubmitted,
+    RegisterJob,
+    decode_decisions,
+)
 from qops_batsim.protocol.event_check import EventCheck
-from qops_batsim.protocol.events import JobSubmitted
-from qops_batsim.protocol.messages import decode_decisions, decode_events
-from qops_batsim.protocol.session import DecisionSession
+from qops_batsim.protocol.messages import decode_events
 from support.decision_process import begins
 from support.recordings import cases
 

@@ -9,46 +9,43 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from qops_batsim.core import HostSet
-from qops_batsim.core.system import HostDescription
-from qops_batsim.errors import InputError
-from qops_batsim.jobs import Job
+from qops_batsim import InputError, Job
+from qops_batsim.core import HostDescription, HostSet
+from qops_batsim.protocol import (
+    Answer,
+    CallMeLater,
+    EngineConfig,
+    ExecuteJob,
+    JobCompleted,
+    JobKilled,
+    JobSubmitted,
+    KillJob,
+    Message,
+    Notify,
+    RegisterJob,
+    RejectJob,
+    RequestedCall,
+    SimulationBegins,
+    Stamped,
+    decode_decisions,
+    encode_message,
+)
 from qops_batsim.protocol.decisions import (
     DECISION_TYPES,
-    CallMeLater,
     ChangeJobState,
-    ExecuteJob,
-    KillJob,
     Query,
-    RegisterJob,
     RegisterProfile,
-    RejectJob,
     SetJobMetadata,
     SetResourceState,
     ToJobMessage,
 )
 from qops_batsim.protocol.events import (
     EVENT_TYPES,
-    Answer,
-    EngineConfig,
     FromJobMessage,
-    JobCompleted,
-    JobKilled,
-    JobSubmitted,
-    Notify,
-    RequestedCall,
     ResourceStateChanged,
-    SimulationBegins,
     SimulationEnds,
 )
-from qops_batsim.protocol.messages import (
-    Message,
-    Stamped,
-    decode_decisions,
-    decode_events,
-    encode_message,
-    rounded_message,
-)
+from qops_batsim.protocol.messages import decode_events, rounded_message
 
 REFUSED = {"err_badtype": "FOO", "err_nop_type": "NOP"}
 """Sessions in which Batsim aborts because it does not know a decision's type."""

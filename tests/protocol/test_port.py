@@ -10,20 +10,23 @@ from typing import Any
 import msgspec
 import pytest
 
-from qops_batsim import InputError, simulate
-from qops_batsim.core.hostset import HostSet
-from qops_batsim.core.job import Job
-from qops_batsim.core.options import SchedulerOptions
-from qops_batsim.core.scheduler import Scheduler
-from qops_batsim.engine.engine_options import EngineOptions
+from qops_batsim import (
+    Conservative,
+    Easy,
+    Fcfs,
+    InputError,
+    Job,
+    Scheduler,
+    SchedulerOptions,
+    simulate,
+)
+from qops_batsim.core import HostSet
+from qops_batsim.engine import EngineOptions
 from qops_batsim.errors import SimulationError
-from qops_batsim.platform.equal_hosts import make_cluster
-from qops_batsim.protocol.port import make_scheduler
-from qops_batsim.running.simulate import default_engine
-from qops_batsim.schedulers.conservative import Conservative
-from qops_batsim.schedulers.easy import Easy
-from qops_batsim.schedulers.fcfs import Fcfs
-from qops_batsim.workload.workload_model import Workload, delay_profile
+from qops_batsim.platform import make_cluster
+from qops_batsim.protocol import make_scheduler
+from qops_batsim.running import default_engine
+from qops_batsim.workload import Workload, delay_profile
 from support.qos_rows import qos_rows
 
 HOSTS = 8

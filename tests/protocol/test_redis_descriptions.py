@@ -8,18 +8,21 @@ from collections.abc import Iterator
 
 import pytest
 
-from qops_batsim.core.system import HostDescription
-from qops_batsim.errors import InputError, SimulationError
-from qops_batsim.jobs import Job
-from qops_batsim.protocol.decisions import RegisterJob
-from qops_batsim.protocol.events import (
+from qops_batsim import InputError, Job
+from qops_batsim.core import HostDescription
+from qops_batsim.errors import SimulationError
+from qops_batsim.protocol import (
     EngineConfig,
     Event,
     JobSubmitted,
+    Message,
+    RegisterJob,
     RequestedCall,
     SimulationBegins,
+    Stamped,
+    decode_decisions,
+    encode_message,
 )
-from qops_batsim.protocol.messages import Message, Stamped, decode_decisions, encode_message
 from qops_batsim.protocol.redis_descriptions import RedisDescriptions
 from support.fake_redis import FakeRedis, fake_redis
 

@@ -6,23 +6,19 @@ from pathlib import Path
 
 import pytest
 
+from qops_batsim import read_platform, read_run, read_workload, verify
 from qops_batsim.core.qos_log import write_qos_log
-from qops_batsim.engine.engine_options import EngineOptions
-from qops_batsim.engine.outputs import write_outputs
-from qops_batsim.engine.simulation import Simulation
-from qops_batsim.measures.results.run_result import read_run
-from qops_batsim.measures.verify.verifier import Verification, verify
-from qops_batsim.platform import read_platform
-from qops_batsim.protocol.decisions import Decision
-from qops_batsim.protocol.events import Event
-from qops_batsim.protocol.messages import (
+from qops_batsim.engine import EngineOptions, Simulation, write_outputs
+from qops_batsim.measures import Verification
+from qops_batsim.protocol import (
+    Decision,
+    DecisionSession,
+    Event,
     Message,
     decode_decisions,
     encode_message,
-    rounded_message,
 )
-from qops_batsim.protocol.session import DecisionSession
-from qops_batsim.workload import read_workload
+from qops_batsim.protocol.messages import rounded_message
 from support.random_simulations import SCHEDULERS, random_case
 
 

@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 
-from qops_batsim.core.hostset import HostSet
-from qops_batsim.errors import InputError, QopsError, SimulationError
-from qops_batsim.jobs import Job
+from qops_batsim import InputError, Job, QopsError
+from qops_batsim.core import HostSet
+from qops_batsim.errors import SimulationError
+from qops_batsim.protocol import DecisionSession, Message, Stamped
 from qops_batsim.protocol import decisions as d
 from qops_batsim.protocol import events as e
 from qops_batsim.protocol.dialects import dialect_of
-from qops_batsim.protocol.messages import Message, Stamped
-from qops_batsim.protocol.session import DecisionSession, check_first_message
+from qops_batsim.protocol.session import check_first_message
 from qops_batsim.protocol.v5.decision_side import Batsim5Dialect
 from qops_batsim.protocol.v5.handshake import (
     Features,

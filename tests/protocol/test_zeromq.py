@@ -10,16 +10,13 @@ from threading import Thread, Timer
 import pytest
 import zmq
 
-from qops_batsim.engine.engine_options import EngineOptions
-from qops_batsim.engine.outputs import write_outputs
-from qops_batsim.engine.simulation import Simulation
-from qops_batsim.errors import InputError, SimulationError
-from qops_batsim.platform import Platform, read_platform
-from qops_batsim.platform.equal_hosts import make_cluster
-from qops_batsim.protocol.driver import ModuleDriver
-from qops_batsim.protocol.port import make_scheduler
+from qops_batsim import InputError, read_platform, read_workload
+from qops_batsim.engine import EngineOptions, Simulation, write_outputs
+from qops_batsim.errors import SimulationError
+from qops_batsim.platform import Platform, make_cluster
+from qops_batsim.protocol import ModuleDriver, make_scheduler
 from qops_batsim.protocol.zeromq import ConnectionLost, RemoteDecisionSide, connect, listen
-from qops_batsim.workload import Workload, read_workload
+from qops_batsim.workload import Workload
 from support.decision_process import Engine, decision_process, recorded_process, scheduler_process
 from support.recordings import Case, cases, engine_options, platform_of
 

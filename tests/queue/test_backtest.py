@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from qops_batsim.errors import InputError
-from qops_batsim.experiments.statistics import mean_interval
+from qops_batsim import InputError
+from qops_batsim.experiments import mean_interval
 from qops_batsim.queue import Simulator, moment_of
 from qops_batsim.queue.backtest import (
     LEAST,

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from qops_batsim.errors import InputError
+from qops_batsim import InputError
 from qops_batsim.queue.expected_starts import LATEST, ExpectedStarts
 
 NOW = 1_780_000_000.0

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from qops_batsim.queue import Moment, Past, Simulator, moment_of
-from qops_batsim.queue.forecast import WEEK, Arrivals, quantiles
+from qops_batsim.queue import WEEK, Moment, Past, Simulator, moment_of
+from qops_batsim.queue.forecast import Arrivals, quantiles
 from qops_batsim.queue.past import Habits
 from support.pasts import history, past
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from starlette.exceptions import HTTPException
 
-from qops_batsim.errors import InputError
+from qops_batsim import InputError
 from qops_batsim.experiments.page import Aliases
 from qops_batsim.queue import Ask, QueueState
 from qops_batsim.queue.latest import LatestForecast

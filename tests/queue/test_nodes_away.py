@@ -16,10 +16,17 @@ from typing import Any
 
 import pytest
 
+from qops_batsim import InputError
 from qops_batsim.dates import Calendar
-from qops_batsim.errors import InputError
-from qops_batsim.queue import Ask, ForecastBasis, QueueAsker, QueueSource, QueueState, queue_starts
-from qops_batsim.queue.forecast import WEEK
+from qops_batsim.queue import (
+    WEEK,
+    Ask,
+    ForecastBasis,
+    QueueAsker,
+    QueueSource,
+    QueueState,
+    queue_starts,
+)
 from qops_batsim.queue.queue_state import line_of
 from qops_batsim.slurm.nodes import nodes_of
 from support.pasts import past

@@ -9,7 +9,7 @@ import pytest
 
 from qops_batsim.queue import Past, past_of
 from qops_batsim.queue.past import ENOUGH, NEAREST, Habits, Patience, groups_of, numbered
-from qops_batsim.traces.reading import read_partitions
+from qops_batsim.traces import read_partitions
 from qops_batsim.workload.accounting import Choices
 from support.centre_dumps import CENTRE, make_rows, text_of
 from support.pasts import history, past

@@ -15,12 +15,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from qops_batsim.errors import InputError
+from qops_batsim import InputError
 from qops_batsim.queue import Ask, QueueAsker, QueuedJob, QueueState, queue_quote, read_queue
 from qops_batsim.queue.queue_state import parse_job
 from qops_batsim.slurm.waiting_reasons import WaitKind, meaning_of
 from qops_batsim.texts import date_text
-from qops_batsim.traces.reading import read_trace
+from qops_batsim.traces import read_trace
 from qops_batsim.workload.accounting import Choices
 
 NOW = 1_780_000_000

@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 
 from qops_batsim.dates import Calendar
-from qops_batsim.queue import ForecastBasis, QueuedJob, QueueState, queue_starts
-from qops_batsim.queue.forecast import WEEK
+from qops_batsim.queue import WEEK, ForecastBasis, QueuedJob, QueueState, queue_starts
 from qops_batsim.queue.queue_rows import told_priorities
 from qops_batsim.queue.queue_state import line_of
 from support.pasts import past

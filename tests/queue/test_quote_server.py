@@ -22,8 +22,8 @@ from typing import Any
 import pytest
 from starlette.exceptions import HTTPException
 
+from qops_batsim import InputError
 from qops_batsim.cli.queue import serve_quotes
-from qops_batsim.errors import InputError
 from qops_batsim.queue import Ask as Asked
 from qops_batsim.queue import QueueAsker, QueueSource, quote_server
 from qops_batsim.queue.quote_server import QuoteServer, StartTeller, parse_address

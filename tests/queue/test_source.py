@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from qops_batsim.errors import InputError
+from qops_batsim import InputError
 from qops_batsim.live import CommandFailed, Unreachable
 from qops_batsim.queue import Ask, QueueSource
 from qops_batsim.queue import source as queue_source

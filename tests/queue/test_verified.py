@@ -9,10 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from qops_batsim import verify
 from qops_batsim.engine.loop import SchedulerLoop, Submissions
-from qops_batsim.measures.verify.verifier import verify
-from qops_batsim.queue import Past, Simulator, forecast, moment_of
-from qops_batsim.queue.forecast import WEEK
+from qops_batsim.queue import WEEK, Past, Simulator, forecast, moment_of
 from qops_batsim.queue.past import Habits, Patience
 from support.pasts import history
 

@@ -11,10 +11,9 @@ import pytest
 
 from qops_batsim import run
 from qops_batsim.core import HostSet
-from qops_batsim.engine.engine_options import ExternalEvent, events_in_order
+from qops_batsim.engine import ExternalEvent, events_in_order
 from qops_batsim.platform import make_cluster
-from qops_batsim.running.history import read_history
-from qops_batsim.running.plan_asker import PlanAsker
+from qops_batsim.running import PlanAsker, read_history
 from qops_batsim.workload import Workload
 from support.host_failures import Events, random_case
 

@@ -17,8 +17,7 @@ from qops_batsim import (
     SchedulerOptions,
     check_scheduler,
 )
-from qops_batsim.core import HostSet
-from qops_batsim.core.scheduler import ResourceManager
+from qops_batsim.core import HostSet, ResourceManager
 from qops_batsim.protocol import make_scheduler
 from qops_batsim.running import contract
 from qops_batsim.running.contract import SchedulerContractError

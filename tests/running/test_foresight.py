@@ -13,8 +13,7 @@ from qops_batsim import (
     Scheduler,
     check_scheduler,
 )
-from qops_batsim.core import HostSet
-from qops_batsim.core.scheduler import ResourceManager
+from qops_batsim.core import HostSet, ResourceManager
 from qops_batsim.running.contract import SchedulerContractError
 from qops_batsim.running.hidden_run_times import disguise
 from qops_batsim.workload import Workload, delay_profile

@@ -11,19 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from qops_batsim import InputError, read_run
-from qops_batsim.advice.charge_report import PriceList
+from qops_batsim.advice import PriceList
 from qops_batsim.advice.explain import explain_job
 from qops_batsim.core.decision_events import Ended, Killed, Started
-from qops_batsim.running.history import (
-    RUNNING,
-    WAITING,
-    DecisionHistory,
-    PlanState,
-    find_job,
-    read_history,
-    read_history_if_kept,
-)
-from qops_batsim.running.plan_asker import PlanAsker
+from qops_batsim.running import DecisionHistory, PlanAsker, read_history
+from qops_batsim.running.history import RUNNING, WAITING, PlanState, find_job, read_history_if_kept
 from support.changed_runs import allow_changes
 from support.decision_runs import (
     exact,

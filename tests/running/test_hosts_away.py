@@ -13,8 +13,7 @@ from qops_batsim import run
 from qops_batsim.core import HostSet
 from qops_batsim.jobs import REJECTED
 from qops_batsim.platform import make_cluster
-from qops_batsim.running.history import read_history
-from qops_batsim.running.plan_asker import PlanAsker
+from qops_batsim.running import PlanAsker, read_history
 from support.host_failures import KILLS, SCHEDULERS, names, random_case, verified_run
 
 MORE = [

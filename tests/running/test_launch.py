@@ -8,11 +8,10 @@ from pathlib import Path
 import pytest
 
 from qops_batsim import InputError, read_platform, read_workload
-from qops_batsim.engine.engine_options import EngineOptions, read_external_events
+from qops_batsim.engine import EngineOptions, read_external_events
 from qops_batsim.file_set import run_files
 from qops_batsim.platform import Host, Platform, make_cluster
-from qops_batsim.protocol import make_scheduler
-from qops_batsim.protocol.driver import ModuleDriver
+from qops_batsim.protocol import ModuleDriver, make_scheduler
 from qops_batsim.running.installation import Batsim
 from qops_batsim.running.launch import (
     BatsimError,

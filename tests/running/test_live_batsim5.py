@@ -13,7 +13,7 @@ import pytest
 import zmq
 
 from qops_batsim import read_platform, read_swf, run
-from qops_batsim.running.run import Run
+from qops_batsim.running import Run
 from qops_batsim.workload import convert_log, write_workload
 from support.batsim5_probes import PROBES, ProbeDecider, jobs_of, recorded_probes
 from support.live_batsim5 import (

@@ -12,14 +12,13 @@ import pytest
 from hypothesis import given, settings
 
 from qops_batsim import Easy, Job, QosRequest, Scheduler, read_platform, read_workload
-from qops_batsim.core.qos_log import format_qos
+from qops_batsim.core import format_qos
+from qops_batsim.engine import Simulation
 from qops_batsim.engine.outputs import add_outputs
-from qops_batsim.engine.simulation import Simulation
 from qops_batsim.platform import make_cluster
-from qops_batsim.protocol import SchedulerModule, make_scheduler
-from qops_batsim.protocol.driver import ModuleDriver
+from qops_batsim.protocol import ModuleDriver, SchedulerModule, make_scheduler
+from qops_batsim.running import default_engine
 from qops_batsim.running.in_loop import drive
-from qops_batsim.running.simulate import default_engine
 from qops_batsim.shipped import find_input
 from qops_batsim.workload import Workload, delay_profile, subset
 from support.aroma_oracles import machine, work

@@ -15,16 +15,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from qops_batsim import Fcfs, Job, Scheduler
-from qops_batsim.core.job import WAITING
-from qops_batsim.core.qos_log import format_qos
+from qops_batsim.core import WAITING, format_qos
+from qops_batsim.engine import Simulation
 from qops_batsim.engine.outputs import add_outputs
-from qops_batsim.engine.simulation import Simulation
 from qops_batsim.errors import SimulationError
 from qops_batsim.platform import make_cluster
-from qops_batsim.protocol import make_scheduler
-from qops_batsim.protocol.driver import ModuleDriver
+from qops_batsim.protocol import ModuleDriver, make_scheduler
+from qops_batsim.running import default_engine
 from qops_batsim.running.in_loop import drive
-from qops_batsim.running.simulate import default_engine
 from qops_batsim.workload import Workload, delay_profile
 from support.kept_files import Kept
 from support.random_outages import HOSTS, random_events, random_workload

@@ -10,9 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from qops_batsim import run
+from qops_batsim.core import HostSet
 from qops_batsim.core.capacity import MaintenanceWindow
-from qops_batsim.core.hostset import HostSet
-from qops_batsim.engine.engine_options import UNAVAILABLE, outages_of
+from qops_batsim.engine import UNAVAILABLE
+from qops_batsim.engine.engine_options import outages_of
 from qops_batsim.platform import make_cluster
 from qops_batsim.protocol.events import JOB_CANCELLED, MAINTENANCE
 from support.host_failures import SCHEDULERS, names, random_case, reservation_case, verified_run

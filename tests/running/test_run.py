@@ -20,10 +20,9 @@ from qops_batsim import (
     run_again,
     simulate,
 )
-from qops_batsim.engine.engine_options import EngineOptions, read_external_events
-from qops_batsim.engine.outputs import format_jobs
+from qops_batsim.engine import EngineOptions, format_jobs, read_external_events
 from qops_batsim.errors import SimulationError
-from qops_batsim.measures.verify.verifier import Verification
+from qops_batsim.measures import Verification
 from qops_batsim.platform import make_cluster
 from qops_batsim.protocol import make_scheduler
 from qops_batsim.running.progress import ProgressListener

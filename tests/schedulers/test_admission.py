@@ -16,13 +16,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from qops_batsim.jobs import REJECTED, Job, QosRequest
-from qops_batsim.measures.results.run_result import read_run
-from qops_batsim.measures.verify.verifier import Verification, verify
-from qops_batsim.platform.equal_hosts import make_cluster
-from qops_batsim.protocol.port import make_scheduler
-from qops_batsim.running.simulate import simulate, write_run
-from qops_batsim.workload.workload_model import Workload, delay_profile
+from qops_batsim import Job, QosRequest, read_run, simulate, verify
+from qops_batsim.jobs import REJECTED
+from qops_batsim.measures import Verification
+from qops_batsim.platform import make_cluster
+from qops_batsim.protocol import make_scheduler
+from qops_batsim.running import write_run
+from qops_batsim.workload import Workload, delay_profile
 from studies.islam2003.packed import packed_workload
 
 SCHEDULERS = ["qops", "msb", "mrt"]

@@ -10,10 +10,11 @@ from itertools import pairwise
 
 import pytest
 
+from qops_batsim import Mrt, Msb, Qops
 from qops_batsim.core.refusal import sentence
-from qops_batsim.schedulers.mrt import Mrt, MrtOptions
-from qops_batsim.schedulers.msb import Msb, MsbOptions
-from qops_batsim.schedulers.qops import Qops, QopsOptions
+from qops_batsim.schedulers import QopsOptions
+from qops_batsim.schedulers.mrt import MrtOptions
+from qops_batsim.schedulers.msb import MsbOptions
 from support import admission_oracles as oracles
 from support.admission_cases import random_case
 from support.admission_oracles import Asking, Case

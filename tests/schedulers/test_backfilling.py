@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from qops_batsim.jobs import REJECTED, Job
-from qops_batsim.platform.equal_hosts import make_cluster
-from qops_batsim.running.simulate import simulate
-from qops_batsim.workload.workload_model import Workload, delay_profile
+from qops_batsim import Job, simulate
+from qops_batsim.jobs import REJECTED
+from qops_batsim.platform import make_cluster
+from qops_batsim.workload import Workload, delay_profile
 from support import backfilling_oracles as oracles
 from support.backfilling_oracles import SmallJob
 from support.easy_oracle import Request, easy_starts
@@ -118,7 +118,7 @@ def test_impossible_jobs_are_rejected_and_the_others_run(scheduler: str) -> None
 def test_conservative_survives_a_job_that_outlives_its_estimate(
     settings: dict[str, str] | None,
 ) -> None:
-    from qops_batsim.jobs import QosRequest
+    from qops_batsim import QosRequest
 
     # 0 says 10 s and runs for 50: job 1, promised 10, starts when 0 has really ended, and
     # the event at 30 (job 2 arrives) finds 0 overdue.

@@ -8,18 +8,17 @@ from typing import Any
 import msgspec
 import pytest
 
-from qops_batsim.advice.explain import Explanation, explain
-from qops_batsim.core.hostset import HostSet
-from qops_batsim.core.scheduler import ResourceManager, Scheduler
-from qops_batsim.engine.engine_options import ExternalEvent, read_external_events
-from qops_batsim.errors import InputError, SimulationError
-from qops_batsim.jobs import REJECTED, Job, QosRequest
-from qops_batsim.measures.metrics.measures import run_measures
-from qops_batsim.platform.equal_hosts import make_cluster
-from qops_batsim.protocol.port import make_scheduler
-from qops_batsim.running.run import Run, run
-from qops_batsim.running.simulate import simulate
-from qops_batsim.workload.workload_model import Workload, delay_profile
+from qops_batsim import InputError, Job, QosRequest, Scheduler, explain, run, simulate
+from qops_batsim.advice import Explanation
+from qops_batsim.core import HostSet, ResourceManager
+from qops_batsim.engine import ExternalEvent, read_external_events
+from qops_batsim.errors import SimulationError
+from qops_batsim.jobs import REJECTED
+from qops_batsim.measures import run_measures
+from qops_batsim.platform import make_cluster
+from qops_batsim.protocol import make_scheduler
+from qops_batsim.running import Run
+from qops_batsim.workload import Workload, delay_profile
 
 PLANNERS = ["conservative", "slack", "qops", "msb", "mrt", "fqops"]
 every_scheduler = pytest.mark.parametrize(

@@ -9,16 +9,15 @@ from typing import Any
 import msgspec
 import pytest
 
-from qops_batsim.core.job import OVER, RUNNING, WAITING, Job
+from qops_batsim import DeadlineScheduler, Fqops, Job, Mrt, Msb, Qops, QosRequest
+from qops_batsim.core import OVER, RUNNING, WAITING
 from qops_batsim.core.job_sorting import sort_by_key
 from qops_batsim.core.refusal import RefusalKind
 from qops_batsim.errors import SimulationError
-from qops_batsim.jobs import QosRequest
-from qops_batsim.schedulers.deadline import DeadlineScheduler
-from qops_batsim.schedulers.fqops import Fqops, FqopsOptions
-from qops_batsim.schedulers.mrt import Mrt, MrtOptions
-from qops_batsim.schedulers.msb import Msb, MsbOptions
-from qops_batsim.schedulers.qops import Qops, QopsOptions
+from qops_batsim.schedulers import QopsOptions
+from qops_batsim.schedulers.fqops import FqopsOptions
+from qops_batsim.schedulers.mrt import MrtOptions
+from qops_batsim.schedulers.msb import MsbOptions
 from support.asked_schedulers import Recorder
 from support.plan_checks import check_plan
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from qops_batsim.protocol.port import make_scheduler
-from qops_batsim.schedulers.registry import scheduler_names
+from qops_batsim.protocol import make_scheduler
+from qops_batsim.schedulers import scheduler_names
 
 DOCS = Path(__file__).parents[2] / "docs"
 PAGES = {page.name: page.read_text() for page in sorted(DOCS.glob("*.md"))}

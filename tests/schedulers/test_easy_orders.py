@@ -9,15 +9,13 @@ from typing import Any
 import msgspec
 import pytest
 
-from qops_batsim.errors import InputError
-from qops_batsim.jobs import REJECTED, Job
-from qops_batsim.platform.equal_hosts import make_cluster
-from qops_batsim.protocol.port import make_scheduler
-from qops_batsim.running.simulate import simulate
-from qops_batsim.schedulers.easy import Easy
+from qops_batsim import Easy, InputError, Job, simulate
+from qops_batsim.jobs import REJECTED
+from qops_batsim.platform import make_cluster
+from qops_batsim.protocol import make_scheduler
 from qops_batsim.schedulers.job_orders import CHANGING, ORDERS, key_in
-from qops_batsim.traces.reading import read_trace
-from qops_batsim.workload.workload_model import Workload, delay_profile
+from qops_batsim.traces import read_trace
+from qops_batsim.workload import Workload, delay_profile
 from support.easy_oracle import KEYS, Request, easy_starts
 
 every_order = pytest.mark.parametrize("order", KEYS)

@@ -8,10 +8,10 @@ from collections.abc import Callable
 
 import pytest
 
-from qops_batsim.schedulers.deadline import DeadlineScheduler
-from qops_batsim.schedulers.mrt import Mrt, MrtOptions
-from qops_batsim.schedulers.msb import Msb, MsbOptions
-from qops_batsim.schedulers.qops import Qops, QopsOptions
+from qops_batsim import DeadlineScheduler, Mrt, Msb, Qops
+from qops_batsim.schedulers import QopsOptions
+from qops_batsim.schedulers.mrt import MrtOptions
+from qops_batsim.schedulers.msb import MsbOptions
 from support import admission_oracles as oracles
 from support.admission_cases import random_case
 from support.asked_schedulers import ask

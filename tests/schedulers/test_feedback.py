@@ -13,16 +13,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from qops_batsim.errors import InputError
-from qops_batsim.jobs import REJECTED, Job
-from qops_batsim.platform.equal_hosts import make_cluster
-from qops_batsim.protocol.port import SchedulerModule, make_scheduler
+from qops_batsim import Fqops, InputError, Job, check_scheduler, simulate
+from qops_batsim import run as run_and_verify
+from qops_batsim.jobs import REJECTED
+from qops_batsim.platform import make_cluster
+from qops_batsim.protocol import SchedulerModule, make_scheduler
 from qops_batsim.running.bisection import earliest_deadline
-from qops_batsim.running.contract import check_scheduler
-from qops_batsim.running.run import run as run_and_verify
-from qops_batsim.running.simulate import simulate
-from qops_batsim.schedulers.fqops import Fqops, FqopsOptions
-from qops_batsim.workload.workload_model import Workload, delay_profile
+from qops_batsim.schedulers.fqops import FqopsOptions
+from qops_batsim.workload import Workload, delay_profile
 from support import admission_oracles as oracles
 from support.admission_cases import random_case
 from support.admission_oracles import Asking, Case

@@ -7,18 +7,15 @@ from typing import Any
 
 import pytest
 
-from qops_batsim.core.hostset import HostSet
-from qops_batsim.economics.charges import ReferenceJob, category_slowdowns
-from qops_batsim.economics.prices import Prices
-from qops_batsim.engine.engine_options import ExternalEvent
-from qops_batsim.errors import InputError
-from qops_batsim.jobs import Job
-from qops_batsim.measures.metrics.charge_totals import charge_jobs, charge_report
-from qops_batsim.measures.metrics.outcomes import outcomes_of_run
-from qops_batsim.platform.equal_hosts import make_cluster
-from qops_batsim.protocol.port import make_scheduler
-from qops_batsim.running.run import Run, run
-from qops_batsim.workload.workload_model import Workload, delay_profile
+from qops_batsim import InputError, Job, run
+from qops_batsim.core import HostSet
+from qops_batsim.economics import Prices, ReferenceJob, category_slowdowns
+from qops_batsim.engine import ExternalEvent
+from qops_batsim.measures import charge_jobs, charge_report, outcomes_of_run
+from qops_batsim.platform import make_cluster
+from qops_batsim.protocol import make_scheduler
+from qops_batsim.running import Run
+from qops_batsim.workload import Workload, delay_profile
 
 HOUR = 3600.0
 EVENING = 18 * HOUR

@@ -7,23 +7,18 @@ from pathlib import Path
 
 import pytest
 
-from qops_batsim.core.job import OVER, WAITING
-from qops_batsim.core.news import News
-from qops_batsim.core.qos_log import QosLog
-from qops_batsim.core.scheduler import ResourceManager
-from qops_batsim.engine.engine_options import EngineOptions
-from qops_batsim.jobs import COMPLETED_KILLED, REJECTED, Job, QosRequest
+from qops_batsim import Conservative, Job, QosRequest, read_platform, simulate
+from qops_batsim import run as run_and_verify
+from qops_batsim.core import OVER, WAITING, News, QosLog, ResourceManager
+from qops_batsim.engine import EngineOptions
+from qops_batsim.jobs import COMPLETED_KILLED, REJECTED
 from qops_batsim.measures.results.run_files import RunInfo
-from qops_batsim.platform.equal_hosts import make_cluster
+from qops_batsim.platform import Platform, make_cluster
 from qops_batsim.platform.network import longest_round_trip
-from qops_batsim.platform.platform_model import Platform
-from qops_batsim.platform.simgrid_read import read_platform
-from qops_batsim.protocol.port import make_scheduler
+from qops_batsim.protocol import make_scheduler
 from qops_batsim.running.inputs import input_warnings
-from qops_batsim.running.run import run as run_and_verify
-from qops_batsim.running.simulate import simulate
-from qops_batsim.schedulers.conservative import Conservative, ConservativeOptions
-from qops_batsim.workload.workload_model import Workload, delay_profile
+from qops_batsim.schedulers.conservative import ConservativeOptions
+from qops_batsim.workload import Workload, delay_profile
 
 LAG = 0.002
 

@@ -10,15 +10,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from qops_batsim.errors import InputError
-from qops_batsim.jobs import REJECTED, Job, QosRequest
-from qops_batsim.platform.equal_hosts import make_cluster
-from qops_batsim.protocol.port import make_scheduler
-from qops_batsim.running.simulate import simulate
+from qops_batsim import InputError, Job, QosRequest, read_workload, simulate
+from qops_batsim.jobs import REJECTED
+from qops_batsim.platform import make_cluster
+from qops_batsim.protocol import make_scheduler
 from qops_batsim.schedulers.nqs import SDSC_QUEUES, NqsOptions
 from qops_batsim.shipped import find_input
-from qops_batsim.workload.batsim_json import read_workload
-from qops_batsim.workload.workload_model import Workload, delay_profile
+from qops_batsim.workload import Workload, delay_profile
 
 Row = tuple[float, int, float, float | None, str | None]
 """Submission, processors, run time, requested time, queue."""

@@ -10,15 +10,11 @@ import msgspec
 import pytest
 
 from qops_batsim import Conservative, InputError, Job
-from qops_batsim.core.news import News
-from qops_batsim.core.plan import Plan
-from qops_batsim.core.qos_log import QosLog
+from qops_batsim.core import News, Plan, QosLog, System
 from qops_batsim.core.refusal import Refusal, RefusalKind, no_time
-from qops_batsim.core.system import System
 from qops_batsim.engine.embedded_manager import EmbeddedManager
 from qops_batsim.engine.wait_heap import Turns
-from qops_batsim.protocol.decisions import Decision
-from qops_batsim.protocol.port import SchedulerModule
+from qops_batsim.protocol import Decision, SchedulerModule
 from qops_batsim.schedulers.conservative import ConservativeOptions
 from qops_batsim.schedulers.planning import PlanScheduler
 from qops_batsim.schedulers.standing import Standing

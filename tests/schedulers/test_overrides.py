@@ -11,28 +11,28 @@ from typing import Any
 import msgspec
 import pytest
 
-from qops_batsim.adapters.steered import Steered
-from qops_batsim.core.hostset import HostSet
-from qops_batsim.core.job import RUNNING
-from qops_batsim.core.overrides import is_ours, is_overridden, methods_in_source
-from qops_batsim.core.scheduler import Scheduler
-from qops_batsim.engine.engine_options import (
-    AVAILABLE,
-    UNAVAILABLE,
-    ExternalEvent,
+from qops_batsim import (
+    DeadlineScheduler,
+    Job,
+    Qops,
+    QosRequest,
+    QueueScheduler,
+    Scheduler,
+    simulate,
 )
+from qops_batsim.adapters import Steered
+from qops_batsim.core import RUNNING, HostSet
+from qops_batsim.core.overrides import is_ours, is_overridden, methods_in_source
+from qops_batsim.engine import UNAVAILABLE, ExternalEvent
+from qops_batsim.engine.engine_options import AVAILABLE
 from qops_batsim.errors import InterfaceError, SimulationError
-from qops_batsim.jobs import Job, QosRequest
-from qops_batsim.platform.equal_hosts import make_cluster
+from qops_batsim.platform import make_cluster
+from qops_batsim.protocol import make_scheduler
 from qops_batsim.protocol.events import JOB_CANCELLED, JOB_RUNS
-from qops_batsim.protocol.port import make_scheduler
-from qops_batsim.running.simulate import default_engine, simulate
-from qops_batsim.schedulers.deadline import DeadlineScheduler
+from qops_batsim.running import default_engine
+from qops_batsim.schedulers import scheduler_class, scheduler_names
 from qops_batsim.schedulers.planning import PlanScheduler
-from qops_batsim.schedulers.qops import Qops
-from qops_batsim.schedulers.queue_scheduler import QueueScheduler
-from qops_batsim.schedulers.registry import scheduler_class, scheduler_names
-from qops_batsim.workload.workload_model import Workload, delay_profile
+from qops_batsim.workload import Workload, delay_profile
 
 HOSTS = 8
 

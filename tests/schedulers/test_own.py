@@ -9,22 +9,25 @@ from typing import Any
 
 import pytest
 
-from qops_batsim.advice.charge_report import PriceList
-from qops_batsim.advice.explain import Explanation, explain
-from qops_batsim.advice.quote import quote
+from qops_batsim import (
+    DeadlineScheduler,
+    Job,
+    QosRequest,
+    check_scheduler,
+    explain,
+    quote,
+    read_run,
+    run,
+    simulate,
+    verify,
+)
+from qops_batsim.advice import Explanation, PriceList
 from qops_batsim.core.decision_events import Refused
 from qops_batsim.errors import SimulationError
-from qops_batsim.jobs import Job, QosRequest
-from qops_batsim.measures.results.run_result import read_run
-from qops_batsim.measures.verify.verifier import verify
-from qops_batsim.platform.equal_hosts import make_cluster
-from qops_batsim.protocol.port import make_scheduler
-from qops_batsim.running.contract import check_scheduler
-from qops_batsim.running.history import read_history
-from qops_batsim.running.run import run
-from qops_batsim.running.simulate import simulate
-from qops_batsim.schedulers.deadline import DeadlineScheduler
-from qops_batsim.workload.workload_model import Workload, delay_profile
+from qops_batsim.platform import make_cluster
+from qops_batsim.protocol import make_scheduler
+from qops_batsim.running import read_history
+from qops_batsim.workload import Workload, delay_profile
 
 APPENDING = '''
 from qops_batsim import DeadlineScheduler

@@ -14,15 +14,14 @@ from typing import Any
 
 import pytest
 
-from qops_batsim.engine.simulation import Simulation
-from qops_batsim.jobs import COMPLETED_KILLED, REJECTED, Job, QosRequest
-from qops_batsim.measures.results.run_result import read_run
-from qops_batsim.measures.verify.verifier import verify
-from qops_batsim.platform.equal_hosts import make_cluster
-from qops_batsim.protocol.port import make_scheduler
-from qops_batsim.running.run import run as run_files
-from qops_batsim.running.simulate import simulate, write_run
-from qops_batsim.workload.workload_model import Workload, delay_profile
+from qops_batsim import Job, QosRequest, read_run, simulate, verify
+from qops_batsim import run as run_files
+from qops_batsim.engine import Simulation
+from qops_batsim.jobs import COMPLETED_KILLED, REJECTED
+from qops_batsim.platform import make_cluster
+from qops_batsim.protocol import make_scheduler
+from qops_batsim.running import write_run
+from qops_batsim.workload import Workload, delay_profile
 from support.changed_runs import allow_changes
 
 Many = Callable[[int], range]

@@ -9,12 +9,11 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from qops_batsim.errors import InputError
-from qops_batsim.jobs import REJECTED, Job, QosRequest
-from qops_batsim.platform.equal_hosts import make_cluster
-from qops_batsim.protocol.port import make_scheduler
-from qops_batsim.running.simulate import simulate
-from qops_batsim.workload.workload_model import Workload, delay_profile
+from qops_batsim import InputError, Job, QosRequest, simulate
+from qops_batsim.jobs import REJECTED
+from qops_batsim.platform import make_cluster
+from qops_batsim.protocol import make_scheduler
+from qops_batsim.workload import Workload, delay_profile
 
 NAMES = ("premium", "regular", "low")
 

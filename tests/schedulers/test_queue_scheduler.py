@@ -7,18 +7,13 @@ import inspect
 import pytest
 
 import qops_batsim
-from qops_batsim.core.hostset import HostSet
-from qops_batsim.core.system import HostDescription, System
+from qops_batsim import Easy, Job, QueueScheduler, check_scheduler, simulate
+from qops_batsim.core import HostDescription, HostSet, System
 from qops_batsim.errors import SimulationError
-from qops_batsim.jobs import Job
-from qops_batsim.platform.equal_hosts import make_cluster
-from qops_batsim.protocol.port import SchedulerModule
-from qops_batsim.running.contract import check_scheduler
-from qops_batsim.running.simulate import simulate
-from qops_batsim.schedulers.easy import Easy
-from qops_batsim.schedulers.queue_scheduler import QueueScheduler
-from qops_batsim.schedulers.registry import scheduler_class, scheduler_names
-from qops_batsim.workload.workload_model import Workload, delay_profile
+from qops_batsim.platform import make_cluster
+from qops_batsim.protocol import SchedulerModule
+from qops_batsim.schedulers import scheduler_class, scheduler_names
+from qops_batsim.workload import Workload, delay_profile
 
 
 def machine(hosts: int) -> System:

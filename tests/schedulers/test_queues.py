@@ -9,20 +9,25 @@ from typing import Any
 import msgspec
 import pytest
 
-from qops_batsim.core.hostset import HostSet
-from qops_batsim.core.job import Job
-from qops_batsim.engine.engine_options import EngineOptions, ExternalEvent
-from qops_batsim.errors import InputError, SimulationError
-from qops_batsim.jobs import REJECTED, QosRequest
-from qops_batsim.platform.equal_hosts import make_cluster
-from qops_batsim.protocol.port import SchedulerModule, make_scheduler
-from qops_batsim.running.simulate import simulate
-from qops_batsim.schedulers.easy import SHORT_QUEUE, Easy, EasyOptions
-from qops_batsim.schedulers.fcfs import Fcfs
-from qops_batsim.schedulers.nqs import Nqs
-from qops_batsim.schedulers.priced_queues import PricedQueues
-from qops_batsim.schedulers.queue_scheduler import QueueScheduler
-from qops_batsim.workload.workload_model import Workload, delay_profile
+from qops_batsim import (
+    Easy,
+    Fcfs,
+    InputError,
+    Job,
+    Nqs,
+    PricedQueues,
+    QosRequest,
+    QueueScheduler,
+    simulate,
+)
+from qops_batsim.core import HostSet
+from qops_batsim.engine import EngineOptions, ExternalEvent
+from qops_batsim.errors import SimulationError
+from qops_batsim.jobs import REJECTED
+from qops_batsim.platform import make_cluster
+from qops_batsim.protocol import SchedulerModule, make_scheduler
+from qops_batsim.schedulers.easy import SHORT_QUEUE, EasyOptions
+from qops_batsim.workload import Workload, delay_profile
 from support.easy_oracle import Request, easy_starts
 from support.queue_checks import check_queue
 from support.random_outages import HOSTS, random_events, random_workload, run

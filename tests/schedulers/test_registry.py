@@ -7,33 +7,27 @@ from typing import Annotated
 import msgspec
 import pytest
 
-from qops_batsim.core.hostset import HostSet
-from qops_batsim.core.options import SchedulerOptions
-from qops_batsim.core.system import HostDescription, System
-from qops_batsim.errors import InputError
-from qops_batsim.jobs import Job
-from qops_batsim.protocol.decisions import CallMeLater, Decision
-from qops_batsim.protocol.driver import ModuleDriver
-from qops_batsim.protocol.events import (
+from qops_batsim import Conservative, Fcfs, InputError, Job, SchedulerOptions
+from qops_batsim.core import HostDescription, HostSet, System
+from qops_batsim.protocol import (
+    CallMeLater,
+    Decision,
     EngineConfig,
     JobCompleted,
     JobKilled,
     JobSubmitted,
+    Message,
+    ModuleDriver,
     Notify,
     RequestedCall,
+    SchedulerModule,
     SimulationBegins,
-    SimulationEnds,
+    Stamped,
+    make_scheduler,
 )
-from qops_batsim.protocol.messages import Message, Stamped
-from qops_batsim.protocol.port import SchedulerModule, make_scheduler
-from qops_batsim.schedulers.conservative import Conservative
-from qops_batsim.schedulers.fcfs import Fcfs
-from qops_batsim.schedulers.registry import (
-    parse_settings,
-    read_options,
-    scheduler_class,
-    scheduler_names,
-)
+from qops_batsim.protocol.events import SimulationEnds
+from qops_batsim.schedulers import scheduler_class, scheduler_names
+from qops_batsim.schedulers.registry import parse_settings, read_options
 from support.scripted_module import ScriptedModule
 
 

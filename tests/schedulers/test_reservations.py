@@ -6,19 +6,18 @@ from pathlib import Path
 
 import pytest
 
-from qops_batsim.core.hostset import HostSet
-from qops_batsim.engine.engine_options import (
+from qops_batsim import InputError, Job, QosRequest, simulate
+from qops_batsim.core import HostSet
+from qops_batsim.engine import (
     ExternalEvent,
     events_in_order,
     maintenance_events,
     read_external_events,
 )
-from qops_batsim.errors import InputError
-from qops_batsim.jobs import REJECTED, Job, QosRequest
-from qops_batsim.platform.equal_hosts import make_cluster
-from qops_batsim.protocol.port import make_scheduler
-from qops_batsim.running.simulate import simulate
-from qops_batsim.workload.workload_model import Workload, delay_profile
+from qops_batsim.jobs import REJECTED
+from qops_batsim.platform import make_cluster
+from qops_batsim.protocol import make_scheduler
+from qops_batsim.workload import Workload, delay_profile
 
 Row = tuple[float, int, float] | tuple[float, int, float, dict[str, float]]
 """Submission (s), processors, run time (s), and what the user asks for beside."""

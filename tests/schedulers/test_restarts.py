@@ -18,41 +18,49 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from qops_batsim.advice.explain import explain
-from qops_batsim.core.hostset import HostSet
-from qops_batsim.core.system import HostDescription
-from qops_batsim.engine.engine_options import EngineOptions
-from qops_batsim.engine.outputs import format_jobs
-from qops_batsim.engine.simulation import Simulation
-from qops_batsim.errors import InputError
-from qops_batsim.jobs import COMPLETED_KILLED, COMPLETED_SUCCESSFULLY, REJECTED, Job, QosRequest
-from qops_batsim.measures.metrics.measures import study_measures
-from qops_batsim.measures.metrics.outcomes import outcomes_of_run, outcomes_of_simulation
-from qops_batsim.measures.results.run_result import read_run
-from qops_batsim.measures.verify.outcome_rules import broken_rule
-from qops_batsim.measures.verify.verifier import verify
-from qops_batsim.platform.equal_hosts import make_cluster
-from qops_batsim.protocol.decisions import Decision, ExecuteJob, KillJob, RegisterJob
-from qops_batsim.protocol.driver import ModuleDriver
-from qops_batsim.protocol.events import (
+from qops_batsim import (
+    InputError,
+    Job,
+    QosRequest,
+    check_scheduler,
+    explain,
+    read_run,
+    simulate,
+    verify,
+)
+from qops_batsim import run as run_and_verify
+from qops_batsim.core import HostDescription, HostSet
+from qops_batsim.engine import EngineOptions, Simulation, format_jobs
+from qops_batsim.jobs import COMPLETED_KILLED, COMPLETED_SUCCESSFULLY, REJECTED
+from qops_batsim.measures import (
+    broken_rule,
+    outcomes_of_run,
+    outcomes_of_simulation,
+    study_measures,
+)
+from qops_batsim.platform import make_cluster
+from qops_batsim.protocol import (
+    Decision,
     EngineConfig,
     Event,
+    ExecuteJob,
     JobCompleted,
     JobKilled,
     JobSubmitted,
+    KillJob,
+    Message,
+    ModuleDriver,
     Notify,
+    RegisterJob,
+    SchedulerModule,
     SimulationBegins,
+    Stamped,
+    make_scheduler,
 )
-from qops_batsim.protocol.messages import Message, Stamped
-from qops_batsim.protocol.port import SchedulerModule, make_scheduler
 from qops_batsim.protocol.zeromq import RemoteDecisionSide
-from qops_batsim.running.contract import check_scheduler
-from qops_batsim.running.history import read_history
-from qops_batsim.running.plan_asker import PlanAsker
+from qops_batsim.running import PlanAsker, default_engine, read_history
 from qops_batsim.running.releases import batsim_arguments
-from qops_batsim.running.run import run as run_and_verify
-from qops_batsim.running.simulate import default_engine, simulate
-from qops_batsim.workload.workload_model import Workload, delay_profile
+from qops_batsim.workload import Workload, delay_profile
 from support.decision_process import decision_process, scheduler_process
 from support.exact_jobs import job, workload_of
 from support.qos_rows import qos_rows

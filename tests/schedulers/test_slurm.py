@@ -12,20 +12,18 @@ from typing import Any
 
 import pytest
 
+from qops_batsim import InputError, Job, Slurm, simulate
+from qops_batsim.core import HostSet
 from qops_batsim.core.host_bits import HostBits
-from qops_batsim.core.hostset import HostSet
+from qops_batsim.engine import ExternalEvent, maintenance_events
 from qops_batsim.engine.embedded_manager import EmbeddedManager
-from qops_batsim.engine.engine_options import ExternalEvent, maintenance_events
 from qops_batsim.engine.wait_heap import Turns
-from qops_batsim.errors import InputError
-from qops_batsim.jobs import REJECTED, Job
-from qops_batsim.platform.equal_hosts import make_cluster
-from qops_batsim.protocol.port import make_scheduler
-from qops_batsim.running.simulate import simulate
+from qops_batsim.jobs import REJECTED
+from qops_batsim.platform import make_cluster
+from qops_batsim.protocol import make_scheduler
 from qops_batsim.schedulers.slurm.fair_share import FairTree
 from qops_batsim.schedulers.slurm.slurm_options import SlurmOptions
-from qops_batsim.schedulers.slurm.slurm_scheduler import Slurm
-from qops_batsim.workload.workload_model import Workload, delay_profile
+from qops_batsim.workload import Workload, delay_profile
 from support import slurm_oracle
 from support.slurm_judge import WINDOWS, agreement
 from support.slurm_oracle import Machine, Wish

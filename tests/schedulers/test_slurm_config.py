@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from qops_batsim.errors import InputError
+from qops_batsim import InputError, Slurm
 from qops_batsim.schedulers.registry import read_options
-from qops_batsim.schedulers.slurm.slurm_scheduler import Slurm
 from qops_batsim.slurm.config import read_slurm_config
 
 CONFIG = """\

@@ -5,8 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from qops_batsim import Job, QosRequest
-from qops_batsim.core.job import RUNNING, WAITING
-from qops_batsim.core.plan import Plan
+from qops_batsim.core import RUNNING, WAITING, Plan
 from qops_batsim.protocol import make_scheduler
 from qops_batsim.running.plan_asker import resume
 from qops_batsim.schedulers.standing import Standing, standing_of_jobs

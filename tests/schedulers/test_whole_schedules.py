@@ -9,13 +9,14 @@ from typing import Any
 
 import pytest
 
-from qops_batsim.core.hostset import HostSet
-from qops_batsim.engine.engine_options import AVAILABLE, UNAVAILABLE, ExternalEvent
-from qops_batsim.jobs import REJECTED, Job, QosRequest
-from qops_batsim.platform.equal_hosts import make_cluster
-from qops_batsim.protocol.port import make_scheduler
-from qops_batsim.running.simulate import simulate
-from qops_batsim.workload.workload_model import Workload, delay_profile
+from qops_batsim import Job, QosRequest, simulate
+from qops_batsim.core import HostSet
+from qops_batsim.engine import UNAVAILABLE, ExternalEvent
+from qops_batsim.engine.engine_options import AVAILABLE
+from qops_batsim.jobs import REJECTED
+from qops_batsim.platform import make_cluster
+from qops_batsim.protocol import make_scheduler
+from qops_batsim.workload import Workload, delay_profile
 from support import admission_oracles
 from support import planning_oracles as oracles
 from support.planning_oracles import Change, Outcome, SlackRules, Task

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from qops_batsim.errors import InputError
-from qops_batsim.slurm.nodes import read_nodes
+from qops_batsim import InputError
+from qops_batsim.slurm import read_nodes
 from qops_batsim.slurm.resources import amount_of, gpus_of
-from qops_batsim.traces.reading import read_partitions
+from qops_batsim.traces import read_partitions
 
 GRES = [
     ("gpu:2080ti:8", 8),

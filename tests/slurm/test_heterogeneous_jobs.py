@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from qops_batsim.errors import InputError
+from qops_batsim import InputError
 from qops_batsim.queue import Ask, QueueAsker, QueuedJob, QueueState, read_queue
 from qops_batsim.slurm.heterogeneous_jobs import size_of
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from qops_batsim.errors import InputError
+from qops_batsim import InputError
 from qops_batsim.slurm.node_states import read_state
 from qops_batsim.slurm.nodes import nodes_of
 from qops_batsim.workload.accounting.node_sizes import NodeAway, NodeSizes

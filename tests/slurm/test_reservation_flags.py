@@ -9,15 +9,15 @@ from pathlib import Path
 
 import pytest
 
-from qops_batsim.errors import InputError
+from qops_batsim import InputError
 from qops_batsim.slurm.reservations import (
-    ReservedHosts,
     Reservation,
+    ReservedHosts,
     read_reservations,
     reservations_of,
     windows_of,
 )
-from qops_batsim.traces.reading import read_partitions
+from qops_batsim.traces import read_partitions
 from qops_batsim.workload.accounting import Choices
 
 # One job of 8 of 48 cores from 2026-06-02 8:00 to 9:00, and one three days later: 73 h in all.

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from qops_batsim.errors import InputError
+from qops_batsim import InputError
 from qops_batsim.queue import QueueState, read_queue
 
 NOW = 1_782_000_000  # 2026-06-21T00:00:00Z

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from qops_batsim.errors import InputError
-from qops_batsim.slurm.nodes import read_nodes
-from qops_batsim.traces.reading import read_partitions
+from qops_batsim import InputError
+from qops_batsim.slurm import read_nodes
+from qops_batsim.traces import read_partitions
 from qops_batsim.workload.accounting import Choices
 from qops_batsim.workload.accounting.node_sizes import node_names, pools_of
 from support.logs import read_log

@@ -7,9 +7,8 @@ from typing import Any
 
 import pytest
 
-from qops_batsim.errors import InputError
-from qops_batsim.queue import QueuedJob, QueueState
-from qops_batsim.queue.queue_reading import read_queue
+from qops_batsim import InputError
+from qops_batsim.queue import QueuedJob, QueueState, read_queue
 from qops_batsim.slurm.squeue_text import COLUMNS, FORMAT, records_of_text
 
 NOW = 1_780_000_000

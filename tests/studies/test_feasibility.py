@@ -12,7 +12,7 @@ import pytest
 from qops_batsim.experiments import checked_outcomes
 from qops_batsim.platform import make_cluster
 from qops_batsim.protocol import make_scheduler
-from qops_batsim.schedulers.qops import QopsOptions
+from qops_batsim.schedulers import QopsOptions
 from qops_batsim.workload import Workload
 from support.rows_of_jobs import Row, workload_of
 

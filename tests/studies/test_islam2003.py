@@ -11,17 +11,13 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from qops_batsim.errors import InputError
+from qops_batsim import InputError, read_workload
 from qops_batsim.experiments import Claim, DeadlineCase, Scenario, StudyReport, whole_claims
-from qops_batsim.measures.metrics.measures import (
-    STUDY,
-    Measures,
-    measure_names,
-    study_measures,
-)
+from qops_batsim.measures import Measures, measure_names, study_measures
+from qops_batsim.measures.metrics.measures import STUDY
 from qops_batsim.protocol import make_scheduler
 from qops_batsim.shipped import find_input
-from qops_batsim.workload import Workload, read_workload, subset
+from qops_batsim.workload import Workload, subset
 from studies.islam2003 import paper as islam2003
 from studies.islam2003.claims import Judge, claims
 from studies.islam2003.paper import figures

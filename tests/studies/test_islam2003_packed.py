@@ -1,9 +1,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from qops_batsim.workload import format_workload
-from qops_batsim.workload.batsim_json import parse_workload
-from qops_batsim.workload.delay_jobs import run_times
+from qops_batsim.workload import format_workload, parse_workload, run_times
 from studies.islam2003.packed import packed_workload
 
 

@@ -12,11 +12,11 @@ from typing import Any
 import msgspec
 import pytest
 
-from qops_batsim.errors import InputError
+from qops_batsim import InputError, read_swf, read_workload
 from qops_batsim.experiments import Claim, DeadlineRuns, whole_claims
 from qops_batsim.protocol import make_scheduler
 from qops_batsim.shipped import find_input
-from qops_batsim.workload import Workload, convert_log, read_swf, read_workload, subset
+from qops_batsim.workload import Workload, convert_log, subset
 from studies.islam2004 import paper as islam2004
 from studies.islam2004 import runs as islam2004_runs
 from studies.islam2004.claims import claims

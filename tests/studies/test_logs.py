@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from qops_batsim.errors import InputError
+from qops_batsim import InputError
 from studies.logs import CTC, KTH, read_log
 from studies.request import StudyRequest
 

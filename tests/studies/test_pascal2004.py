@@ -11,14 +11,13 @@ from typing import Any
 import msgspec
 import pytest
 
+from qops_batsim import InputError, Job, Nqs, QosRequest
+from qops_batsim.engine import JobRecord
 from qops_batsim.engine.execution import Execution
-from qops_batsim.engine.records import JobRecord
-from qops_batsim.errors import InputError
 from qops_batsim.experiments import StudyReport, whole_claims
 from qops_batsim.experiments import pool as kept_module
-from qops_batsim.jobs import QOS_CLASSES, REJECTED, Job, QosRequest
+from qops_batsim.jobs import QOS_CLASSES, REJECTED
 from qops_batsim.protocol import make_scheduler
-from qops_batsim.schedulers.nqs import Nqs
 from qops_batsim.workload import Workload
 from studies.pascal2004 import paper as pascal2004
 from studies.pascal2004 import runs as pascal2004_runs

@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 
 from qops_batsim.queue import Past, past_of
-from qops_batsim.traces import read_trace
-from qops_batsim.traces.reading import read_partitions
+from qops_batsim.traces import read_partitions, read_trace
 from qops_batsim.workload import Conversion
 from studies.quotes.__main__ import run_by_easy
 from studies.quotes.backtest import LEVELS, backtest

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from qops_batsim.errors import InputError
+from qops_batsim import InputError
 from qops_batsim.experiments import Series
 from studies.request import StudyRequest
 from studies.shared import relative_difference

@@ -10,14 +10,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from qops_batsim.errors import InputError
+from qops_batsim import InputError, Job, QueueScheduler, read_swf, simulate
 from qops_batsim.experiments import StudyReport
-from qops_batsim.jobs import Job
 from qops_batsim.platform import make_cluster
 from qops_batsim.protocol import SchedulerModule, make_scheduler
-from qops_batsim.running.simulate import simulate
-from qops_batsim.schedulers.queue_scheduler import QueueScheduler
-from qops_batsim.workload import SwfLog, Workload, delay_profile, read_swf
+from qops_batsim.workload import SwfLog, Workload, delay_profile
 from studies.request import StudyRequest
 from studies.talby1999 import paper as talby1999
 from studies.talby1999 import study as paper

@@ -6,9 +6,7 @@ import math
 from typing import Any, NamedTuple
 
 from qops_batsim import DeadlineScheduler, Job, QosRequest
-from qops_batsim.core import RUNNING, WAITING, ResourceManager
-from qops_batsim.core.news import News
-from qops_batsim.core.qos_log import QosLog
+from qops_batsim.core import RUNNING, WAITING, News, QosLog, ResourceManager
 from qops_batsim.core.refusal import Refusal
 from support.admission_oracles import Case, seconds_with
 

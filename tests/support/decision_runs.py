@@ -7,11 +7,11 @@ import random
 from pathlib import Path
 
 from qops_batsim import Job, QosRequest, simulate
-from qops_batsim.engine.engine_options import EngineOptions
+from qops_batsim.engine import EngineOptions
 from qops_batsim.platform import make_cluster
 from qops_batsim.protocol import make_scheduler
-from qops_batsim.running.history import DecisionHistory, parse_log
-from qops_batsim.running.simulate import write_run
+from qops_batsim.running import DecisionHistory, write_run
+from qops_batsim.running.history import parse_log
 from qops_batsim.workload import Workload, delay_profile
 
 Row = tuple[float, int, float, float | None, float]

@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 from typing import Any
 
-from qops_batsim.errors import InputError
+from qops_batsim import InputError
 from qops_batsim.queue import Ask, QueueStarts, QueueState
 from qops_batsim.queue.latest import QueueWatch
 from qops_batsim.queue.starts import AskedStarts, StartForecast

@@ -8,7 +8,8 @@ from typing import NamedTuple
 import msgspec
 import numpy as np
 
-from qops_batsim.jobs import COMPLETED_KILLED, Job
+from qops_batsim import Job
+from qops_batsim.jobs import COMPLETED_KILLED
 from qops_batsim.live import JobRun, Journal, decided_fates
 from qops_batsim.live.journal_report import embedded_fates, seen_workload
 from qops_batsim.protocol import JobCompleted, SchedulerModule, make_scheduler

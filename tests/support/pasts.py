@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from qops_batsim.jobs import Job
-from qops_batsim.queue import Moment, Past, Simulator
-from qops_batsim.queue.forecast import WEEK
+from qops_batsim import Job
+from qops_batsim.queue import WEEK, Moment, Past, Simulator
 from qops_batsim.queue.past import groups_of
 
 

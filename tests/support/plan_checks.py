@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from qops_batsim.core.plan import Plan
+from qops_batsim.core import Plan
 from qops_batsim.core.profile import Profile
 from qops_batsim.timing import GRID_TOLERANCE, end_of
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from qops_batsim.core.qos_log import QosLog
+from qops_batsim.core import QosLog
 from qops_batsim.tables import cells
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from qops_batsim.core.job import WAITING
+from qops_batsim.core import WAITING
 from qops_batsim.schedulers.queue_scheduler import BLOCK, Queue, width_of
 
 WIDTHS = 16

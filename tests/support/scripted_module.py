@@ -5,12 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from qops_batsim.core.scheduler import Scheduler
-from qops_batsim.core.system import System
-from qops_batsim.jobs import Job
-from qops_batsim.protocol.decisions import Decision
-from qops_batsim.protocol.events import JobCompleted, Notify
-from qops_batsim.protocol.port import SchedulerModule
+from qops_batsim import Job, Scheduler
+from qops_batsim.core import System
+from qops_batsim.protocol import Decision, JobCompleted, Notify, SchedulerModule
 
 
 class ScriptedModule(SchedulerModule):

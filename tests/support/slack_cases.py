@@ -7,7 +7,7 @@ import random
 from dataclasses import asdict
 
 from qops_batsim import Job
-from qops_batsim.core.plan import Plan
+from qops_batsim.core import Plan
 from qops_batsim.schedulers import SlackOptions
 from qops_batsim.schedulers.slack import HEURISTICS, Search
 from support.slack_oracles import Case, New, Schedule, Waiting, Weights, seconds_of

@@ -35,7 +35,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 import msgspec
 
 from qops_batsim.queue import Ask, QueueSource
-from qops_batsim.slurm.nodes import read_nodes
+from qops_batsim.slurm import read_nodes
 from support.slurm_cluster import SlurmCluster, missing
 
 BACKFILL = (

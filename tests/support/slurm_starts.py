@@ -28,8 +28,8 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
+from qops_batsim.live import SlurmManager
 from qops_batsim.live.record import Recorder
-from qops_batsim.live.slurm_manager import SlurmManager
 from support.needs import shared_data
 from support.slurm_cluster import SlurmCluster, missing
 

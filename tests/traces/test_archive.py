@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from qops_batsim.errors import InputError, QopsError
+from qops_batsim import InputError, QopsError
 from qops_batsim.traces.archive import (
     LOGS,
     ArchivedLog,

@@ -10,11 +10,10 @@ from typing import Any
 import polars as pl
 import pytest
 
-from qops_batsim.errors import InputError
-from qops_batsim.traces import read_trace
+from qops_batsim import InputError, read_swf
+from qops_batsim.traces import read_partitions, read_trace
 from qops_batsim.traces.archive import LOGS
-from qops_batsim.traces.reading import read_partitions
-from qops_batsim.workload import convert_log, read_swf
+from qops_batsim.workload import convert_log
 from qops_batsim.workload.accounting import Choices
 from qops_batsim.workload.accounting.site import CsvForm, profiles
 from qops_batsim.workload.log_formats import profile_of

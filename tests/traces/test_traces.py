@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from qops_batsim import InputError, read_swf, read_workload
 from qops_batsim.dates import Calendar
-from qops_batsim.errors import InputError
 from qops_batsim.traces import read_trace
-from qops_batsim.workload import convert_log, read_swf, read_workload, write_workload
+from qops_batsim.workload import convert_log, write_workload
 from support.swf_lines import swf_text
 
 DATED = "; MaxProcs: 8\n; UnixStartTime: 953982000\n; TimeZoneString: Europe/Stockholm"

@@ -8,16 +8,15 @@ from typing import Any
 import msgspec
 import pytest
 
-from qops_batsim.engine.simulation import Simulation
-from qops_batsim.platform.equal_hosts import make_cluster
-from qops_batsim.protocol.driver import ModuleDriver
-from qops_batsim.protocol.port import SchedulerModule, make_scheduler
-from qops_batsim.running.run import BatsimCall, Run, run
-from qops_batsim.running.simulate import default_engine, simulate
-from qops_batsim.users.reacting import ELSEWHERE, LEFT, Reacting
-from qops_batsim.users.user_fit import users_of
-from qops_batsim.users.user_model import Reactions, Users
-from qops_batsim.workload.need import NeedChoices, NeedMix
+from qops_batsim import run, simulate
+from qops_batsim.engine import Simulation
+from qops_batsim.platform import make_cluster
+from qops_batsim.protocol import ModuleDriver, SchedulerModule, make_scheduler
+from qops_batsim.running import Run, default_engine
+from qops_batsim.running.run import BatsimCall
+from qops_batsim.users import Reacting, Reactions, Users, users_of
+from qops_batsim.users.reacting import ELSEWHERE, LEFT
+from qops_batsim.workload import NeedChoices, NeedMix
 from support.live_engines import difference
 from support.needs import batsim4, real_batsim5
 from support.qos_rows import qos_rows

@@ -8,14 +8,9 @@ from typing import Any, ClassVar
 
 import pytest
 
-from qops_batsim.core.job import Job
-from qops_batsim.core.scheduler import Scheduler
-from qops_batsim.errors import InputError
-from qops_batsim.running.run import run, run_again
-from qops_batsim.running.simulate import simulate
-from qops_batsim.schedulers.fcfs import Fcfs
-from qops_batsim.users.reacting import DONE, ELSEWHERE, LEFT, Reacting
-from qops_batsim.users.user_model import Reactions, Users, read_users, write_users
+from qops_batsim import Fcfs, InputError, Job, Scheduler, run, run_again, simulate
+from qops_batsim.users import Reacting, Reactions, Users, read_users, write_users
+from qops_batsim.users.reacting import DONE, ELSEWHERE, LEFT
 from support.users import BY_SLACK, batch, crowd, only, reacted, submissions, user
 
 LONG = batch((0.0, 4, 1000.0))

@@ -7,16 +7,16 @@ from pathlib import Path
 
 import pytest
 
-from qops_batsim.errors import InputError
-from qops_batsim.platform.equal_hosts import make_cluster
-from qops_batsim.protocol.port import make_scheduler
+from qops_batsim import InputError, run, simulate
+from qops_batsim.platform import make_cluster
+from qops_batsim.protocol import make_scheduler
+from qops_batsim.running import Run
 from qops_batsim.running.contract import ContractCase, cases
-from qops_batsim.running.run import Run, run
-from qops_batsim.running.simulate import simulate
-from qops_batsim.schedulers.registry import scheduler_names
-from qops_batsim.users.reacting import DONE, ELSEWHERE, LEFT, Reacting
-from qops_batsim.users.user_model import Batch, BatchJob, Reactions, User, Users
-from qops_batsim.workload.need import NeedChoices, NeedMix
+from qops_batsim.schedulers import scheduler_names
+from qops_batsim.users import Reacting, Reactions, Users
+from qops_batsim.users.reacting import DONE, ELSEWHERE, LEFT
+from qops_batsim.users.user_model import Batch, BatchJob, User
+from qops_batsim.workload import NeedChoices, NeedMix
 from support.users import LATE
 
 CASES = [each for each in cases() if each.workload.jobs]

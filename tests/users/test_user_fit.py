@@ -8,15 +8,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from qops_batsim.errors import InputError
-from qops_batsim.experiments.statistics import mean_interval
-from qops_batsim.protocol.port import make_scheduler
-from qops_batsim.running.simulate import simulate
-from qops_batsim.traces.reading import read_trace
-from qops_batsim.users.reacting import Reacting
-from qops_batsim.users.user_fit import LoggedJob, fit_users, summary, users_of
-from qops_batsim.users.user_model import HOUR, WEEK, Sessions, WeekClock, more_users, rotated
-from qops_batsim.workload.scale import scale_load
+from qops_batsim import InputError, simulate
+from qops_batsim.experiments import mean_interval
+from qops_batsim.protocol import make_scheduler
+from qops_batsim.traces import read_trace
+from qops_batsim.users import LoggedJob, Reacting, fit_users, more_users, rotated, summary, users_of
+from qops_batsim.users.user_model import HOUR, WEEK, Sessions, WeekClock
+from qops_batsim.workload import scale_load
 from support.users import logged, made_up, reacted
 
 

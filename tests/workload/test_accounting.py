@@ -12,15 +12,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from qops_batsim import InputError, read_workload
 from qops_batsim.dates import Calendar
-from qops_batsim.errors import InputError
 from qops_batsim.slurm.sacct import slurm_job_id
 from qops_batsim.slurm.values import slurm_number
 from qops_batsim.traces import read_trace
-from qops_batsim.workload import Conversion, Repairs, format_workload, read_workload
+from qops_batsim.workload import Conversion, Repairs, format_workload, parse_workload
 from qops_batsim.workload.accounting import Choices
 from qops_batsim.workload.accounting.rows import task_numbers
-from qops_batsim.workload.batsim_json import parse_workload
 from support import sacct_dumps
 from support.sacct_dumps import CHANGES, HEADER, OWN_WORDS, ZONE, Dump, local, make_dump
 

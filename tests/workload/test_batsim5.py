@@ -9,10 +9,9 @@ from typing import Any
 
 import pytest
 
-from qops_batsim.errors import InputError
-from qops_batsim.workload import read_workload
+from qops_batsim import InputError, read_workload
+from qops_batsim.workload import parse_workload
 from qops_batsim.workload.batsim5 import as_batsim4, format_batsim5
-from qops_batsim.workload.batsim_json import parse_workload
 
 PROFILES: dict[str, Any] = {
     "d": {"type": "DelayProfile", "delay": 3, "ret": 2},

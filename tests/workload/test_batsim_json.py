@@ -9,17 +9,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from qops_batsim.errors import InputError
-from qops_batsim.jobs import Job
+from qops_batsim import InputError, Job, read_workload
 from qops_batsim.shipped import find_input
 from qops_batsim.workload import (
     Workload,
     delay_profile,
     format_workload,
-    read_workload,
+    parse_workload,
     write_workload,
 )
-from qops_batsim.workload.batsim_json import PROFILE_TYPES, RENAMED_TYPES, parse_workload
+from qops_batsim.workload.batsim_json import PROFILE_TYPES, RENAMED_TYPES
 
 DELAY = {"type": "delay", "delay": 10}
 JOB = {"id": "1", "subtime": 0, "res": 2, "profile": "d"}

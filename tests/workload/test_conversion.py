@@ -12,10 +12,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from qops_batsim import InputError, read_swf
 from qops_batsim.dates import Calendar
-from qops_batsim.errors import InputError
-from qops_batsim.workload import Repairs, SwfLog, Workload, convert_log, format_workload, read_swf
-from qops_batsim.workload.batsim_json import parse_workload
+from qops_batsim.workload import (
+    Repairs,
+    SwfLog,
+    Workload,
+    convert_log,
+    format_workload,
+    parse_workload,
+)
 from support.swf_lines import swf_log
 
 # 2000-03-25 12:00 in Stockholm, the day before clocks go from 2:00 to 3:00.

@@ -2,8 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from qops_batsim.errors import InputError
-from qops_batsim.jobs import Job, QosRequest
+from qops_batsim import InputError, Job, QosRequest
 from qops_batsim.workload import (
     DAY,
     DeadlineChoices,
@@ -11,15 +10,16 @@ from qops_batsim.workload import (
     delay_profile,
     format_workload,
     generate_workload,
+    origin_of_duplicate,
+    parse_workload,
+    scale_load,
 )
-from qops_batsim.workload.batsim_json import parse_workload
 from qops_batsim.workload.deadlines import (
     assign_deadlines,
     count_deadlines,
     users_with_deadline,
     without_deadlines,
 )
-from qops_batsim.workload.scale import origin_of_duplicate, scale_load
 
 HOUR = 3600
 

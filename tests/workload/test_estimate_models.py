@@ -10,10 +10,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from qops_batsim.errors import InputError
-from qops_batsim.jobs import Job
-from qops_batsim.workload import EstimateChoices, Workload, delay_profile, exact_estimates
-from qops_batsim.workload.delay_jobs import run_times, run_times_until_killed
+from qops_batsim import InputError, Job
+from qops_batsim.workload import (
+    EstimateChoices,
+    Workload,
+    delay_profile,
+    exact_estimates,
+    run_times,
+    run_times_until_killed,
+)
 from qops_batsim.workload.estimates import (
     MODELS,
     REQUESTS,

@@ -13,11 +13,10 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from qops_batsim.errors import InputError
-from qops_batsim.jobs import Job
+from qops_batsim import InputError, Job
 from qops_batsim.shipped import find_input
-from qops_batsim.workload import Workload, batsim_json, format_workload
-from qops_batsim.workload.batsim_json import parse_workload, read_workload_file
+from qops_batsim.workload import Workload, batsim_json, format_workload, parse_workload
+from qops_batsim.workload.batsim_json import read_workload_file
 from qops_batsim.workload.other_json import refuse_other_json
 from qops_batsim.workload.workload_model import JobColumns, JobTable
 

@@ -7,7 +7,7 @@ import pickle
 import pytest
 
 from qops_batsim import read_workload, simulate
-from qops_batsim.engine.engine_options import EngineOptions
+from qops_batsim.engine import EngineOptions
 
 
 def test_columns_are_those_that_were_read() -> None:

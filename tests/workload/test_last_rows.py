@@ -10,10 +10,9 @@ from typing import Any
 import polars as pl
 import pytest
 
-from qops_batsim.errors import InputError
-from qops_batsim.traces import read_trace
-from qops_batsim.traces.reading import read_partitions
-from qops_batsim.workload import Conversion, convert_log, read_swf
+from qops_batsim import InputError, read_swf
+from qops_batsim.traces import read_partitions, read_trace
+from qops_batsim.workload import Conversion, convert_log
 from qops_batsim.workload.accounting import Choices
 from qops_batsim.workload.accounting.site import CsvForm
 from support.logs import read_log

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from qops_batsim.errors import InputError
+from qops_batsim import InputError
 from qops_batsim.workload import PRESETS
 from qops_batsim.workload.lublin import (
     BUCKETS_A_DAY,

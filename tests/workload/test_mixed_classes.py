@@ -6,13 +6,10 @@ from typing import Any
 
 import pytest
 
-from qops_batsim.errors import InputError
-from qops_batsim.jobs import QOS_CLASSES, Job
-from qops_batsim.platform import read_platform
-from qops_batsim.running.simulate import simulate
+from qops_batsim import InputError, Job, read_platform, read_workload, simulate
+from qops_batsim.jobs import QOS_CLASSES
 from qops_batsim.shipped import find_input
-from qops_batsim.workload import format_workload, read_workload
-from qops_batsim.workload.batsim_json import parse_workload
+from qops_batsim.workload import format_workload, parse_workload
 from qops_batsim.workload.service_classes import count_classes, mixed_workload
 
 

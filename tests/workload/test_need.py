@@ -9,11 +9,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from qops_batsim import InputError, Job
 from qops_batsim.dates import Calendar
-from qops_batsim.errors import InputError
-from qops_batsim.jobs import Job
-from qops_batsim.workload import DAY, NeedChoices, NeedMix, Workload, delay_profile, format_workload
-from qops_batsim.workload.batsim_json import parse_workload
+from qops_batsim.workload import (
+    DAY,
+    NeedChoices,
+    NeedMix,
+    Workload,
+    delay_profile,
+    format_workload,
+    origin_of_duplicate,
+    parse_workload,
+    scale_load,
+)
 from qops_batsim.workload.deadlines import users_with_deadline
 from qops_batsim.workload.need import (
     WEEKDAYS,
@@ -21,7 +29,6 @@ from qops_batsim.workload.need import (
     assign_deadlines_by_need,
     next_working_time,
 )
-from qops_batsim.workload.scale import origin_of_duplicate, scale_load
 
 HOUR = 3600
 

@@ -9,10 +9,8 @@ from typing import Any
 
 import pytest
 
-from qops_batsim import read_workload, run
-from qops_batsim.errors import InputError
+from qops_batsim import InputError, Job, read_workload, run
 from qops_batsim.job_fields import FIELDS, misspelt
-from qops_batsim.jobs import Job
 from qops_batsim.shipped import shipped_directory
 from qops_batsim.workload import Workload, odd_fields
 

@@ -10,11 +10,9 @@ from typing import Any
 
 import pytest
 
-from qops_batsim import read_run, read_swf, read_workload
-from qops_batsim.errors import InputError
-from qops_batsim.queue.queue_reading import read_queue
-from qops_batsim.traces import read_trace
-from qops_batsim.traces.reading import read_partitions
+from qops_batsim import InputError, read_run, read_swf, read_workload
+from qops_batsim.queue import read_queue
+from qops_batsim.traces import read_partitions, read_trace
 from qops_batsim.workload.other_json import kind_of
 from support.logs import read_log
 

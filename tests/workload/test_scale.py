@@ -4,12 +4,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from qops_batsim.errors import InputError
-from qops_batsim.jobs import Job, QosRequest
-from qops_batsim.workload import Workload, delay_profile, format_workload, generate_workload
-from qops_batsim.workload.batsim_json import parse_workload
-from qops_batsim.workload.delay_jobs import run_times
-from qops_batsim.workload.scale import origin_of_duplicate, originals, scale_load
+from qops_batsim import InputError, Job, QosRequest
+from qops_batsim.workload import (
+    Workload,
+    delay_profile,
+    format_workload,
+    generate_workload,
+    origin_of_duplicate,
+    parse_workload,
+    run_times,
+    scale_load,
+)
+from qops_batsim.workload.scale import originals
 
 TRACE = generate_workload("kth-sp2", jobs=50, seed=1)
 

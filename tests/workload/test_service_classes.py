@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from qops_batsim.errors import InputError
-from qops_batsim.jobs import QOS_CLASSES, Job, QosRequest
+from qops_batsim import InputError, Job, QosRequest, read_swf
+from qops_batsim.jobs import QOS_CLASSES
 from qops_batsim.workload import (
     ClassChoices,
     LogFacts,
@@ -23,10 +23,9 @@ from qops_batsim.workload import (
     delay_profile,
     format_workload,
     name_queues,
-    read_swf,
+    parse_workload,
     subset,
 )
-from qops_batsim.workload.batsim_json import parse_workload
 from qops_batsim.workload.log_records import RECORD
 from qops_batsim.workload.service_classes import (
     CLASS_OF_QUEUE,

@@ -1,10 +1,16 @@
 import pytest
 
-from qops_batsim.errors import InputError
-from qops_batsim.jobs import Job
-from qops_batsim.workload import Workload, delay_profile, exact_estimates, format_workload, subset
-from qops_batsim.workload.batsim_json import parse_workload
-from qops_batsim.workload.delay_jobs import run_times, run_times_until_killed
+from qops_batsim import InputError, Job
+from qops_batsim.workload import (
+    Workload,
+    delay_profile,
+    exact_estimates,
+    format_workload,
+    parse_workload,
+    run_times,
+    run_times_until_killed,
+    subset,
+)
 
 
 def workload(*rows: tuple[str, float, float, float | None]) -> Workload:

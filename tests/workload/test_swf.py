@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from qops_batsim.errors import InputError
-from qops_batsim.workload import SwfLog, read_swf, swf
+from qops_batsim import InputError, read_swf
+from qops_batsim.workload import SwfLog, swf
 from qops_batsim.workload.log_records import FIELDS, MEASURED, RECORD
 from qops_batsim.workload.swf import SwfHeader, parse_swf
 from support.swf_lines import swf_line, swf_of, swf_text

@@ -6,16 +6,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from qops_batsim.errors import InputError
+from qops_batsim import InputError, read_workload
 from qops_batsim.shipped import find_input
 from qops_batsim.workload import (
     PRESETS,
     Workload,
     format_workload,
     generate_workload,
-    read_workload,
+    parse_workload,
 )
-from qops_batsim.workload.batsim_json import parse_workload
 from qops_batsim.workload.synthetic import DeadlineRule
 from support.shipped_inputs import shipped_workloads
 

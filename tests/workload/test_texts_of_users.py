@@ -9,7 +9,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks" / "soak"))
 
-from qops_batsim.errors import InputError
+from qops_batsim import InputError
 from qops_batsim.traces import read_trace
 from qops_batsim.workload import Conversion
 from qops_batsim.workload.accounting import Choices

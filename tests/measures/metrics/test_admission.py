@@ -10,13 +10,17 @@ import numpy as np
 import pytest
 
 from qops_batsim import InputError, Job, QosRequest, read_run, simulate
-from qops_batsim.measures import JobOutcomes, outcomes_of_simulation, study_measures
-from qops_batsim.measures.metrics.measures import run_measures
-from qops_batsim.measures.metrics.outcomes import outcomes_of_run
-from qops_batsim.measures.verify.outcome_rules import broken_rule
+from qops_batsim.measures import (
+    JobOutcomes,
+    broken_rule,
+    outcomes_of_run,
+    outcomes_of_simulation,
+    run_measures,
+    study_measures,
+)
 from qops_batsim.platform import make_cluster
 from qops_batsim.protocol import make_scheduler
-from qops_batsim.running.simulate import write_run
+from qops_batsim.running import write_run
 from qops_batsim.workload import Workload
 from support.ended_runs import EndedRun, ended_columns
 

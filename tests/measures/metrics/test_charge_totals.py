@@ -12,23 +12,27 @@ import numpy as np
 import pytest
 
 from qops_batsim import InputError, Job, QosRequest, read_run, read_workload, simulate
-from qops_batsim.economics import Charge, ReferenceJob, category_slowdowns
+from qops_batsim.economics import Charge, Prices, ReferenceJob, category_slowdowns
 from qops_batsim.economics.charges import ServedJob
-from qops_batsim.economics.prices import Prices
 from qops_batsim.experiments.deadline_workload import deadline_workload
-from qops_batsim.measures import charge_jobs, charge_report, outcomes_of_simulation
+from qops_batsim.measures import (
+    charge_jobs,
+    charge_report,
+    find_run,
+    outcomes_of_run,
+    outcomes_of_simulation,
+)
 from qops_batsim.measures.metrics.charge_totals import (
     JobCharge,
     fill_qos_file,
     reference_of_run,
     reference_of_workload,
 )
-from qops_batsim.measures.metrics.outcomes import outcomes_of_run
-from qops_batsim.measures.results.run_files import RunFiles, find_run
+from qops_batsim.measures.results.run_files import RunFiles
 from qops_batsim.platform import make_cluster
 from qops_batsim.protocol import make_scheduler
+from qops_batsim.running import write_run
 from qops_batsim.running.reference import easy_response_times
-from qops_batsim.running.simulate import write_run
 from qops_batsim.shipped import find_input
 from qops_batsim.workload import DeadlineChoices, Workload, delay_profile
 from support.ended_runs import ended_columns

@@ -10,8 +10,7 @@ import numpy as np
 import pytest
 
 from qops_batsim import Job, QosRequest, metrics, read_run, run
-from qops_batsim.measures import outcomes_of_simulation, study_measures
-from qops_batsim.measures.metrics.measures import run_measures
+from qops_batsim.measures import outcomes_of_simulation, run_measures, study_measures
 from qops_batsim.measures.metrics.outcomes import (
     JobsAndWork,
     deadline_metrics,

@@ -9,9 +9,8 @@ import pytest
 
 from qops_batsim import Job, QosRequest
 from qops_batsim.economics import ReferenceJob, category_slowdowns
-from qops_batsim.measures import JobOutcomes, study_measures
+from qops_batsim.measures import JobOutcomes, broken_rule, study_measures
 from qops_batsim.measures.metrics.measured import expected_risks
-from qops_batsim.measures.verify.outcome_rules import broken_rule
 from qops_batsim.workload import Workload
 
 #        run time, walltime, estimate, deadline, start, finish: kept, late by 6, killed, refused

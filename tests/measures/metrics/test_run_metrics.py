@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from qops_batsim import InputError, metrics, read_run, verify
-from qops_batsim.measures.metrics.measures import run_measures
+from qops_batsim.measures import run_measures
 
 
 def test_metrics_by_name_of_a_run_or_its_prefix(write_run, mixed_run):

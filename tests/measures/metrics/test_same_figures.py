@@ -28,9 +28,8 @@ from qops_batsim.measures import JobOutcomes, Measures, fates, study_measures
 from qops_batsim.measures.metrics.outcomes import outcomes_with_deadlines
 from qops_batsim.platform import make_cluster
 from qops_batsim.protocol import make_scheduler
-from qops_batsim.running.run import Run
-from qops_batsim.workload import Workload, write_workload
-from qops_batsim.workload.scale import scale_load
+from qops_batsim.running import Run
+from qops_batsim.workload import Workload, scale_load, write_workload
 
 PROCESSORS = 8
 TOLERANCE = 1e-6

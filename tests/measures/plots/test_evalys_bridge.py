@@ -4,9 +4,8 @@ import numpy as np
 import pytest
 
 from qops_batsim import read_run
-from qops_batsim.measures import to_jobset
-from qops_batsim.measures.metrics.measures import run_measures
-from qops_batsim.measures.results.series import busy_hosts, step_series
+from qops_batsim.measures import busy_hosts, run_measures, to_jobset
+from qops_batsim.measures.results.series import step_series
 
 
 def agree(load, series):

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from matplotlib.figure import Figure
 
+from qops_batsim.experiments import Figure as PaperFigure
 from qops_batsim.experiments import Panel, Series, draw_figure
-from qops_batsim.experiments.report import Figure as PaperFigure
 from qops_batsim.measures import picture
 
 

@@ -12,10 +12,8 @@ import pytest
 
 from qops_batsim import InputError, read_run, read_workload, verify
 from qops_batsim.file_set import run_files
-from qops_batsim.measures.metrics.measures import run_measures
-from qops_batsim.measures.results.difference import compare_runs
+from qops_batsim.measures import busy_hosts, compare_runs, run_measures
 from qops_batsim.measures.results.result_tables import read_totals
-from qops_batsim.measures.results.series import busy_hosts
 from qops_batsim.running.releases import write_as_batsim4
 
 TOTALS = '{"nb_jobs": 1, "nb_jobs_finished": 1, "nb_computing_machines": 2, "makespan": 3.0}'

@@ -7,7 +7,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from qops_batsim import InputError, read_run
-from qops_batsim.measures.results.difference import compare_runs
+from qops_batsim.measures import compare_runs
 
 
 @pytest.fixture

@@ -10,9 +10,10 @@ from hypothesis import strategies as st
 from measures.conftest import Ran
 from qops_batsim import read_run
 from qops_batsim.core import HostSet
+from qops_batsim.measures import busy_hosts
 from qops_batsim.measures.results.allocations import on_hosts, read_allocations
 from qops_batsim.measures.results.occupancy import occupancy
-from qops_batsim.measures.results.series import busy_hosts, computing_periods, step_series
+from qops_batsim.measures.results.series import computing_periods, step_series
 
 JOBS = st.lists(
     st.tuples(
@@ -83,8 +84,8 @@ def test_busy_hosts_are_those_of_computing_periods(write_run):
 
 
 def test_overlaps_are_listed_in_the_order_of_hosts_however_many_at_once(write_run, monkeypatch):
+    from qops_batsim import verify
     from qops_batsim.measures.verify import rules_jobs
-    from qops_batsim.measures.verify.verifier import verify
 
     jobs = [Ran(str(row), 0, 3, row, 5, [row, row + 1, row + 2]) for row in range(6)]
     result = read_run(write_run(jobs))

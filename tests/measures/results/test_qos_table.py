@@ -13,10 +13,8 @@ import pytest
 from qops_batsim import InputError, Job, QosRequest, read_run, run, tables
 from qops_batsim.core.qos_log import QOS_COLUMNS
 from qops_batsim.economics import ReferenceJob, category_slowdowns
-from qops_batsim.measures import charge_jobs
+from qops_batsim.measures import charge_jobs, find_run, outcomes_of_run
 from qops_batsim.measures.metrics.charge_totals import fill_qos_file
-from qops_batsim.measures.metrics.outcomes import outcomes_of_run
-from qops_batsim.measures.results.run_files import find_run
 from qops_batsim.workload import Workload, delay_profile
 from support.changed_runs import allow_changes
 

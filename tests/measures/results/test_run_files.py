@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from qops_batsim import InputError, read_run, run
-from qops_batsim.measures.results.run_files import find_run
+from qops_batsim.measures import find_run
 
 Files = dict[str, bytes]
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from qops_batsim import InputError, read_run
-from qops_batsim.measures.results.run_files import find_run
+from qops_batsim.measures import find_run
 from qops_batsim.measures.results.run_result import load_run
 
 

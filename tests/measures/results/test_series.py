@@ -4,13 +4,8 @@ import numpy as np
 import pytest
 
 from qops_batsim import read_run
-from qops_batsim.measures.results.series import (
-    StepSeries,
-    busy_hosts,
-    queue_length,
-    step_series,
-    window,
-)
+from qops_batsim.measures import busy_hosts
+from qops_batsim.measures.results.series import StepSeries, queue_length, step_series, window
 
 
 def steps(series: StepSeries) -> list[tuple[float, float]]:

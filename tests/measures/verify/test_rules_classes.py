@@ -9,7 +9,7 @@ import pytest
 
 from qops_batsim import read_run, verify
 from qops_batsim.measures.verify.subject import most_at_once
-from qops_batsim.workload.batsim_json import parse_workload
+from qops_batsim.workload import parse_workload
 from support.qos_files import by_workload
 
 from ..conftest import Ran

@@ -12,14 +12,11 @@ import pytest
 
 from qops_batsim import InputError, read_run, verify
 from qops_batsim.economics import ReferenceJob, category_slowdowns
-from qops_batsim.measures import charge_jobs
-from qops_batsim.measures.metrics.measures import run_measures
-from qops_batsim.measures.metrics.outcomes import outcomes_of_run
+from qops_batsim.measures import Verification, charge_jobs, outcomes_of_run, run_measures
 from qops_batsim.measures.results.message_drift import chain_gaps
 from qops_batsim.measures.results.run_result import RunResult
 from qops_batsim.measures.verify.rules_qos import Lateness
-from qops_batsim.measures.verify.verifier import Verification
-from qops_batsim.workload.batsim_json import parse_workload
+from qops_batsim.workload import parse_workload
 from support.qos_files import by_workload
 
 HEADER = "job_id,decision,admitted_deadline,latest_start"

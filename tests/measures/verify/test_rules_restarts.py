@@ -10,11 +10,9 @@ from pathlib import Path
 import pytest
 
 from qops_batsim import read_run, verify
-from qops_batsim.measures import original_id, study_measures
-from qops_batsim.measures.metrics.outcomes import outcomes_of_run
+from qops_batsim.measures import broken_rule, original_id, outcomes_of_run, study_measures
 from qops_batsim.measures.results.result_tables import first_run_id
-from qops_batsim.measures.verify.outcome_rules import broken_rule
-from qops_batsim.workload.batsim_json import parse_workload
+from qops_batsim.workload import parse_workload
 from support.qos_files import by_workload
 
 KILLED = "COMPLETED_KILLED"

@@ -13,7 +13,7 @@ from qops_batsim import read_run
 from qops_batsim.measures import original_id
 from qops_batsim.measures.results.result_tables import first_run_id
 from qops_batsim.measures.verify.subject import JobNumbers
-from qops_batsim.workload.batsim_json import parse_workload
+from qops_batsim.workload import parse_workload
 
 NAMES = st.sampled_from(["1", "1#1", "1#2", "1#1#1", "2", "2#1", "3#x", "#1", "4#1#2", "4"])
 

@@ -6,16 +6,16 @@ from pathlib import Path
 import pytest
 
 from qops_batsim import read_run, read_workload, run, verify
+from qops_batsim.measures import Verification
 from qops_batsim.measures.results.run_result import (
     read_workloads,
     recorded_workloads,
     workloads_with_deadlines,
 )
 from qops_batsim.measures.verify import rule as rules
-from qops_batsim.measures.verify.verifier import RULES, Verification
+from qops_batsim.measures.verify.verifier import RULES
 from qops_batsim.shipped import find_input
-from qops_batsim.workload import subset
-from qops_batsim.workload.batsim_json import parse_workload
+from qops_batsim.workload import parse_workload, subset
 from support.qos_files import by_workload
 
 WORKLOAD = {

@@ -7,14 +7,10 @@ import math
 import msgspec
 import pytest
 
-from qops_batsim.core.hostset import HostSet
-from qops_batsim.core.system import HostDescription, System
-from qops_batsim.engine.engine_options import EngineOptions, ExternalEvent
-from qops_batsim.jobs import Job, QosRequest
-from qops_batsim.protocol.decisions import ExecuteJob, KillJob, RegisterJob
-from qops_batsim.protocol.events import JobCompleted
-from qops_batsim.protocol.port import make_scheduler
-from qops_batsim.running.simulate import simulate
+from qops_batsim import Job, QosRequest, simulate
+from qops_batsim.core import HostDescription, HostSet, System
+from qops_batsim.engine import EngineOptions, ExternalEvent
+from qops_batsim.protocol import ExecuteJob, JobCompleted, KillJob, RegisterJob, make_scheduler
 from qops_batsim.schedulers.aroma import aroma_scheduler
 from qops_batsim.schedulers.aroma.mapping import Mapper
 from qops_batsim.schedulers.aroma.work import can_be_stopped, remainder

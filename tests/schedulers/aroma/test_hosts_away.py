@@ -5,13 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from qops_batsim.core.hostset import HostSet
-from qops_batsim.engine.engine_options import ExternalEvent
+from qops_batsim import simulate
+from qops_batsim.core import HostSet
+from qops_batsim.engine import ExternalEvent
 from qops_batsim.jobs import REJECTED
-from qops_batsim.platform.platform_model import Platform
-from qops_batsim.protocol.port import SchedulerModule, make_scheduler
-from qops_batsim.running.simulate import default_engine, simulate
-from qops_batsim.workload.workload_model import Workload
+from qops_batsim.platform import Platform
+from qops_batsim.protocol import SchedulerModule, make_scheduler
+from qops_batsim.running import default_engine
+from qops_batsim.workload import Workload
 from support.aroma_oracles import SPEED, far_apart, machine, mixed_work, random_machine, spans, work
 
 Row = tuple[float, str, str]

@@ -7,7 +7,7 @@ from itertools import pairwise
 
 import pytest
 
-from qops_batsim.engine.simulation import Simulation
+from qops_batsim.engine import Simulation
 from qops_batsim.schedulers.aroma.work import share_done
 from support.aroma_oracles import (
     SPEED,

@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from qops_batsim.engine.records import JobRecord
-from qops_batsim.engine.simulation import Simulation
+from qops_batsim.engine import JobRecord, Simulation
 from support.aroma_oracles import host_ends, machine, run, work
 
 

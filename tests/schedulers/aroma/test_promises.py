@@ -6,13 +6,10 @@ import math
 
 import pytest
 
-from qops_batsim import check_scheduler
-from qops_batsim.engine.outputs import format_jobs
+from qops_batsim import Aroma, check_scheduler, read_run, verify
+from qops_batsim.engine import format_jobs
 from qops_batsim.jobs import QOS_REJECTED
-from qops_batsim.measures.results.run_result import read_run
-from qops_batsim.measures.verify.verifier import verify
-from qops_batsim.running.simulate import write_run
-from qops_batsim.schedulers.aroma.aroma_scheduler import Aroma
+from qops_batsim.running import write_run
 from support.aroma_oracles import (
     SPEED,
     machine,

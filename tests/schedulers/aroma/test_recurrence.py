@@ -7,11 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from qops_batsim.core.hostset import HostSet
-from qops_batsim.core.scheduler import ResourceManager, Scheduler
-from qops_batsim.engine.engine_options import EngineOptions
-from qops_batsim.jobs import Job
-from qops_batsim.running.simulate import simulate
+from qops_batsim import Job, Scheduler, simulate
+from qops_batsim.core import HostSet, ResourceManager
+from qops_batsim.engine import EngineOptions
 from qops_batsim.schedulers.aroma.application import Application, Placement, SharedHost, Task
 from qops_batsim.schedulers.aroma.recurrence import MappingPlan
 from qops_batsim.schedulers.aroma.work import Work

@@ -6,13 +6,13 @@ import msgspec
 import numpy as np
 import pytest
 
-from qops_batsim.core.hostset import HostSet
-from qops_batsim.engine.engine_options import ExternalEvent
-from qops_batsim.jobs import QosRequest
-from qops_batsim.protocol.port import make_scheduler
-from qops_batsim.running.simulate import default_engine, simulate
+from qops_batsim import QosRequest, simulate
+from qops_batsim.core import HostSet
+from qops_batsim.engine import ExternalEvent
+from qops_batsim.protocol import make_scheduler
+from qops_batsim.running import default_engine
 from qops_batsim.timing import PLAN_TOLERANCE
-from qops_batsim.workload.workload_model import Workload
+from qops_batsim.workload import Workload
 from support.aroma_oracles import (
     SPEED,
     machine,

@@ -9,12 +9,9 @@ from typing import Any
 
 import pytest
 
-from qops_batsim.core.system import HostDescription
-from qops_batsim.errors import InputError
-from qops_batsim.jobs import Job, QosRequest
-from qops_batsim.platform.equal_hosts import make_cluster
-from qops_batsim.platform.platform_model import Platform
-from qops_batsim.platform.simgrid_read import read_platform
+from qops_batsim import InputError, Job, QosRequest, read_platform
+from qops_batsim.core import HostDescription
+from qops_batsim.platform import Platform, make_cluster
 from qops_batsim.schedulers.aroma.application import Application, Placement, SharedHost, Task
 from qops_batsim.schedulers.aroma.mapping import Mapper
 from qops_batsim.schedulers.aroma.recurrence import MappingPlan

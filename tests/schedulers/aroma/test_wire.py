@@ -6,14 +6,18 @@ from pathlib import Path
 
 import pytest
 
-from qops_batsim.engine.simulation import Simulation
-from qops_batsim.platform.simgrid_write import write_platform
-from qops_batsim.protocol.decisions import Decision
-from qops_batsim.protocol.events import Event
-from qops_batsim.protocol.messages import Message, decode_decisions, encode_message
-from qops_batsim.protocol.port import make_scheduler
-from qops_batsim.protocol.session import DecisionSession
-from qops_batsim.running.simulate import default_engine
+from qops_batsim.engine import Simulation
+from qops_batsim.platform import write_platform
+from qops_batsim.protocol import (
+    Decision,
+    DecisionSession,
+    Event,
+    Message,
+    decode_decisions,
+    encode_message,
+    make_scheduler,
+)
+from qops_batsim.running import default_engine
 from support.aroma_oracles import mixed_work, random_machine, run, spans
 
 

@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from qops_batsim.errors import InputError
-from qops_batsim.schedulers import registry
-from qops_batsim.schedulers.registry import code_of_scheduler, scheduler_class
+from qops_batsim import InputError
+from qops_batsim.schedulers import registry, scheduler_class
+from qops_batsim.schedulers.registry import code_of_scheduler
 from support.own_code import scheduler_text, write_distribution, write_files
 
 MINE = "mine.py:Mine"

@@ -14,12 +14,11 @@ from typing import Any
 
 import pytest
 
-from qops_batsim import simulate
-from qops_batsim.errors import InputError, InterfaceError
-from qops_batsim.protocol.port import make_scheduler
-from qops_batsim.schedulers import registry
+from qops_batsim import InputError, simulate
+from qops_batsim.errors import InterfaceError
+from qops_batsim.protocol import make_scheduler
+from qops_batsim.schedulers import registry, scheduler_class
 from qops_batsim.schedulers.loading.plugins import frames_of_plugins, scheduler_of_data, short_name
-from qops_batsim.schedulers.registry import scheduler_class
 
 Cli = Callable[..., Any]
 

@@ -6,11 +6,11 @@ import math
 
 import pytest
 
-from qops_batsim.jobs import QosRequest
+from qops_batsim import QosRequest
+from qops_batsim.schedulers import SlackOptions
 from qops_batsim.schedulers.slack import (
     PRIOR_JOBS,
     AverageWait,
-    SlackOptions,
     asked_priority,
     first_slack,
     mean_priority,

@@ -15,22 +15,25 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from qops_batsim.core.hostset import HostSet
-from qops_batsim.core.job import OVER, WAITING, Job
-from qops_batsim.engine.engine_options import EngineOptions, ExternalEvent
-from qops_batsim.engine.outputs import format_jobs
-from qops_batsim.errors import InputError
-from qops_batsim.jobs import QosRequest
-from qops_batsim.measures.results.run_result import read_run
-from qops_batsim.measures.verify.verifier import Verification, verify
-from qops_batsim.platform.equal_hosts import make_cluster
-from qops_batsim.protocol.port import make_scheduler
-from qops_batsim.running.contract import check_scheduler
-from qops_batsim.running.simulate import simulate, write_run
-from qops_batsim.schedulers.slack import Slack, SlackOptions
-from qops_batsim.workload.conversion import convert_log
-from qops_batsim.workload.swf import read_swf
-from qops_batsim.workload.workload_model import Workload, delay_profile
+from qops_batsim import (
+    InputError,
+    Job,
+    QosRequest,
+    Slack,
+    check_scheduler,
+    read_run,
+    read_swf,
+    simulate,
+    verify,
+)
+from qops_batsim.core import OVER, WAITING, HostSet
+from qops_batsim.engine import EngineOptions, ExternalEvent, format_jobs
+from qops_batsim.measures import Verification
+from qops_batsim.platform import make_cluster
+from qops_batsim.protocol import make_scheduler
+from qops_batsim.running import write_run
+from qops_batsim.schedulers import SlackOptions
+from qops_batsim.workload import Workload, convert_log, delay_profile
 from support.asked_schedulers import Recorder
 from support.plan_checks import check_plan
 from support.random_outages import random_events, random_workload

@@ -7,8 +7,9 @@ from dataclasses import asdict, replace
 
 import pytest
 
-from qops_batsim.core.job import Job
-from qops_batsim.schedulers.slack import MovePrices, SlackOptions
+from qops_batsim import Job
+from qops_batsim.schedulers import SlackOptions
+from qops_batsim.schedulers.slack import MovePrices
 from support import slack_oracles as oracles
 from support.slack_cases import ask
 from support.slack_oracles import Case, New, Schedule, Waiting, Weights
