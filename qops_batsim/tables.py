@@ -23,6 +23,7 @@ import numpy.typing as npt
 
 from qops_batsim.errors import InputError, shown
 from qops_batsim.files import read_bytes, text_of
+from qops_batsim.texts import exact_text
 
 if TYPE_CHECKING:
     import polars as pl
@@ -362,6 +363,29 @@ class Texts(Sequence[str]):
         return iter(self.series.to_list())
 
 
+class Numbers:
+    """A Polars column of finite numbers, in which empty cells are null."""
+
+    def __init__(self, series: pl.Series) -> None:
+        self.series = series
+
+    def numbers(self) -> Floats:
+        """Return the cells as numbers, NaN for empty ones."""
+        numbers: Floats = self.series.to_numpy(writable=True)
+        return numbers
+
+    def are_empty(self) -> Booleans:
+        """Return which cells are empty."""
+        return self.series.is_null().to_numpy()
+
+    def __len__(self) -> int:
+        return len(self.series)
+
+    def __getitem__(self, row: int) -> str:
+        value = self.series[row]
+        return "" if value is None else exact_text(value)
+
+
 class PlainTexts(list[str]):
     """A column of texts in a list, read in the same way as :class:`Texts`."""
 
@@ -420,8 +444,8 @@ class Form:
         return [name for name in self.numbers if name in header], choices, texts
 
 
-Columns = Mapping[str, Texts] | Mapping[str, PlainTexts]
-"""The cells of a table by column."""
+Columns = Mapping[str, Any]
+"""The cells of a table by column: :class:`Texts`, :class:`Numbers` or :class:`PlainTexts`."""
 
 
 class Table:
@@ -449,8 +473,8 @@ class Table:
         self._columns = columns
         self.names = list(columns)
         self.size = len(next(iter(columns.values())))
-        self.numbers = {name: columns[name].numbers() for name in numbers}
-        self.empty = {name: columns[name].are_empty() for name in numbers}
+        self.numbers: dict[str, Floats] = {name: columns[name].numbers() for name in numbers}
+        self.empty: dict[str, Booleans] = {name: columns[name].are_empty() for name in numbers}
         self.choices = {
             name: columns[name].places(words).astype(np.int8) for name, words in choices.items()
         }
@@ -490,7 +514,7 @@ def read_table(path: Path, form: Form, make: Callable[[Table], _Content]) -> _Co
     return make(Table(path, columns, form))
 
 
-def _long_columns(content: bytes, form: Form) -> dict[str, Texts] | None:
+def _long_columns(content: bytes, form: Form) -> dict[str, Any] | None:
     """Return a table's cells by column, read by Polars; None if only plain Python can read it."""
     import polars as pl
     from polars.exceptions import PolarsError
@@ -509,13 +533,20 @@ def _long_columns(content: bytes, form: Form) -> dict[str, Texts] | None:
     if content.endswith(b","):
         return None  # Polars passes over a cell too many that is empty, at the end of the file.
 
-    try:
-        texts = dict.fromkeys(header, pl.String)
-        frame = pl.read_csv(content, schema=texts, empty_string_is_null=False)
-    except (PolarsError, UnicodeDecodeError):
-        return None
-    # A row may lack its last cells.
-    return {name: Texts(frame[name].fill_null("")) for name in frame.columns}
+    # Where all numbers are numbers, to parse them here is several times as fast.
+    for numbers in (form.kinds(header)[0], []):
+        kinds = {name: pl.Float64 if name in numbers else pl.String for name in header}
+        try:
+            frame = pl.read_csv(content, schema=kinds, empty_string_is_null=False)
+        except (PolarsError, UnicodeDecodeError):
+            continue
+        if all(frame[name].is_finite().all() for name in numbers):
+            return {
+                # A row may lack its last cells.
+                name: Numbers(frame[name]) if name in numbers else Texts(frame[name].fill_null(""))
+                for name in header
+            }
+    return None
 
 
 def has_quotes_within(content: bytes) -> bool:

@@ -41,9 +41,9 @@ cdef class PlanLog:
     cpdef resized(self, Py_ssize_t present, bint is_final, list losing)
     @cython.locals(late=Py_ssize_t, cause=int, job=Job, hosts=Py_ssize_t)
     cpdef look(self, list waiting, list running, list starting)
-    @cython.locals(late=Py_ssize_t, job=Job, before=double)
+    @cython.locals(late=Py_ssize_t, job=Job, before=double, changed=list)
     cdef Py_ssize_t note_ends(self, list running, list starting) except -1
-    @cython.locals(job=Job)
+    @cython.locals(job=Job, moved=list, late=list)
     cdef note_moves(self, int cause, list waiting, list starting)
     cpdef moved_for(self, Job job, int cause, list waiting)
     cpdef submitted(self, Job job)

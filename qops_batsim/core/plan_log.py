@@ -227,8 +227,13 @@ class PlanLog:
 
     def note_ends(self, running: list[Job], starting: list[Job]) -> int:
         """Log running jobs' new expected ends; return how many jobs outlived their estimates."""
+        changed = [job for job in running if job.end != job.noted_end]
+        if not changed:
+            return 0
+
+        # Those that start now are told by their starts.
         new = {job.number for job in starting}
-        changed = [job for job in running if job.end != job.noted_end and job.number not in new]
+        changed = [job for job in changed if job.number not in new]
         changed.sort(key=_by_number)
 
         late = 0
@@ -272,9 +277,11 @@ class PlanLog:
 
         self.culprits = []
 
-        moved = [job for job in waiting if job.target != job.noted_target]
-        moved.sort(key=_by_number)
-        for job in moved:
+        late = [job for job in waiting if job.target != job.noted_target]
+        if not late:
+            return
+        late.sort(key=_by_number)
+        for job in late:
             job.noted_target = job.target
             self.append(LATE, job, -1, 0, job.target, job.lost, job.lost_date)
 
