@@ -82,11 +82,12 @@ cdef class HostProfile(Profile):
 cdef class FitBounds:
     cdef double[::1] widths, lengths  # lower edges of the classes
     cdef double[::1] dates  # by row (processors) and column (duration); no class larger is earlier
-    cdef Py_ssize_t columns, size
+    cdef Py_ssize_t rows, columns, size
+    cdef bint has_learned  # since all bounds were reset
 
     @cython.locals(row=Py_ssize_t, column=Py_ssize_t)
     cdef classify(self, Job job)
-    @cython.locals(cell=Py_ssize_t, row=Py_ssize_t)
+    @cython.locals(any_date=double, cell=Py_ssize_t, row=Py_ssize_t)
     cdef void forget(self) noexcept
     @cython.locals(cell=Py_ssize_t)
     cdef void copy_from(self, FitBounds other) noexcept

@@ -569,8 +569,10 @@ class FitBounds:
         self.widths = class_edges(1.0, processors)
         self.lengths = class_edges(30.0, 2e5)
         self.columns = len(self.lengths) + 1  # The last one ends a row: nothing is later.
-        self.size = len(self.widths) * self.columns
+        self.rows = len(self.widths)
+        self.size = self.rows * self.columns
         self.dates = array("d", bytes(8 * self.size))
+        self.has_learned = True  # The zeros are no bounds.
         self.forget()
 
     def classify(self, job: Job) -> None:
@@ -590,14 +592,19 @@ class FitBounds:
         job.cell_above = row * self.columns + column
 
     def forget(self) -> None:
-        """Reset all bounds: any job may fit at any date. O(classes)."""
+        """Reset all bounds: any job may fit at any date. O(classes), O(1) if nothing was learned."""
+        if not self.has_learned:
+            return
+        self.has_learned = False
+        any_date = -INFINITY  # A local variable, of which compilers know that no write changes it.
         for cell in range(self.size):
-            self.dates[cell] = -INFINITY
-        for row in range(1, len(self.widths) + 1):
+            self.dates[cell] = any_date
+        for row in range(1, self.rows + 1):
             self.dates[row * self.columns - 1] = INFINITY
 
     def copy_from(self, other: FitBounds) -> None:
         """Replace these bounds by those of another object. O(classes)."""
+        self.has_learned = other.has_learned
         for cell in range(self.size):
             self.dates[cell] = other.dates[cell]
 
@@ -605,6 +612,7 @@ class FitBounds:
         """Record that a job fits no earlier than ``start`` (seconds), so that no larger job does.
         O(classes), usually O(1).
         """
+        self.has_learned = True
         first = job.cell_above
         while first < self.size and self.dates[first] < start:
             cell = first

@@ -47,7 +47,7 @@ cdef class Qops(DeadlineScheduler):
     @cython.locals(count=Py_ssize_t, point=Py_ssize_t, following=Py_ssize_t, points=list)
     cpdef insertion_points(self, Job job, list waiting)
     cdef list checked_points(self, object points, Py_ssize_t count)
-    cdef set_key(self, Job job)
+    cdef set_key(self, Job job, double now)
     @cython.locals(job=Job, room=Py_ssize_t)
     cdef leave_headroom(self, list line, Job new)
     @cython.locals(waiting=list)
@@ -56,7 +56,7 @@ cdef class Qops(DeadlineScheduler):
     cdef bint try_points(self, list line, Job new) except -1
     @cython.locals(place=Py_ssize_t, job=Job)
     cdef keep(self, list line, Py_ssize_t kept, Py_ssize_t point)
-    @cython.locals(order=list, job=Job, rank=Py_ssize_t, count=Py_ssize_t, bounds=FitBounds)
+    @cython.locals(order=list, job=Job, rank=Py_ssize_t, count=Py_ssize_t, bounds=FitBounds, now=double)
     cdef list in_order(self, list line, Job new)
     @cython.locals(order=list, job=Job)
     cdef bint try_point(self, list line, list in_order, Job new, Py_ssize_t point) except -1

@@ -262,14 +262,16 @@ class Qops(DeadlineScheduler):
             f"from 0 to {count}, the number of waiting jobs, are expected, at least one"
         )
 
-    def set_key(self, job: Job) -> None:
-        """Set a job's sort key, by :meth:`key` of a subclass, else by the option ``order``."""
+    def set_key(self, job: Job, now: float) -> None:
+        """Set a job's sort key, by :meth:`key` of a subclass, else by the option ``order``, at the
+        date ``now`` (seconds).
+        """
         if self.has_key:
             key = self.key(job)
             # The usual answer, a float that is not NaN, needs no call.
             job.key = key if type(key) is float and key == key else self.checked_key(job, key)
         else:
-            job.key = key_in(self.placing, self.plan.nominal() - job.arrival, job)
+            job.key = key_in(self.placing, now - job.arrival, job)
 
     def decide(self) -> None:
         """Update the plan, answer new jobs, start the jobs that are due."""
@@ -388,14 +390,15 @@ class Qops(DeadlineScheduler):
         O(N log N), and linear where the waiting jobs are those of the last time.
         """
         count = len(line)
+        now = self.plan.nominal()
         bounds = self.bounds
         for rank in range(count):
             job = line[rank]
-            self.set_key(job)
+            self.set_key(job, now)
             job.rank = rank
             if job.cell < 0:
                 bounds.classify(job)
-        self.set_key(new)
+        self.set_key(new, now)
         new.rank = count
         bounds.classify(new)
         if self.by_start:
