@@ -592,7 +592,7 @@ class FitBounds:
         job.cell_above = row * self.columns + column
 
     def forget(self) -> None:
-        """Reset all bounds: any job may fit at any date. O(classes), O(1) if nothing was learned."""
+        """Reset all bounds, if anything was learned: any job may fit at any date. O(classes)."""
         if not self.has_learned:
             return
         self.has_learned = False
