@@ -61,7 +61,7 @@ PURE = "QOPS_BATSIM_PURE"
 """Variable of the environment: with 1, nothing is compiled at installation, or used compiled."""
 
 _PACKAGE = Path(__file__).parent
-_FIX = "pip install --no-build-isolation -e . (with setuptools>=77 and cython>=3.2 installed)"
+_FIX = "python setup.py build_ext --inplace (with setuptools>=77 and cython>=3.2 installed)"
 
 
 def is_compiled() -> bool:

@@ -479,7 +479,8 @@ class Qops(DeadlineScheduler):
             if self.undoes_by_start:
                 sort_by_trial(order, point, placed)
             middle = point if self.undoes_all else (point + placed) // 2
-            # In another order than they were placed in, no kept profile is that of the first jobs.
+            # In another order than they were placed in, no kept profile is that of the first jobs:
+            # with this stride none is looked for.
             self.go_back(point, middle, end if self.undoes_by_start else stride)
             lift(order, placed, middle)
             late = placed
@@ -487,8 +488,8 @@ class Qops(DeadlineScheduler):
 
             if self.by_start:
                 continue
-            # Jobs that were lifted earlier go back to their places by key. Behind the last one
-            # that was ever late all are in order, and behind all others.
+            # Jobs that were lifted earlier go back to their places by key. Behind the last job
+            # that was ever late, all are in order still.
             touched = end if self.new_job_first else max(touched, late + 1)
             sort_by_key(order, middle + 1, touched)
         return True
