@@ -86,7 +86,7 @@ def test_what_is_older_than_its_source_is_an_error_that_says_what_to_type(checko
 
 def test_a_module_that_was_not_compiled_with_the_others_is_an_error(checkout: Path) -> None:
     (checkout / "qops_batsim" / f"{COMPILED[0]}{EXTENSION_SUFFIXES[0]}").touch()
-    assert f"{COMPILED[1]}.py was never compiled; type: pip" in ask(checkout).stderr
+    assert f"{COMPILED[1]}.py was never compiled; type: python" in ask(checkout).stderr
 
 
 def test_an_installation_that_could_not_be_compiled_says_so(checkout: Path) -> None:

@@ -63,7 +63,8 @@ if TYPE_CHECKING:
 DESCRIPTION = "study.json"
 MADE_OF = "deadline runs, metrics of 3"
 SCORED = "scored runs, metrics of 2"
-"""What kept runs are made of; the number grows when a metric gets another meaning."""
+"""What kept runs are made of; the number grows with each new metric, and when one gets
+another meaning."""
 
 
 class Description(msgspec.Struct, frozen=True, kw_only=True):

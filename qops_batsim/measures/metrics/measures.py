@@ -1,9 +1,9 @@
 """The table of measures: each figure that is told of a run is a function of this module.
 
 ``run`` and ``metrics`` tell the measures of :data:`FILES`, studies, ``compare`` and ``advise``
-those of :data:`STUDY`, and with models of estimates also those of :data:`PROMISES`. To add a
-measure, write a function here and a row in ``docs/metrics.md``: the function gives name, unit,
-meaning and formula, and where it stands its place in JSON and in tables.
+those of :data:`STUDY`, and with models of estimates also those of :data:`PROMISES`. A function
+gives a measure's name, unit, meaning and formula, and where it stands its place in JSON and in
+tables; CONTRIBUTING tells what else a new one needs.
 
 Unless said otherwise measures are about executed jobs: those that ran, whether they succeeded,
 failed or were killed, but not rejected ones. A job that was killed and run again is one job: its
@@ -53,7 +53,7 @@ from qops_batsim.workload.workload_model import Workload
 from qops_batsim.workload.workload_model import offered_load as load_of
 
 FILES = "files"
-"""Measures of a run's files, which ``run`` and ``metrics`` print; shares are from 0 to 1."""
+"""Measures of a run's files, of ``run`` and ``metrics``; shares are from 0 to 1."""
 
 STUDY = "study"
 """Measures of jobs' outcomes, the columns of studies; shares are in %."""
