@@ -102,7 +102,7 @@ def test_every_room_has_its_place() -> None:
 
 
 def test_the_page_on_the_design_lists_the_rooms_in_this_order() -> None:
-    page = (PACKAGE.parent / "docs" / "design.md").read_text(encoding="utf-8")
+    page = (Path(__file__).parents[1] / "docs" / "design.md").read_text(encoding="utf-8")
     listed = re.findall(r"^\| (`[a-z`, ]+`) \|", page, flags=re.MULTILINE)
     rooms = [room for row in listed for room in re.findall("`([a-z]+)`", row) if room in ORDER]
     assert rooms == list(ORDER)
