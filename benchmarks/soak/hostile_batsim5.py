@@ -20,7 +20,7 @@ from hostile_peers import Session, damaged, honest_session
 from hostile_sockets import LIMIT, answer_all, beside, judge, settings_of
 
 from qops_batsim.cli.engine5 import arguments5, simulate5
-from qops_batsim.protocol.v5.components import Component
+from qops_batsim.protocol.v5.components import DecisionComponent
 from qops_batsim.protocol.v5.engine_side import EngineSide
 from qops_batsim.workload.batsim5 import format_batsim5
 from qops_batsim.workload.batsim_json import read_workload
@@ -32,7 +32,7 @@ ENGINES, SCHEDULERS = 20, 8
 """Damaged sessions in a case."""
 
 
-class InProcess(Component):
+class InProcess(DecisionComponent):
     """A decision component that notes what is said."""
 
     def __init__(self, side: EngineSide, answer: Callable[[bytes], bytes], session: Session):
