@@ -444,8 +444,8 @@ class Form:
         return [name for name in self.numbers if name in header], choices, texts
 
 
-Columns = Mapping[str, Any]
-"""The cells of a table by column: :class:`Texts`, :class:`Numbers` or :class:`PlainTexts`."""
+Columns = Mapping[str, Texts | Numbers | PlainTexts]
+"""The cells of a table by column."""
 
 
 class Table:
@@ -475,10 +475,13 @@ class Table:
         self.size = len(next(iter(columns.values())))
         self.numbers: dict[str, Floats] = {name: columns[name].numbers() for name in numbers}
         self.empty: dict[str, Booleans] = {name: columns[name].are_empty() for name in numbers}
-        self.choices = {
-            name: columns[name].places(words).astype(np.int8) for name, words in choices.items()
+        texts_of = {
+            name: cells for name, cells in columns.items() if not isinstance(cells, Numbers)
         }
-        self.texts: dict[str, Sequence[str]] = {name: columns[name].unshielded() for name in texts}
+        self.choices = {
+            name: texts_of[name].places(words).astype(np.int8) for name, words in choices.items()
+        }
+        self.texts: dict[str, Sequence[str]] = {name: texts_of[name].unshielded() for name in texts}
 
     def not_finite(self, column: str) -> Booleans:
         """Return which cells of a column of numbers are words such as ``inf`` and ``nan``."""
@@ -514,7 +517,7 @@ def read_table(path: Path, form: Form, make: Callable[[Table], _Content]) -> _Co
     return make(Table(path, columns, form))
 
 
-def _long_columns(content: bytes, form: Form) -> dict[str, Any] | None:
+def _long_columns(content: bytes, form: Form) -> Columns | None:
     """Return a table's cells by column, read by Polars; None if only plain Python can read it."""
     import polars as pl
     from polars.exceptions import PolarsError

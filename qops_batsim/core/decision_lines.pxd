@@ -21,6 +21,6 @@ cdef class LineWriter:
     cpdef list lines_in(self, int[::1] codes, double[::1] numbers, Py_ssize_t size)
     cpdef list last_lines(self)
     cdef str name_of(self, Py_ssize_t slot, Py_ssize_t run)
-    cdef rare(self, int kind, Py_ssize_t slot, Py_ssize_t other, Py_ssize_t code, list numbers)
+    cdef rare_event(self, int kind, Py_ssize_t slot, Py_ssize_t other, Py_ssize_t code, list numbers)
 
 cdef str _field(str name, str number)

@@ -163,8 +163,8 @@ class LineWriter:
             if kind == STARTED:
                 end = _field("end", texts[at + 1])
                 late = "" if texts[at + 2] in _ZEROS else _field("late", texts[at + 2])
-                told = f"{end}{late}"
-                lines.append(f'{{"event":"started","date":{date},"job":{names[slot]}{told}}}')
+                fields = f"{end}{late}"
+                lines.append(f'{{"event":"started","date":{date},"job":{names[slot]}{fields}}}')
 
             elif kind == ENDED:
                 name = self.name_of(slot, code)
@@ -172,9 +172,9 @@ class LineWriter:
                 lines.append(f'{{"event":"ended","date":{date},"job":{name},"early":{early}}}')
 
             elif kind == SUBMITTED:
-                told = self.submissions[slot]
+                fields = self.submissions[slot]
                 lines.append(
-                    f'{{"event":"submitted","date":{date},"job":{names[slot]},"submission":{told}}}'
+                    f'{{"event":"submitted","date":{date},"job":{names[slot]},"submission":{fields}}}'
                 )
 
             elif kind == ADMITTED and slot not in self.log.worded:
@@ -182,8 +182,8 @@ class LineWriter:
                 deadline = _field("deadline", texts[at + 2])
                 is_target = texts[at + 3] == texts[at + 2]
                 target = "" if is_target else _field("target", texts[at + 3])
-                told = f"{start}{deadline}{target}"
-                lines.append(f'{{"event":"admitted","date":{date},"job":{names[slot]}{told}}}')
+                fields = f"{start}{deadline}{target}"
+                lines.append(f'{{"event":"admitted","date":{date},"job":{names[slot]}{fields}}}')
 
             elif kind == MOVED:
                 self.open = f'{{"event":"moved","date":{date},"cause":"{CAUSES[code]}"'
@@ -193,8 +193,8 @@ class LineWriter:
 
             elif kind in (SLIPPED, OUTLIVED):
                 what = "slipped" if kind == SLIPPED else "outlived"
-                told = _field("end", texts[at + 1])
-                lines.append(f'{{"event":"{what}","date":{date},"job":{names[slot]}{told}}}')
+                fields = _field("end", texts[at + 1])
+                lines.append(f'{{"event":"{what}","date":{date},"job":{names[slot]}{fields}}}')
 
             elif kind == LATE_NEWS:
                 lines.append(f'{{"event":"latenews","date":{date}}}')
@@ -202,7 +202,7 @@ class LineWriter:
             else:
                 given = [numbers[number] for number in range(at, place)]
                 given += [0.0] * (4 - len(given))
-                event = self.rare(kind, slot, other, code, given)
+                event = self.rare_event(kind, slot, other, code, given)
                 lines.append(_encode(event).decode())
         return lines
 
@@ -230,7 +230,9 @@ class LineWriter:
         name: str = self.names[slot]
         return name
 
-    def rare(self, kind: int, slot: int, other: int, code: int, numbers: list[float]) -> Event:
+    def rare_event(
+        self, kind: int, slot: int, other: int, code: int, numbers: list[float]
+    ) -> Event:
         """Return the event of a row of a rare kind."""
         date, first, second, third = numbers
         run = restarted_id(self.ids[slot], code)

@@ -50,7 +50,7 @@ ENDED        code: number of the run; numbers: how early
 ===========  ===================================================================================
 """
 
-NUMBERS = array("i", bytes(4 * 17))
+NUMBERS = array("i", [0] * (ENDED + 1))
 """How many numbers a row of each kind has, the date among them."""
 
 for _kind in (SUBMITTED, REFUSED, MOVED, WITHDRAWN, DROPPED, LATE_NEWS):

@@ -277,6 +277,31 @@ def test_every_job_has_one_story(scheduler: str, tmp_path) -> None:
             )
 
 
+# Frequent lines are put together as texts, and readers decode them by the declared events: neither
+# may say what the other does not.
+@pytest.mark.parametrize(
+    ("scheduler", "options"),
+    [
+        ("qops", {}),
+        ("mrt", {}),
+        ("fqops", {"kill_and_restart": True, "tolerance_factor": 4.0, "slack_factor": 2.0}),
+    ],
+)
+def test_each_line_is_that_of_the_event_which_it_declares(
+    scheduler: str, options: dict[str, object], tmp_path
+) -> None:
+    kinds = set()
+    for seed in range(10):
+        workload = random_workload(random.Random(seed))
+        prefix = run_files(scheduler, workload, tmp_path, **options)
+        _, *lines = Path(f"{prefix}_decisions.jsonl").read_bytes().splitlines()
+        for line in lines:
+            event = msgspec.json.decode(line, type=LogEvent)
+            assert msgspec.json.encode(event) == line
+            kinds.add(type(event).__name__)
+    assert {"Submitted", "Admitted", "Moved", "Started", "Ended"} <= kinds
+
+
 def test_equal_runs_write_equal_logs(tmp_path) -> None:
     workload = random_workload(random.Random(4))
     logs = []
