@@ -87,7 +87,8 @@ def drive_in_loop(
     events = options.external_events
     hosts = len(simulation.hosts)
     physics = world if registers else None
-    loop = loop_of(scheduler, jobs, workload.jobs, hosts, events, physics)
+    machine = simulation.platform.machine
+    loop = loop_of(scheduler, jobs, workload.jobs, hosts, events, physics, machine)
     manager = loop.manager
     manager.qos_log = module.qos_log
 
