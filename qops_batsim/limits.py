@@ -23,6 +23,11 @@ MAX_STRETCH = 1e22
 MAX_PROCESSORS = 1_000_000
 """Most processors of a job or of a machine."""
 
+MAX_AMOUNT_OF_HOST = 1 << 53
+"""Most of one kind (cores, bytes of memory, GPUs) that a host has or a job asks for: exact as a
+float.
+"""
+
 MAX_WHOLE_NUMBER = (1 << 63) - 1
 """Largest whole number among the options of a scheduler."""
 
