@@ -191,7 +191,8 @@ class NodeRequest:
             return []
         hosts = sorted(host for host, _ in self.held.listed())
         most = sum(part.count for part in self.parts if not part.is_licence)
-        return hosts + [hosts[-1]] * (most - len(hosts))
+        last = hosts[len(hosts) - 1]
+        return hosts + [last] * (most - len(hosts))
 
 
 class NodeLayout:
