@@ -5,14 +5,20 @@ from __future__ import annotations
 import math
 import re
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any, TypeGuard
 
 import msgspec
 
 from qops_batsim.data_problems import problem
 from qops_batsim.errors import InputError, did_you_mean, shown
-from qops_batsim.limits import MAX_AMOUNT, MAX_PROCESSORS, MAX_SECONDS
+from qops_batsim.limits import (
+    IN_NO_NAME,
+    MAX_AMOUNT,
+    MAX_AMOUNT_OF_HOST,
+    MAX_PROCESSORS,
+    MAX_SECONDS,
+)
 
 QOS_CLASSES = ("deadline", "high_priority", "dedicated", "best_effort")
 """Classes of service of AROMA (Pascal et al. 2004, section 3)."""
@@ -137,9 +143,11 @@ def is_whole_number(value: object) -> TypeGuard[int]:
     return isinstance(value, int) and not isinstance(value, bool)
 
 
-def is_qos_request(value: object) -> TypeGuard[dict[str, Any]]:
-    """Return whether a JSON value is an object that has only fields of :class:`QosRequest`."""
-    return isinstance(value, dict) and bool(value) and QOS_FIELDS.issuperset(value)
+def is_request(value: object) -> TypeGuard[dict[str, Any]]:
+    """Return whether a JSON value is an object that has only fields of :class:`QosRequest`, and
+    :data:`HOST_FIELDS`.
+    """
+    return isinstance(value, dict) and bool(value) and _REQUEST_FIELDS.issuperset(value)
 
 
 FIELDS = ("id", "subtime", "res", "profile", "walltime")
@@ -225,20 +233,17 @@ def _field_error(fields: dict[str, Any], where: str, name: str, accepted: str) -
     return InputError(f"{where}: field {name!r} is {shown(fields[name])}; {accepted} is expected")
 
 
-def read_qos(fields: dict[str, Any], where: str) -> QosRequest | None:
+def read_qos(fields: Mapping[str, Any], where: str) -> QosRequest | None:
     """Read a job's request from ``qos`` (Batsim 4) or from ``extra_data`` (Batsim 5)."""
     name = "qos"
     raw = fields.get("qos")
     if raw is None:
         # In Batsim v5 extra_data is open to all uses: it is ours only if every key is.
-        raw = fields.get("extra_data")
-        if isinstance(raw, str) and raw.startswith("{"):
-            # So it reaches whoever decides, and so some write it.
-            try:
-                raw = msgspec.json.decode(raw)
-            except (msgspec.DecodeError, RecursionError):
-                return None
-        if not is_qos_request(raw):
+        raw = object_in(fields.get("extra_data"))
+        if not is_request(raw):
+            return None
+        raw = {key: value for key, value in raw.items() if key in QOS_FIELDS}
+        if not raw:
             return None
         name = "extra_data"
 
@@ -248,9 +253,10 @@ def read_qos(fields: dict[str, Any], where: str) -> QosRequest | None:
         raise _field_error(fields, where, name, "an object")
     for key in raw:
         if key not in QOS_FIELDS:
+            beside = f"; {key} stands beside {name}" if key in HOST_FIELDS else ""
             raise InputError(
                 f"{where}: field {name!r}: unknown field {shown(key)}"
-                f"{did_you_mean(key, QOS_FIELDS)}"
+                f"{beside or did_you_mean(key, QOS_FIELDS)}"
             )
 
     try:
@@ -267,3 +273,247 @@ def read_qos(fields: dict[str, Any], where: str) -> QosRequest | None:
 
 QOS_FIELDS = frozenset(field.encode_name for field in msgspec.structs.fields(QosRequest))
 """Names of the fields of a user's request in JSON."""
+
+HOST_FIELDS = ("per_host", "tasks", "per_task", "hosts_with", "exclusive", "licences", "parts")
+"""Fields of a job that say what it asks of its hosts, beyond their number."""
+
+_REQUEST_FIELDS = QOS_FIELDS.union(HOST_FIELDS)
+
+KINDS = ("cores", "memory", "gpus")
+"""Kinds of amounts that hosts have everywhere; ``gpus:TYPE`` and those of a site come after."""
+
+
+def object_in(extra: object) -> object:
+    """Return a job's ``extra_data`` as an object if it is the text of one, else as it is.
+
+    So it reaches whoever decides, and so some write it.
+    """
+    if not (isinstance(extra, str) and extra.startswith("{")):
+        return extra
+    try:
+        return msgspec.json.decode(extra)
+    except (msgspec.DecodeError, RecursionError):
+        return extra
+
+
+class AskedPart(msgspec.Struct, frozen=True, kw_only=True):
+    """Hosts that a job asks for, all alike.
+
+    Attributes
+    ----------
+    hosts
+        How many; of tasks, at most.
+    amounts
+        What it takes of each host, or each task takes, by kind: whole numbers above 0, memory in
+        bytes. Empty: whole hosts.
+    tasks
+        Tasks, of which any number may share a host; 0 if each host gives the amounts once.
+    labels
+        What each of the hosts must have.
+    exclusive
+        Whether no other job is on the hosts, as always if ``amounts`` is empty.
+    """
+
+    hosts: int
+    amounts: dict[str, int] = {}
+    tasks: int = 0
+    labels: tuple[str, ...] = ()
+    exclusive: bool = False
+
+
+class HostsAsked(msgspec.Struct, frozen=True, kw_only=True):
+    """What a job asks of the machine beyond a number of hosts.
+
+    Attributes
+    ----------
+    parts
+        Hosts that it takes at the same time; those of different parts are different.
+    licences
+        Amounts of the whole machine, by name: whole numbers above 0.
+    """
+
+    parts: tuple[AskedPart, ...]
+    licences: dict[str, int] = {}
+
+
+def read_hosts_asked(fields: Mapping[str, Any], where: str) -> HostsAsked | None:
+    """Return what a job asks of its hosts beyond their number (``res``), None if nothing.
+
+    Parameters
+    ----------
+    fields
+        The JSON object of the job: :data:`HOST_FIELDS` stand in it (Batsim 4), or in its
+        ``extra_data`` (Batsim 5), an object or the text of one.
+    where
+        The place that messages name.
+
+    Raises
+    ------
+    InputError
+        Naming place, field, value and what is accepted.
+
+    Examples
+    --------
+    >>> read_hosts_asked({"res": 2, "per_host": {"memory": 16e9, "gpus:v100": 1}}, "a job").parts
+    (AskedPart(hosts=2, amounts={'memory': 16000000000, 'gpus': 1, 'gpus:v100': 1}, tasks=0, \
+labels=(), exclusive=False),)
+    """
+    told = host_fields_of(fields)
+    if not told:
+        return None
+    if "id" in fields:
+        where = _of_job(where, fields["id"])
+    prefix = "" if any(name in fields for name in told) else "extra_data."
+    return _AskedReader(where).read(fields.get("res"), told, prefix)
+
+
+def host_fields_of(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """Return those of :data:`HOST_FIELDS` that a job has, in its object or in ``extra_data``."""
+    told = {name: fields[name] for name in HOST_FIELDS if fields.get(name) is not None}
+    if not told and "extra_data" in fields:
+        extra = object_in(fields["extra_data"])
+        if isinstance(extra, dict):
+            told = {name: extra[name] for name in HOST_FIELDS if extra.get(name) is not None}
+    return told
+
+
+_OF_PART = ("res", "per_host", "hosts_with", "exclusive")
+
+
+class _AskedReader:
+    """Reads what a job asks of its hosts; ``where`` the job is, for messages."""
+
+    def __init__(self, where: str) -> None:
+        self._where = where
+
+    def read(self, hosts: Any, told: Mapping[str, Any], prefix: str) -> HostsAsked | None:
+        """Read the fields ``told`` of a job of this many hosts; their names follow ``prefix``."""
+        licences = self._amounts(told, "licences", prefix) if "licences" in told else {}
+        if "parts" in told:
+            for name in told:
+                if name not in ("parts", "licences"):
+                    accepted = "nothing beside 'parts', each of which has its own,"
+                    raise self._error(prefix + name, told[name], accepted)
+            parts = self._parts(told["parts"], f"{prefix}parts")
+            if sum(part.hosts for part in parts) != hosts:
+                accepted = f"the sum of those of the parts, {sum(part.hosts for part in parts)},"
+                raise self._error("res", hosts, accepted)
+            return HostsAsked(parts=parts, licences=licences)
+
+        part = self._part(hosts, "res", told, prefix)
+        asks = part.amounts or part.labels or told.get("exclusive") or licences
+        return HostsAsked(parts=(part,), licences=licences) if asks else None
+
+    def _parts(self, told: Any, name: str) -> tuple[AskedPart, ...]:
+        if not isinstance(told, list) or not told:
+            raise self._error(name, told, "a list of at least one object")
+        parts = []
+        for index, part in enumerate(told):
+            place = f"{name}[{index}]"
+            if not isinstance(part, dict):
+                raise self._error(place, part, f"an object with {', '.join(_OF_PART)}")
+            for key in part:
+                if key not in _OF_PART:
+                    near = did_you_mean(key, _OF_PART)
+                    raise InputError(
+                        f"{self._where}: field {place!r}: unknown field {shown(key)}{near}"
+                    )
+            parts.append(self._part(part.get("res"), f"{place}.res", part, f"{place}."))
+        return tuple(parts)
+
+    def _part(
+        self, hosts: Any, name_of_hosts: str, told: Mapping[str, Any], prefix: str
+    ) -> AskedPart:
+        if not is_whole_number(hosts) or not 1 <= hosts <= MAX_PROCESSORS:
+            accepted = f"a whole number of hosts from 1 to {MAX_PROCESSORS}"
+            raise self._error(name_of_hosts, hosts, accepted)
+
+        exclusive = told.get("exclusive", False)
+        if exclusive is None:
+            exclusive = False
+        if not isinstance(exclusive, bool):
+            raise self._error(f"{prefix}exclusive", exclusive, "true or false")
+
+        tasks = self._tasks(hosts, told, prefix)
+        name = "per_task" if tasks else "per_host"
+        amounts = {} if told.get(name) is None else self._amounts(told, name, prefix)
+        return AskedPart(
+            hosts=hosts,
+            amounts=amounts,
+            tasks=tasks,
+            labels=self._labels(told.get("hosts_with"), f"{prefix}hosts_with"),
+            exclusive=exclusive or not amounts,
+        )
+
+    def _tasks(self, hosts: int, told: Mapping[str, Any], prefix: str) -> int:
+        """Return the number of tasks, 0 if the job asks by host."""
+        for name, other in (("tasks", "per_task"), ("per_task", "tasks")):
+            if name in told and other not in told:
+                accepted = f"{name!r} only together with {other!r}"
+                raise self._error(prefix + name, told[name], accepted)
+        if "tasks" not in told:
+            return 0
+        if "per_host" in told:
+            accepted = "nothing beside 'tasks', which ask by 'per_task',"
+            raise self._error(f"{prefix}per_host", told["per_host"], accepted)
+
+        tasks = told["tasks"]
+        if not is_whole_number(tasks) or not hosts <= tasks <= MAX_AMOUNT_OF_HOST:
+            accepted = f"a whole number of tasks from 'res', {hosts}, up"
+            raise self._error(f"{prefix}tasks", tasks, accepted)
+        return tasks
+
+    def _amounts(self, told: Mapping[str, Any], name: str, prefix: str) -> dict[str, int]:
+        """Return amounts above 0 by kind, or of licences by name."""
+        given = told[name]
+        field = prefix + name
+        of_hosts = name != "licences"
+        if not isinstance(given, dict):
+            raise self._error(field, given, "an object of whole numbers by name")
+
+        amounts: dict[str, int] = {}
+        for kind, value in given.items():
+            if not kind.strip() or IN_NO_NAME.search(kind):
+                accepted = "a name without commas and quotes is expected"
+                raise InputError(f"{self._where}: field {field!r} has {shown(kind)}; {accepted}")
+            meant = misspelt(kind.partition(":")[0], KINDS) if of_hosts else None
+            if meant is not None:
+                raise InputError(
+                    f"{self._where}: field {field!r}: unknown kind {shown(kind)}; did you mean "
+                    f"{meant!r}?"
+                )
+            whole = is_number(value) and value == int(value)
+            if not whole or not 0 <= value <= MAX_AMOUNT_OF_HOST:
+                unit = " of bytes" if of_hosts and kind == "memory" else ""
+                accepted = f"a whole number{unit} from 0 to {MAX_AMOUNT_OF_HOST}"
+                raise self._error(f"{field}.{kind}", value, accepted)
+            if value:
+                amounts[kind] = int(value)
+        if not amounts:
+            raise self._error(field, given, "at least one amount above 0")
+        return self._with_gpus(amounts, field) if of_hosts else amounts
+
+    def _with_gpus(self, amounts: dict[str, int], field: str) -> dict[str, int]:
+        """Return amounts in the order of kinds, with as many ``gpus`` as are asked for by type."""
+        typed = sum(value for kind, value in amounts.items() if kind.startswith("gpus:"))
+        if typed and amounts.setdefault("gpus", typed) < typed:
+            accepted = f"at least the {typed} that are asked for by type"
+            raise self._error(f"{field}.gpus", amounts["gpus"], accepted)
+        names = [kind for kind in KINDS if kind in amounts]
+        return {kind: amounts[kind] for kind in (*names, *sorted(amounts.keys() - set(KINDS)))}
+
+    def _labels(self, told: Any, name: str) -> tuple[str, ...]:
+        if told is None:
+            return ()
+        if not isinstance(told, list):
+            raise self._error(name, told, "a list of labels")
+        for index, label in enumerate(told):
+            if not isinstance(label, str) or not label.strip() or IN_NO_NAME.search(label):
+                accepted = "a label, a text without commas and quotes,"
+                raise self._error(f"{name}[{index}]", label, accepted)
+        return tuple(dict.fromkeys(told))
+
+    def _error(self, name: str, value: object, accepted: str) -> InputError:
+        return InputError(
+            f"{self._where}: field {name!r} is {shown(value)}; {accepted} is expected"
+        )

@@ -13,7 +13,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from qops_batsim.errors import shown
-from qops_batsim.job_fields import FIELDS, QOS_FIELDS, is_qos_request, misspelt
+from qops_batsim.job_fields import FIELDS, QOS_FIELDS, is_request, misspelt
 
 if TYPE_CHECKING:
     from qops_batsim.workload.workload_model import JobColumns
@@ -83,7 +83,7 @@ def _misspelt_in(job: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
             told = json.loads(told)
         except (ValueError, RecursionError):
             return
-    if isinstance(told, dict) and not is_qos_request(told):
+    if isinstance(told, dict) and not is_request(told):
         for name, meant in _near(tuple(told), _OF_QOS):
             yield "extra_data", name, meant
 

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from qops_batsim.errors import InputError, did_you_mean, shown
-from qops_batsim.job_fields import is_qos_request
+from qops_batsim.job_fields import is_request
 from qops_batsim.jobs import Job
 
 SPREAD, EACH = "DefinedAmountsSpreadUniformly", "DefinedAmountsUsedForEachValue"
@@ -177,7 +177,7 @@ def job_of(body: JobBody, job_id: str, submission_time: float, *, as_told: bool 
         fields["extra_data"] = body.extra_data
     elif body.extra_data:
         told = _value_of(body.extra_data)
-        fields["qos" if is_qos_request(told) else "extra_data"] = told
+        fields["qos" if is_request(told) else "extra_data"] = told
     return Job.from_fields(fields, where="job")
 
 
