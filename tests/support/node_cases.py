@@ -52,7 +52,7 @@ def random_machine(rng: random.Random) -> SharedMachine:
     """Return a machine of 2 to 8 hosts of one to three sorts and 1 to 4 kinds."""
     kinds = rng.choice(KINDS)
     sorts = [random_host(rng, kinds) for _ in range(rng.randint(1, 3))]
-    drawn = [rng.choice(sorts) for _ in range(rng.randint(2, 8))]
+    drawn = [rng.choice(sorts) for _ in range(rng.choice([2, 2, 3, 4, 5, 6, 8]))]
     if not any(set(each) - {"memory"} for each in drawn):
         # Without amounts but memory it would be a number of hosts.
         drawn[0] = {"cores": 4}
@@ -88,7 +88,7 @@ def random_part(rng: random.Random, machine: SharedMachine, most_hosts: int) -> 
     style = rng.random()
     if style < 0.15:
         return Part(hosts, labels=labels, exclusive=rng.random() < 0.5)
-    amounts = random_amounts(rng, machine, rng.choice([0.3, 0.6, 1.0]))
+    amounts = random_amounts(rng, machine, rng.choice([0.4, 0.7, 1.0, 1.0]))
     return Part(hosts, amounts, labels, exclusive=not amounts or style < 0.25)
 
 
@@ -97,7 +97,7 @@ def random_request(rng: random.Random, machine: SharedMachine) -> NodeJob:
     size = len(machine.hosts)
     style = rng.random()
     if style < 0.2:
-        amounts = random_amounts(rng, machine, 0.4)
+        amounts = random_amounts(rng, machine, 0.5)
         if amounts:
             tasks = rng.randint(1, 8)
             part = random_part(rng, machine, min(size, tasks))
@@ -125,7 +125,7 @@ def random_jobs(
     jobs = []
     exact = rng.random() < 0.2
     count = rng.randint(most // 2, most)
-    span = max(1, int(rng.choice([0.3, 0.7, 1.2]) * count))
+    span = max(1, int(rng.choice([0.2, 0.5, 1.0, 2.0]) * count))
     for _ in range(count):
         request = random_request(rng, machine)
         tries = 0
@@ -137,7 +137,7 @@ def random_jobs(
         submission = rng.randint(0, span)
         deadline = None
         if deadlines and rng.random() < 0.8:
-            patience = rng.choice([1, 2, 3, 6]) * estimate + rng.choice([0, 0, 5, 30])
+            patience = rng.choice([1, 2, 3, 5]) * estimate + rng.choice([0, 5, 10, 30])
             deadline = submission + patience
         jobs.append(
             replace(

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import NamedTuple
 
 FIRST_KINDS = ("cores", "memory", "gpus")
@@ -286,7 +287,7 @@ class Scheduler:
 
     def __init__(self, machine: SharedMachine, jobs: Sequence[NodeJob]) -> None:
         assert all(0 < job.lasts <= job.estimate for job in jobs)
-        assert all(a.submission <= b.submission for a, b in zip(jobs, jobs[1:], strict=False))
+        assert all(a.submission <= b.submission for a, b in pairwise(jobs))
         self.machine = machine
         self.jobs = jobs
         self.running: dict[int, Ran] = {}
