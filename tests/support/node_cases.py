@@ -124,6 +124,7 @@ def random_jobs(
     empty = NaiveNodes(machine)
     jobs = []
     exact = rng.random() < 0.2
+    spare = rng.choice([15, 30, 60, 90])
     count = rng.randint(most // 2, most)
     span = max(1, int(rng.choice([0.2, 0.5, 1.0, 2.0]) * count))
     for _ in range(count):
@@ -137,8 +138,7 @@ def random_jobs(
         submission = rng.randint(0, span)
         deadline = None
         if deadlines and rng.random() < 0.8:
-            patience = rng.choice([1, 2, 3, 5]) * estimate + rng.choice([0, 5, 10, 30])
-            deadline = submission + patience
+            deadline = submission + estimate + rng.randint(0, spare)
         jobs.append(
             replace(
                 request,
