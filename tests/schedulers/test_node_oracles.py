@@ -19,9 +19,9 @@ from qops_batsim.platform import make_cluster
 from qops_batsim.workload import Workload, delay_profile
 from support.node_cases import (
     cases,
+    machines,
     platform_of,
     random_jobs,
-    random_machine,
     random_request,
     request_fields,
 )
@@ -112,9 +112,10 @@ def test_conservative_starts_no_job_later_than_it_was_first_planned(case: Case) 
     assert all(ran[slot].start <= planned for slot, planned in first.items())
 
 
-@given(rng=st.randoms(use_true_random=False))
-def test_no_date_before_the_earliest_fit_has_the_hosts(rng: random.Random) -> None:
-    machine = random_machine(rng)
+@given(machine=machines(), rng=st.randoms(use_true_random=False))
+def test_no_date_before_the_earliest_fit_has_the_hosts(
+    machine: SharedMachine, rng: random.Random
+) -> None:
     nodes = NaiveNodes(machine)
     taken = []
     for _ in range(rng.randint(0, 8)):
@@ -138,9 +139,8 @@ def test_no_date_before_the_earliest_fit_has_the_hosts(rng: random.Random) -> No
     assert nodes.steps(-1) == []
 
 
-@given(rng=st.randoms(use_true_random=False))
-def test_what_fits_nowhere_is_refused(rng: random.Random) -> None:
-    machine = random_machine(rng)
+@given(machine=machines(), rng=st.randoms(use_true_random=False))
+def test_what_fits_nowhere_is_refused(machine: SharedMachine, rng: random.Random) -> None:
     read = parse_platform(platform_of(machine).encode(), source="a.xml").machine
     assert read is not None
     request = random_request(rng, machine)
@@ -151,9 +151,8 @@ def test_what_fits_nowhere_is_refused(rng: random.Random) -> None:
     assert (why_never(asked, read) is None) == fits or (len(request.parts) > 1 and not fits)
 
 
-@given(rng=st.randoms(use_true_random=False))
-def test_files_say_what_the_oracles_have(rng: random.Random) -> None:
-    machine = random_machine(rng)
+@given(machine=machines(), rng=st.randoms(use_true_random=False))
+def test_files_say_what_the_oracles_have(machine: SharedMachine, rng: random.Random) -> None:
     platform = parse_platform(platform_of(machine).encode(), source="a.xml")
     read = platform.machine
     assert read is not None
