@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from qops_batsim import QopsError, simulate
+from qops_batsim import simulate
 from qops_batsim.jobs import REJECTED
 from support.node_cases import platform_of, random_jobs, random_machine, workload_of
-from support.node_drawn import DRAWN, Drawn, host, job, machine, part
+from support.node_drawn import DRAWN, Drawn
 from support.node_oracles import NodeJob, SharedMachine, schedule_of
 
 Found = dict[int, "tuple[float, float, list[int]] | None"]
@@ -39,34 +39,8 @@ def expected_of(scheduler: str, shared: SharedMachine, jobs: Sequence[NodeJob]) 
     return {slot: ran and (ran.start, ran.end, ran.hosts) for slot, ran in outcome.items()}
 
 
-def skip_before_sharing(scheduler: str, folder: Path) -> None:
-    """Skip where a scheduler does not yet have two jobs share a host."""
-    half = part(cores=1)
-    shared = machine(host(cores=2))
-    try:
-        found = found_by(scheduler, shared, [job(0, 5, half), job(0, 5, half)], folder)
-    except QopsError as error:
-        pytest.skip(f"{scheduler} does not share hosts yet: {error}")
-    if found != {0: (0.0, 5.0, [0]), 1: (0.0, 5.0, [0])}:
-        pytest.skip(f"{scheduler} does not share hosts yet")
-
-
-BARE = pytest.mark.xfail(
-    strict=True, reason="a host without amounts counts as free while a job has it"
-)
-
-
-@pytest.mark.parametrize(
-    "drawn",
-    [
-        pytest.param(
-            each, id=each.name, marks=() if all(h.amounts for h in each.machine.hosts) else BARE
-        )
-        for each in DRAWN
-    ],
-)
+@pytest.mark.parametrize("drawn", DRAWN, ids=lambda drawn: drawn.name)
 def test_drawn_schedules(drawn: Drawn, tmp_path: Path) -> None:
-    skip_before_sharing(drawn.scheduler, tmp_path)
     found = found_by(drawn.scheduler, drawn.machine, drawn.jobs, tmp_path)
     starts = [each and (each[0], each[2]) for _, each in sorted(found.items())]
     assert starts == list(drawn.expected)
@@ -74,7 +48,7 @@ def test_drawn_schedules(drawn: Drawn, tmp_path: Path) -> None:
 
 SCHEDULERS = ("fcfs", "easy", "conservative", "qops")
 
-BLOCK = 20
+BLOCK = 10
 """Workloads of a test."""
 
 
@@ -87,18 +61,15 @@ def check_seed(scheduler: str, seed: int, folder: Path, most: int = 24, *, bare:
     assert found_by(scheduler, shared, jobs, folder) == expected, f"seed {seed}"
 
 
-@pytest.mark.parametrize("block", range(10))
+@pytest.mark.parametrize("block", range(20))
 @pytest.mark.parametrize("scheduler", SCHEDULERS)
 def test_schedulers_agree_with_naive_ones(scheduler: str, block: int, tmp_path: Path) -> None:
-    skip_before_sharing(scheduler, tmp_path)
     for seed in range(block * BLOCK, (block + 1) * BLOCK):
         check_seed(scheduler, seed, tmp_path, bare=False)
 
 
-@BARE
 @pytest.mark.parametrize("scheduler", SCHEDULERS)
 def test_a_host_without_amounts_is_taken_whole(scheduler: str, tmp_path: Path) -> None:
-    skip_before_sharing(scheduler, tmp_path)
     for seed in range(BLOCK):
         check_seed(scheduler, seed, tmp_path, bare=True)
 
@@ -109,6 +80,5 @@ def test_a_host_without_amounts_is_taken_whole(scheduler: str, tmp_path: Path) -
 def test_schedulers_agree_with_naive_ones_on_many(
     scheduler: str, most: int, tmp_path: Path
 ) -> None:
-    skip_before_sharing(scheduler, tmp_path)
     for seed in range(1000, 1400):
         check_seed(scheduler, seed, tmp_path, most, bare=False)
