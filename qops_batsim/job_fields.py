@@ -543,16 +543,7 @@ class _AskedReader:
                 amounts[kind] = int(value)
         if not amounts:
             raise self._error(field, given, "at least one amount above 0")
-        return self._with_gpus(amounts, field) if of_hosts else amounts
-
-    def _with_gpus(self, amounts: dict[str, int], field: str) -> dict[str, int]:
-        """Return amounts in the order of kinds, with as many ``gpus`` as are asked for by type."""
-        typed = sum(value for kind, value in amounts.items() if kind.startswith("gpus:"))
-        if typed and amounts.setdefault("gpus", typed) < typed:
-            accepted = f"at least the {typed} that are asked for by type"
-            raise self._error(f"{field}.gpus", amounts["gpus"], accepted)
-        names = [kind for kind in KINDS if kind in amounts]
-        return {kind: amounts[kind] for kind in (*names, *sorted(amounts.keys() - set(KINDS)))}
+        return _with_gpus(amounts) if of_hosts else amounts
 
     def _labels(self, told: Any, name: str) -> tuple[str, ...]:
         if told is None:
@@ -569,3 +560,12 @@ class _AskedReader:
         return InputError(
             f"{self._where}: field {name!r} is {shown(value)}; {accepted} is expected"
         )
+
+
+def _with_gpus(amounts: dict[str, int]) -> dict[str, int]:
+    """Return amounts in the order of kinds, with at least as many ``gpus`` as asked for by type."""
+    typed = sum(value for kind, value in amounts.items() if kind.startswith("gpus:"))
+    if typed:
+        amounts["gpus"] = max(typed, amounts.get("gpus", 0))
+    names = [kind for kind in KINDS if kind in amounts]
+    return {kind: amounts[kind] for kind in (*names, *sorted(amounts.keys() - set(KINDS)))}
