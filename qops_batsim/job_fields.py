@@ -277,6 +277,7 @@ QOS_FIELDS = frozenset(field.encode_name for field in msgspec.structs.fields(Qos
 HOST_FIELDS = ("per_host", "tasks", "per_task", "hosts_with", "exclusive", "licences", "parts")
 """Fields of a job that say what it asks of its hosts, beyond their number."""
 
+_HOST_FIELDS = frozenset(HOST_FIELDS)
 _REQUEST_FIELDS = QOS_FIELDS.union(HOST_FIELDS)
 
 KINDS = ("cores", "memory", "gpus")
@@ -421,6 +422,8 @@ def _written_part(part: AskedPart) -> dict[str, Any]:
 
 def host_fields_of(fields: Mapping[str, Any]) -> dict[str, Any]:
     """Return those of :data:`HOST_FIELDS` that a job has, in its object or in ``extra_data``."""
+    if _HOST_FIELDS.isdisjoint(fields) and "extra_data" not in fields:
+        return {}  # As most jobs, of which there are many.
     told = {name: fields[name] for name in HOST_FIELDS if fields.get(name) is not None}
     if not told and "extra_data" in fields:
         extra = object_in(fields["extra_data"])
