@@ -28,6 +28,7 @@ from qops_batsim.parameters import (
 
 if TYPE_CHECKING:
     from qops_batsim.core.machine import Machine
+    from qops_batsim.platform import Platform
     from qops_batsim.workload.workload_model import Workload
 
 EASY = "easy"
@@ -140,11 +141,15 @@ def generate(
     say(f"offered load: {load_text(workload.offered_load)}")
 
 
-def _machine_in(platform: str) -> Machine:
-    """Return the machine of a platform file; InputError if its hosts have no amounts."""
+def _platform(name: str) -> Platform:
     from qops_batsim.platform import read_platform
 
-    machine = read_platform(platform).machine
+    return read_platform(name)
+
+
+def _machine_in(platform: str) -> Machine:
+    """Return the machine of a platform file; InputError if its hosts have no amounts."""
+    machine = _platform(platform).machine
     if machine is None:
         raise InputError(
             f"{platform}: no host tells its cores; a platform whose hosts have amounts is expected "
@@ -190,6 +195,12 @@ _of_scale = manual(
     --load X: Relative load: 1 is the trace itself, 1.3 offers 30 % more work.
     --seed N: Seed of the sample; with the same seed, a greater load has all jobs of a smaller one.
     --same-time: Submit duplicates with their originals. Default: at random times.
+    """
+)
+_of_easy = manual(
+    """
+    --platform FILE: The machine on which EASY runs, which jobs that ask for parts of hosts need.
+        Default: as many whole hosts as the workload has processors.
     """
 )
 _of_deadlines = manual(
@@ -289,6 +300,7 @@ def deadlines(
     slack: need_options.Slack = None,
     begins: need_options.Begins = None,
     time_zone: need_options.TimeZone = None,
+    platform: Annotated[str | None, _of_easy("--platform")] = None,
 ) -> None:
     """Give jobs deadlines: from EASY's schedule (Islam et al. 2003), or by users' needs.
 
@@ -333,6 +345,7 @@ def deadlines(
         "relaxation": relaxation,
         "seed": seed,
     }
+    machine = None if platform is None else _platform(platform)
     texts = {
         "mix": mix,
         "factors": factors,
@@ -361,11 +374,12 @@ def deadlines(
         choices.check()
         workload = read_source(source, out)
         with announce_slow("running EASY as reference ..."):
-            measured = measure(workload, reference=reference, keep_estimates=users)
+            about: dict[str, Any] = {"keep_estimates": users, "platform": machine}
+            measured = measure(workload, reference=reference, **about)
         result = measured.give(choices, at_least=at_least)
         response_times = measured.response_times
     with announce_slow("running EASY to compare ..."):
-        facts = deadline_facts(result, response_times, reaction=seconds)
+        facts = deadline_facts(result, response_times, reaction=seconds, platform=machine)
     _write(result, out)
     counts = count_deadlines(result)
     say(
@@ -423,6 +437,7 @@ def estimates(
     spread: Annotated[float, _of_estimates("--spread")] = 1.0,
     seed: Annotated[int, _of_estimates("--seed")] = 1,
     requests: Annotated[Path | None, _of_estimates("--requests")] = None,
+    platform: Annotated[str | None, _of_easy("--platform")] = None,
 ) -> None:
     """Replace the run-time estimates that schedulers plan with by those of a model.
 
@@ -460,8 +475,10 @@ def estimates(
     )
     choices.check()
     asked = None if requests is None else read_source(str(requests), out)
+    machine = None if platform is None else _platform(platform)
     with announce_slow("running EASY for what has ended ..."):
-        result = give_estimates(read_source(source, out), choices, requests=asked)
+        workload = read_source(source, out)
+        result = give_estimates(workload, choices, requests=asked, platform=machine)
     write_workload(result, out)
     say(f"{out}: {len(result.jobs):,} jobs on {result.processors} processors, {choices.name}")
     _tell_errors(result)
