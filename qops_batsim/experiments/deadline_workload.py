@@ -181,7 +181,7 @@ def deadline_facts(
     accepted = f"a number from 0 to {MAX_SECONDS:g} is accepted"
     require(0 <= reaction <= MAX_SECONDS, "reaction", reaction, accepted)
     if response_times is None:
-        response_times = _easy(workload, platform, of_all=False)
+        response_times = easy_response_times(workload, of_all=False, platform=platform)
     columns, run_times = workload.columns, np.array(run_times_until_killed(workload))
     given = columns.asked("deadline") - columns.submission_times
     of_users = np.isfinite(given) & [
@@ -219,27 +219,11 @@ def measure(
     """Simulate EASY on a workload; arguments as for :func:`give_deadlines`."""
     require_one_of("reference", reference, REFERENCES)
     prepared = _prepared(workload, keep_estimates)
-    respond = _original_response_times if reference == "unscaled" else _easy
-    return Measured(workload, prepared, respond(prepared, platform), reference, keep_estimates)
-
-
-def _easy(
-    workload: Workload, platform: Platform | None, *, of_all: bool = True
-) -> dict[str, float]:
-    """Return response times (s) under EASY by job id; InputError if jobs ask for parts of hosts, of
-    a machine that is not known.
-    """
-    asked = workload.columns.hosts_asked
-    if asked is not None and (platform is None or platform.machine is None):
-        known = "no platform is given"
-        if platform is not None:
-            known = f"{platform.source} tells no cores of hosts"
-        place = next(place for place, each in enumerate(asked) if each is not None)
-        raise InputError(
-            f"{workload.source}: job {shown(workload.columns.ids[place])} asks for parts of hosts, "
-            f"but {known}; a platform whose hosts have amounts is expected (--platform)"
-        )
-    return easy_response_times(workload, of_all=of_all, platform=platform)
+    if reference == "unscaled":
+        response_times = _original_response_times(prepared, platform)
+    else:
+        response_times = easy_response_times(prepared, platform=platform)
+    return Measured(workload, prepared, response_times, reference, keep_estimates)
 
 
 def give_estimates(
@@ -261,7 +245,7 @@ def give_estimates(
 
 def easy_ends(workload: Workload, platform: Platform | None = None) -> dict[str, float]:
     """Return the date (seconds) when each job ends under EASY backfilling, by id."""
-    known = _easy(workload, platform)
+    known = easy_response_times(workload, platform=platform)
     return {job.id: max(job.submission_time, 0.0) + known[job.id] for job in workload.jobs}
 
 
@@ -315,7 +299,7 @@ def _original_response_times(workload: Workload, platform: Platform | None) -> d
             f"{workload.source}: was scaled by expansion, so that the unscaled workload is not "
             "known; reference scaled is accepted"
         )
-    known = _easy(originals(workload), platform)
+    known = easy_response_times(originals(workload), platform=platform)
     response_times = {}
     for job in workload.jobs:
         origin = origin_of_duplicate(job) or job.id

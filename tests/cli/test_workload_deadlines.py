@@ -322,9 +322,9 @@ def test_whole_hosts_are_not_guessed(
 ) -> None:
     result = cli("workload", "deadlines", parts[0], tmp_path / "out.json", *by)
     assert result.exit_code == 2
-    assert "job 'A' asks for parts of hosts, but no platform is given; a platform" in result.err
+    assert "job 'A' asks for per_host, but no host of a cluster of 1 hosts tells what" in result.err
     options = (*by, "--platform", "kth_sp2_100")
     result = cli("workload", "deadlines", parts[0], tmp_path / "out.json", *options)
     assert result.exit_code == 2
-    assert "kth_sp2_100.xml tells no cores of hosts; a platform whose hosts" in result.err
+    assert "kth_sp2_100.xml tells what it has; a platform whose hosts have amounts" in result.err
     assert not (tmp_path / "out.json").exists()
