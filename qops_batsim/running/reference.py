@@ -67,14 +67,16 @@ def easy_reference(inputs: RunInputs, grace: float = 0.0) -> EasyReference:
     )
 
 
-def easy_response_times(workload: Workload, *, of_all: bool = True) -> dict[str, float]:
+def easy_response_times(
+    workload: Workload, *, of_all: bool = True, platform: Platform | None = None
+) -> dict[str, float]:
     """Return each job's response time (seconds) under EASY, by job id.
 
-    The machine has as many hosts as the workload has processors (``nb_res``); a job that
-    EASY rejects, because it asks for no processor or more than there are, is an error, or left
-    out where not ``of_all``.
+    The machine is the ``platform``, or has as many whole hosts as the workload has processors
+    (``nb_res``); a job that EASY rejects, because it asks for no processor or more than there are,
+    is an error, or left out where not ``of_all``.
     """
-    simulation = simulate("easy", workload, make_cluster(workload.processors))
+    simulation = simulate("easy", workload, platform or make_cluster(workload.processors))
     ended = simulation.ended_jobs
     if of_all and not ended.ran.all():
         place = int((~ended.ran).argmax())
