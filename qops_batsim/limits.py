@@ -28,6 +28,12 @@ MAX_AMOUNT_OF_HOST = 1 << 53
 float.
 """
 
+MAX_HOST_AMOUNT = 10**15
+"""Most that a host has of a kind, memory in bytes: floats and sums of a machine stay exact."""
+
+MAX_WEIGHT = (1 << 32) - 1
+"""Largest weight of a host, as in Slurm."""
+
 MAX_WHOLE_NUMBER = (1 << 63) - 1
 """Largest whole number among the options of a scheduler."""
 

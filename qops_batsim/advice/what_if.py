@@ -9,7 +9,7 @@ import msgspec
 
 from qops_batsim.errors import InputError, did_you_mean, require, require_one_of, shown
 from qops_batsim.limits import MAX_PROCESSORS
-from qops_batsim.platform.units import TIME
+from qops_batsim.quantities import TIME
 from qops_batsim.workload.delay_jobs import changed_job, derived, jobs_until_killed
 from qops_batsim.workload.estimates import EstimateChoices, with_estimates
 from qops_batsim.workload.scale import scale_load

@@ -151,7 +151,7 @@ def selection(
 
 def duration(text: str, where: str, *, zero: bool = True) -> float:
     """Parse a duration such as ``6h`` to seconds; InputError if it is 0, unless ``zero``."""
-    from qops_batsim.platform.units import TIME
+    from qops_batsim.quantities import TIME
 
     value = TIME.parse(text, where=where)
     if value == 0 and not zero:

@@ -69,7 +69,7 @@ def cluster(
     """
     from qops_batsim.platform.equal_hosts import make_cluster
     from qops_batsim.platform.simgrid_write import write_platform
-    from qops_batsim.platform.units import BANDWIDTH, SIZE, SPEED, TIME
+    from qops_batsim.quantities import BANDWIDTH, SIZE, SPEED, TIME
 
     platform = make_cluster(
         hosts,
@@ -148,7 +148,7 @@ def _headline(platform: Platform) -> str:
 
 
 def _group_row(group: HostGroup) -> tuple[str, ...]:
-    from qops_batsim.platform.units import SIZE
+    from qops_batsim.quantities import SIZE
 
     host = group.hosts[0]
     names = host.name if len(group.hosts) == 1 else f"{host.name} … {group.hosts[-1].name}"
@@ -175,7 +175,7 @@ def _print_zones(platform: Platform) -> None:
 
 
 def _print_links(platform: Platform) -> None:
-    from qops_batsim.platform.units import BANDWIDTH, TIME
+    from qops_batsim.quantities import BANDWIDTH, TIME
 
     def cells(bandwidth: float, latency: float, sharing: str) -> tuple[str, str, str]:
         return BANDWIDTH.format(bandwidth), TIME.format(latency), sharing
@@ -207,7 +207,7 @@ def _print_rows(title: str, columns: tuple[str, ...], rows: Sequence[tuple[str, 
 
 
 def _speeds(speeds: Sequence[float]) -> str:
-    from qops_batsim.platform.units import SPEED
+    from qops_batsim.quantities import SPEED
 
     if len(speeds) > _MOST_SPEEDS:
         first, last = map(SPEED.format, (speeds[0], speeds[-1]))

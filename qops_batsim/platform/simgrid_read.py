@@ -32,7 +32,7 @@ from qops_batsim.platform.platform_model import (
     Zone,
     parse_radical,
 )
-from qops_batsim.platform.units import BANDWIDTH, SPEED_OR_NONE, TIME
+from qops_batsim.quantities import BANDWIDTH, SPEED_OR_NONE, TIME
 from qops_batsim.shipped import find_input
 
 _UNKNOWN_ENTITY = re.compile(b"&(?!(?:amp|lt|gt|quot|apos|#[0-9]+|#x[0-9a-fA-F]+);)([^;<>\"' ]*)")

@@ -21,7 +21,7 @@ from qops_batsim.platform.platform_model import (
     Route,
     Zone,
 )
-from qops_batsim.platform.units import BANDWIDTH, SPEED, TIME
+from qops_batsim.quantities import BANDWIDTH, SPEED, TIME
 
 _HEADER = """\
 <?xml version='1.0'?>

@@ -11,7 +11,7 @@ import msgspec
 
 from qops_batsim.errors import InputError, require, shown
 from qops_batsim.limits import MAX_SECONDS
-from qops_batsim.platform.units import TIME
+from qops_batsim.quantities import TIME
 from qops_batsim.slurm.queued_job import QueuedJob as QueuedJob
 from qops_batsim.slurm.waiting_reasons import ARRAY_LIMIT, TOO_WIDE, TOO_WIDE_NOW
 

@@ -34,7 +34,7 @@ from starlette.routing import Route
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from qops_batsim.errors import InputError, QopsError, shown
-from qops_batsim.platform.units import TIME
+from qops_batsim.quantities import TIME
 from qops_batsim.queue.queue_quote import QueueAnswer, QueueAsker
 from qops_batsim.queue.queue_state import Ask
 from qops_batsim.version import __version__

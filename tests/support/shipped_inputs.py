@@ -16,7 +16,7 @@ from qops_batsim.platform import Host, Link, Platform, Zone, make_cluster, write
 from qops_batsim.platform.assembly import PendingRoute, PlatformParts
 from qops_batsim.platform.equal_hosts import MASTER_HOST
 from qops_batsim.platform.platform_model import Cluster, Route
-from qops_batsim.platform.units import BANDWIDTH, SIZE, SPEED, TIME
+from qops_batsim.quantities import BANDWIDTH, SIZE, SPEED, TIME
 from qops_batsim.shipped import shipped_directory
 from qops_batsim.workload import Workload, delay_profile, generate_workload, write_workload
 from qops_batsim.workload.service_classes import mixed_workload

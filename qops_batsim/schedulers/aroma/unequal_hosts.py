@@ -16,7 +16,7 @@ from qops_batsim.core.system import HostDescription
 from qops_batsim.errors import InputError, shown
 from qops_batsim.platform.network import Network, longest_round_trip
 from qops_batsim.platform.platform_model import Platform
-from qops_batsim.platform.units import SPEED
+from qops_batsim.quantities import SPEED
 from qops_batsim.schedulers.aroma.application import SharedHost
 
 DEFAULT_SPEED = 100e6

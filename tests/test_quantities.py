@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from qops_batsim import InputError
-from qops_batsim.platform import units
+from qops_batsim import quantities as units
 
 
 @pytest.mark.parametrize(

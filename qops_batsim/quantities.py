@@ -113,3 +113,6 @@ SIZE = Quantity(
     "a size: a number with B, alone or after k, M, G, T, Ki, Mi, Gi or Ti, as in 256MiB",
 )
 """Sizes (bytes). Unlike in SimGrid, bits (``b``) are refused: for a memory they are a slip."""
+
+SIZE_OR_NONE = SIZE._replace(may_be_zero=True)
+"""Sizes of what a host may not have."""

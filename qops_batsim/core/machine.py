@@ -1,0 +1,57 @@
+"""A machine whose hosts have amounts of kinds: cores, memory, GPUs and what a site adds."""
+
+from __future__ import annotations
+
+import msgspec
+
+
+class Machine(msgspec.Struct, frozen=True, kw_only=True):
+    """What each host of a machine has, for jobs that share hosts.
+
+    A host is known by its position, which is its id.
+    :func:`~qops_batsim.core.host_properties.machine_of` reads it from the properties of hosts.
+
+    Attributes
+    ----------
+    names
+        Names of the hosts.
+    kinds
+        Kinds of which some host has more than 0: ``cores``, ``memory`` (bytes) and ``gpus`` first,
+        then others by name, such as ``gpus:v100``.
+    amounts
+        What each host has, by kind.
+    labels
+        Hosts that have each label (partition or feature), as bits; by name.
+    weights
+        Weight of each host: hosts of less weight are chosen first.
+    licences
+        What the machine has of each licence; by name.
+
+    Examples
+    --------
+    >>> from qops_batsim.core.host_properties import machine_of
+    >>> host = {"cores": "32", "memory": "128GB"}
+    >>> machine = machine_of([host, host | {"gpus:v100": "2", "labels": "gpu"}], ["a", "b"])
+    >>> machine.kinds, machine.amounts[1], machine.labels
+    (('cores', 'memory', 'gpus', 'gpus:v100'), (32, 128000000000, 2, 2), {'gpu': 2})
+    >>> machine.totals["cores"]
+    64
+    """
+
+    names: tuple[str, ...]
+    kinds: tuple[str, ...]
+    amounts: tuple[tuple[int, ...], ...]
+    labels: dict[str, int]
+    weights: tuple[int, ...]
+    licences: dict[str, int]
+
+    @property
+    def hosts(self) -> int:
+        """Number of hosts."""
+        return len(self.names)
+
+    @property
+    def totals(self) -> dict[str, int]:
+        """What all hosts have together, by kind. O(hosts · kinds)."""
+        sums = map(sum, zip(*self.amounts, strict=True))
+        return dict(zip(self.kinds, sums, strict=True))
