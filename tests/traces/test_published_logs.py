@@ -58,12 +58,12 @@ ALIBABA = {
     "creation_time": 0, "deletion_time": 2100, "scheduled_time": 300.0,
 }  # fmt: skip
 SAMPLES: dict[str, tuple[Mapping[str, Any], dict[str, float]]] = {
-    "eagle": (EAGLE, {"gpus": 4, "memory": 184000}),
-    "kestrel": (KESTREL, {"gpus": 4, "memory": 85 * 1024, "energy": 1.8e6}),
+    "eagle": (EAGLE, {"gpu_count": 4, "memory_mb": 184000}),
+    "kestrel": (KESTREL, {"gpu_count": 4, "memory_mb": 85 * 1024, "energy": 1.8e6}),
     "frontier-jobs": (FRONTIER_JOBS, {}),
-    "pm100": (PM100, {"gpus": 4, "memory": 200, "power": 600}),
-    "f-data": (F_DATA, {"memory": 2**30, "power": 600, "energy": 0.5}),
-    "alibaba-gpu-2023": (ALIBABA, {"gpus": 4, "memory": 30517}),
+    "pm100": (PM100, {"gpu_count": 4, "memory_mb": 200, "power": 600}),
+    "f-data": (F_DATA, {"memory_mb": 2**30, "power": 600, "energy": 0.5}),
+    "alibaba-gpu-2023": (ALIBABA, {"gpu_count": 4, "memory_mb": 30517}),
 }
 
 
@@ -192,7 +192,7 @@ def test_the_log_of_frontier_counts_nodes(tmp_path: Path) -> None:
 def test_amounts_of_memory_may_have_a_letter(tmp_path: Path) -> None:
     rows = [{**KESTREL, "id": str(n), "memory_req": each} for n, each in enumerate(["1T", "7", ""])]
     jobs = read_trace(written(tmp_path / "table.csv", rows)).workload.jobs
-    assert [job.fields.get("memory") for job in jobs] == [1024 * 1024, 7, None]
+    assert [job.fields.get("memory_mb") for job in jobs] == [1024 * 1024, 7, None]
     with pytest.raises(InputError, match="memory_req is '8X'; a number from 0"):
         read_trace(written(tmp_path / "wrong.csv", [{**KESTREL, "memory_req": "8X"}]))
 
