@@ -74,3 +74,24 @@ def exact_text(value: float) -> str:
     if not abs(value) < 1e15 or abs(value - round(value, 6)) > SAME_DATE:
         return repr(float(value))
     return f"{value:.6f}".rstrip("0").rstrip(".")
+
+
+def amount_text(kind: str, amount: int) -> str:
+    """Format an amount of a kind that hosts have; memory (bytes) in the unit that makes it the
+    least whole number.
+
+    >>> amount_text("gpus", 2), amount_text("memory", 16 * 10**9), amount_text("memory", 3 << 29)
+    ('2 gpus', '16 GB of memory', '1,536 MiB of memory')
+    """
+    if kind != "memory":
+        return f"{amount:,} {kind}"
+    fits = [(amount // size, unit) for unit, size in _SIZES.items() if amount % size == 0]
+    number, unit = min(fits)
+    return f"{number:,} {unit} of memory"
+
+
+_SIZES = {
+    "B": 1,
+    **{f"{letter}B": 1000**power for power, letter in enumerate("kMGT", 1)},
+    **{f"{letter}iB": 1024**power for power, letter in enumerate("KMGT", 1)},
+}

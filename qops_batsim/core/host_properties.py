@@ -18,7 +18,6 @@ properties mean nothing here, whatever they hold.
 
 from __future__ import annotations
 
-import math
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -32,7 +31,9 @@ from qops_batsim.quantities import SIZE_OR_NONE
 FIRST_KINDS = ("cores", "memory", "gpus")
 """Kinds that every machine may have; they come first, in this order."""
 
-_OF_GPUS, _OF_SITE, _OF_LICENCE = "gpus:", "kind:", "licence:"
+OF_GPUS, OF_SITE, OF_LICENCE = "gpus:", "kind:", "licence:"
+"""First parts of the names of properties."""
+
 _NAME = re.compile(r"[\w.+@/-]+")
 _LABEL = re.compile(r"[\w.+@/:=-]+")
 
@@ -46,13 +47,12 @@ class HostProperties(NamedTuple):
     licences: dict[str, int]
 
 
-def shares_hosts(properties: Mapping[str, str]) -> bool:
-    """Return whether a host with these properties has amounts that jobs share; memory alone does
-    not make it so.
+def are_shared(properties: Iterable[Mapping[str, str]]) -> bool:
+    """Return whether one of the hosts with these properties has amounts that jobs share; memory
+    alone does not make it so.
     """
-    return any(
-        name in ("cores", "gpus") or name.startswith((_OF_GPUS, _OF_SITE)) for name in properties
-    )
+    names: set[str] = set().union(*properties)
+    return any(name in ("cores", "gpus") or name.startswith((OF_GPUS, OF_SITE)) for name in names)
 
 
 def read_host_properties(properties: Mapping[str, str], where: object) -> HostProperties:
@@ -67,12 +67,12 @@ def read_host_properties(properties: Mapping[str, str], where: object) -> HostPr
             amounts[name] = read_memory(text, where=f"{where}: property memory")
         elif name in FIRST_KINDS:
             amounts[name] = _whole(text, f"{where}: property {name}")
-        elif name.startswith((_OF_GPUS, _OF_SITE, _OF_LICENCE)):
+        elif name.startswith((OF_GPUS, OF_SITE, OF_LICENCE)):
             value = _whole(text, f"{where}: property {shown(name)}")
-            held = licences if name.startswith(_OF_LICENCE) else amounts
+            held = licences if name.startswith(OF_LICENCE) else amounts
             held[_own_name(name, where)] = value
 
-    typed = sum(amount for name, amount in amounts.items() if name.startswith(_OF_GPUS))
+    typed = sum(amount for name, amount in amounts.items() if name.startswith(OF_GPUS))
     if amounts.setdefault("gpus", typed) < typed:
         raise InputError(
             f"{where}: property gpus is {shown(properties['gpus'])}; at least {typed} is "
@@ -89,18 +89,17 @@ def read_host_properties(properties: Mapping[str, str], where: object) -> HostPr
 
 
 def read_memory(text: str, *, where: str) -> int:
-    """Read a memory size (bytes), with a unit or without.
+    """Read a memory size (bytes): a whole number, or one with a unit, rounded to whole bytes.
 
     >>> read_memory("1.5KiB", where="memory")
     1536
     """
     size = SIZE_OR_NONE.parse(text, where=where)
-    whole = round(size)
-    # 2.3TB is no whole float.
-    if whole > MAX_HOST_AMOUNT or not math.isclose(size, whole, rel_tol=1e-12):
+    has_unit = text.rstrip("B")[-1].isalpha()
+    if size > MAX_HOST_AMOUNT or not (has_unit or size.is_integer()):
         accepted = f"a whole number of bytes up to {MAX_HOST_AMOUNT}"
         raise InputError(f"{where} is {shown(text)}; {accepted} is expected")
-    return whole
+    return round(size)
 
 
 def _whole(text: str, where: str, most: int = MAX_HOST_AMOUNT) -> int:
@@ -136,11 +135,28 @@ def _labels(text: str, where: object) -> frozenset[str]:
     return frozenset(labels)
 
 
-def machine_of(
-    properties: Sequence[Mapping[str, str]],
-    names: Sequence[str],
-    places: Iterable[object] | None = None,
-) -> Machine | None:
+def read_hosts(
+    properties: Sequence[Mapping[str, str]], places: Iterable[object]
+) -> list[HostProperties]:
+    """Read what the properties of each host say; nothing if no host has amounts that jobs share.
+
+    ``places`` say where each host is, for messages.
+    """
+    if not are_shared(properties):
+        return []
+
+    # Most hosts are alike: what their properties say is found out once.
+    known: dict[tuple[tuple[str, str], ...], HostProperties] = {}
+    hosts = []
+    for given, place in zip(properties, places, strict=True):
+        key = tuple(given.items())
+        if key not in known:
+            known[key] = read_host_properties(given, place)
+        hosts.append(known[key])
+    return hosts
+
+
+def machine_of(properties: Sequence[Mapping[str, str]], names: Sequence[str]) -> Machine | None:
     """Read the machine that hosts with these properties make.
 
     Parameters
@@ -149,8 +165,6 @@ def machine_of(
         Properties of each compute host, in the order of ids.
     names
         Names of the hosts.
-    places
-        Where each host is declared, for messages; by default its name.
 
     Returns
     -------
@@ -162,30 +176,17 @@ def machine_of(
     InputError
         Naming host, property, value and what is accepted.
     """
-    if not any(map(shares_hosts, properties)):
-        return None
-
-    # Most hosts are alike: what their properties say is found out once.
-    known: dict[tuple[tuple[str, str], ...], HostProperties] = {}
-    hosts = []
-    if places is None:
-        places = (f"host {shown(name)}" for name in names)
-    for given, place in zip(properties, places, strict=True):
-        key = tuple(given.items())
-        if key not in known:
-            known[key] = read_host_properties(given, place)
-        hosts.append(known[key])
-
-    kinds = _kinds(known.values())
+    hosts = read_hosts(properties, (f"host {shown(name)}" for name in names))
+    kinds = _kinds(hosts)
     if not kinds:
         return None
-    amounts = {
-        key: tuple(read.amounts.get(kind, 0) for kind in kinds) for key, read in known.items()
-    }
+
+    # Of equal hosts there is one tuple.
+    amounts = {id(host): tuple(host.amounts.get(kind, 0) for kind in kinds) for host in hosts}
     return Machine(
         names=tuple(names),
         kinds=kinds,
-        amounts=tuple(amounts[tuple(given.items())] for given in properties),
+        amounts=tuple(amounts[id(host)] for host in hosts),
         labels=_hosts_by_label(hosts),
         weights=tuple(host.weight for host in hosts),
         licences=_licences(hosts),

@@ -14,7 +14,7 @@ from typing import Any
 
 import msgspec
 
-from qops_batsim.texts import exact_text
+from qops_batsim.texts import amount_text, exact_text
 
 
 class RefusalKind(StrEnum):
@@ -60,6 +60,16 @@ class RefusalKind(StrEnum):
     """The scheduler promises no start at a date."""
     PROMISE_LIMIT = "promise_limit"
     """Its user or account would hold promises for more work than one may."""
+    NO_SUCH_KIND = "no_such_kind"
+    """It asks for a kind that no host has."""
+    HOSTS_TOO_SMALL = "hosts_too_small"
+    """It asks for more of a kind than as many hosts have."""
+    NO_LABELS = "no_labels"
+    """It asks for more hosts than have its labels."""
+    AMOUNTS_APART = "amounts_apart"
+    """Each kind that it asks for is there, but not all of them on as many hosts."""
+    TOO_FEW_LICENCES = "too_few_licences"
+    """It asks for more of a licence than the machine has."""
 
     @classmethod
     def _missing_(cls, value: object) -> RefusalKind:
@@ -115,7 +125,11 @@ class Refusal(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     broken
         The promise that could not be kept.
     name
-        Of the application, of the job as which a stopped one goes on, or of the user or account.
+        Of the application, of the job as which a stopped one goes on, or of the user or account;
+        the kind of amounts, or the licence, of which there is too little.
+    asked, available, labels
+        Of a request that no host or machine fits: how much of the kind on each host, how many
+        tasks, or how much of the licence; how much of it there is at most; labels of the hosts.
     text
         Words of a scheduler's own.
     """
@@ -143,6 +157,9 @@ class Refusal(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     broken: float | None = None
     name: str = ""
     text: str = ""
+    asked: int = 0
+    available: int = 0
+    labels: tuple[str, ...] = ()
 
 
 def free_text(text: str) -> Refusal:
@@ -227,6 +244,27 @@ def _why(r: Refusal, moment: Callable[[float], str]) -> str:
             broken = f"{r.broken:.6f} s" if moment is seconds else moment(r.broken)
             return f"{lost}; the promise of {broken} could not be kept"
 
+        # What hosts have
+        case RefusalKind.NO_SUCH_KIND:
+            return f"asks for {amount_text(r.name, r.asked)}, which no host has"
+        case RefusalKind.NO_LABELS:
+            return f"asks for {_labelled(r)}, {_have(r.hosts)} all of these labels"
+        case RefusalKind.HOSTS_TOO_SMALL:
+            asked, most = (amount_text(r.name, each) for each in (r.asked, r.available))
+            if r.processors == 1:
+                return f"asks for {_labelled(r)} with {asked}, the largest has {most}"
+            have = f"{_have(r.hosts)} that, {r.processors} have {most} each"
+            return f"asks for {_labelled(r)} with {asked} each; {have}"
+        case RefusalKind.AMOUNTS_APART if r.asked:
+            held = f"these hold {r.available} at most"
+            return f"asks for {r.asked} tasks on at most {_labelled(r)}, {held}"
+        case RefusalKind.AMOUNTS_APART if r.name:
+            return f"asks for {_labelled(r)} with {r.name} at once, {_have(r.hosts)} it"
+        case RefusalKind.AMOUNTS_APART:
+            return f"its parts ask for {r.processors} different hosts, and find fewer that fit"
+        case RefusalKind.TOO_FEW_LICENCES:
+            return f"asks for {r.asked} licences of {r.name}, the machine has {r.available}"
+
         # Deadlines
         case RefusalKind.NO_TIME:
             left = seconds(r.time_left)
@@ -275,6 +313,16 @@ def _why(r: Refusal, moment: Callable[[float], str]) -> str:
         case RefusalKind.NO_FIXED_STARTS:
             return f"no start at {moment(r.date or 0)} is promised"
     return ""
+
+
+def _labelled(r: Refusal) -> str:
+    """Return how many hosts a job asks for, and with which labels."""
+    with_labels = f" labelled {', '.join(r.labels)}" if r.labels else ""
+    return f"{r.processors} host{'s' * (r.processors != 1)}{with_labels}"
+
+
+def _have(hosts: int) -> str:
+    return {0: "no host has", 1: "1 has"}.get(hosts, f"{hosts} have")
 
 
 def _place(r: Refusal) -> str:

@@ -7,6 +7,9 @@ from typing import Any
 
 import msgspec
 
+from qops_batsim.core.host_properties import machine_of
+from qops_batsim.core.machine import Machine
+
 Profiles = Mapping[str, Mapping[str, Mapping[str, Any]]]
 """Execution profiles by workload and name."""
 
@@ -33,6 +36,13 @@ class System(msgspec.Struct, frozen=True, kw_only=True):
     compute_sharing: bool = False
     dynamic_jobs: bool = False
     profiles: Profiles = {}
+
+    def machine(self) -> Machine | None:
+        """Return what hosts have for jobs that share them, as their properties say; None if they
+        do not. InputError naming host and property if one says what cannot be. O(hosts).
+        """
+        hosts = self.hosts
+        return machine_of([host.properties for host in hosts], [host.name for host in hosts])
 
 
 UNDESCRIBED = System(hosts=())

@@ -29,7 +29,7 @@ class MessagePath(NamedTuple):
     alone: float
 
 
-class Machine:
+class PlatformResources:
     """Hosts and links, from which computations are made.
 
     A host has the speed of its cores together, and one executor at most that of

@@ -43,7 +43,7 @@ from qops_batsim.engine.host_states import (
 )
 from qops_batsim.engine.kept_profiles import KeptProfiles
 from qops_batsim.engine.records import JobRecord
-from qops_batsim.engine.resources import Machine
+from qops_batsim.engine.resources import PlatformResources
 from qops_batsim.engine.waits import Wait, WorldWaits
 from qops_batsim.errors import InputError, SimulationError
 from qops_batsim.jobs import (
@@ -108,7 +108,7 @@ class World:
         self.outages = outages_of(options.external_events or (), len(self.hosts))
         self.happened: list[ExternalEvent] = []
 
-        self.machine = Machine(platform, self.hosts)
+        self.machine = PlatformResources(platform, self.hosts)
         self._fluid = FluidModel()
         self.computing: dict[Computation, JobRecord] = {}
         self._ends: dict[Computation, Wait] = {}

@@ -11,6 +11,7 @@ from functools import cached_property
 
 import msgspec
 
+from qops_batsim.core.host_properties import read_hosts
 from qops_batsim.errors import InputError, shown
 from qops_batsim.platform.network import linked_names
 from qops_batsim.platform.platform_model import ROLES, Cluster, Host, Link, Platform, Route, Zone
@@ -142,6 +143,7 @@ class PlatformParts:
             inherited[cluster.name] = inherited[cluster.zone] | cluster.properties
 
         by_role: dict[str, list[Host]] = {role: [] for role in ROLES}
+        places: list[object] = []
         for where, host in self.hosts:
             role = _role(host, self._master_host, where)
             if role == "compute_node" and not host.speeds[host.power_state] > 0:
@@ -153,6 +155,9 @@ class PlatformParts:
                 host, role=role, zone_properties=inherited[host.zone]
             )
             by_role[role].append(finished)
+            if role == "compute_node":
+                places.append(where)
+        read_hosts([host.properties for host in by_role["compute_node"]], places)
         for hosts in by_role.values():
             hosts.sort(key=lambda host: host.name)
 

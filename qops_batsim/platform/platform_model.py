@@ -5,10 +5,13 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator
+from functools import cached_property
 from itertools import groupby
 
 import msgspec
 
+from qops_batsim.core.host_properties import OF_LICENCE, machine_of
+from qops_batsim.core.machine import Machine
 from qops_batsim.errors import InputError, shown
 from qops_batsim.limits import MAX_HOSTS
 
@@ -194,7 +197,7 @@ class Zone(msgspec.Struct, frozen=True, kw_only=True):
     backbone: str = ""
 
 
-class Platform(msgspec.Struct, frozen=True, kw_only=True):
+class Platform(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """Hosts and the network between them.
 
     Two platforms are equal when everything but ``source`` and ``sha256`` is.
@@ -242,6 +245,15 @@ class Platform(msgspec.Struct, frozen=True, kw_only=True):
         compute = in_order(self.compute_hosts)
         storage = in_order(self.storage_hosts)
         return msgspec.structs.replace(self, compute_hosts=compute, storage_hosts=storage)
+
+    @cached_property
+    def machine(self) -> Machine | None:
+        """What compute hosts have for jobs that share them, by id; None if that is not told.
+
+        InputError naming host and property if properties of hosts say what cannot be.
+        """
+        hosts = self.compute_hosts
+        return machine_of([host.properties for host in hosts], [host.name for host in hosts])
 
     @property
     def has_latencies(self) -> bool:
@@ -323,13 +335,18 @@ def host_groups(platform: Platform) -> list[HostGroup]:
     """Return the platform's hosts in groups of equal ones, in the order compute, storage, master.
     O(hosts).
 
+    Licences, which are the machine's, make no difference.
+
     >>> from qops_batsim.platform.equal_hosts import make_cluster
     >>> [(group.first_id, group.last_id) for group in host_groups(make_cluster(9))]
     [(0, 8), (None, None)]
     """
 
     def kind_of(host: Host) -> Host:
-        return msgspec.structs.replace(host, name="", coordinates=None)
+        properties = {
+            name: text for name, text in host.properties.items() if not name.startswith(OF_LICENCE)
+        }
+        return msgspec.structs.replace(host, name="", coordinates=None, properties=properties)
 
     groups = []
     first = 0

@@ -11,7 +11,7 @@ import json
 import math
 import re
 import shlex
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from graphlib import CycleError, TopologicalSorter
 from operator import attrgetter
@@ -26,10 +26,14 @@ from qops_batsim.files import Stored, read_stored, text_of, write_text
 from qops_batsim.garbage import without_garbage_collection
 from qops_batsim.job_fields import (
     CHECKED,
+    HOST_FIELDS,
+    HostsAsked,
+    host_fields_of,
     is_amount,
     is_number,
     is_whole_number,
     problem_in,
+    read_hosts_asked,
     read_qos,
 )
 from qops_batsim.jobs import QosRequest
@@ -152,6 +156,10 @@ class _Document(msgspec.Struct):
     qops_batsim: msgspec.Raw = msgspec.Raw(b"")
 
 
+_SILENT = msgspec.Raw(b"")
+"""A field that a job does not have."""
+
+
 class _Job(msgspec.Struct, gc=False):
     id: int | str
     subtime: float
@@ -168,8 +176,19 @@ class _Job(msgspec.Struct, gc=False):
     queue: Any = None
 
 
+class _OnHosts(msgspec.Struct, gc=False):
+    per_host: msgspec.Raw = _SILENT
+    tasks: msgspec.Raw = _SILENT
+    per_task: msgspec.Raw = _SILENT
+    hosts_with: msgspec.Raw = _SILENT
+    exclusive: msgspec.Raw = _SILENT
+    licences: msgspec.Raw = _SILENT
+    parts: msgspec.Raw = _SILENT
+
+
 _documents = msgspec.json.Decoder(_Document)
 _job_lists = msgspec.json.Decoder(list[_Job])
+_jobs_on_hosts = msgspec.json.Decoder(list[_OnHosts])
 _profile_maps = msgspec.json.Decoder(dict[str, Profile])
 _UNASKED = msgspec.structs.astuple(QosRequest())
 
@@ -219,18 +238,23 @@ def _decode(content: bytes, source: str) -> Workload:
     except RecursionError:
         _refuse(content, source, "JSON nested too deeply")
 
-    # A field that is nowhere named, not even with an escape, is of no job.
-    values = {
-        name: list(map(attrgetter(name), jobs))
-        for name in _Job.__struct_fields__
-        if name in _ALWAYS or b"\\" in written or f'"{name}"'.encode() in written
-    }
+    # How many names there must be, unless one is repeated, unknown or empty. If they are all there
+    # are, no other need be looked for.
+    colons = written.count(b":")
+    values = {name: list(map(attrgetter(name), jobs)) for name in _ALWAYS}
+    names = _count_given(values)
+    if names != colons:
+        others = [name for name in _OTHERS if _may_name(written, name)]
+        values |= {name: list(map(attrgetter(name), jobs)) for name in others}
+        names = _count_given(values)
     del jobs
-    asked = _requested_values(values.get("qos", ()))
 
-    # How many names there must be, unless one is repeated, unknown or empty.
-    names = sum(len(column) - column.count(None) for column in values.values())
+    asked = _requested_values(values.get("qos", ()))
     names += sum(map(len, asked.values()))
+    hosts_asked = None
+    if names != colons:
+        hosts_asked, more = _hosts_asked(written, values)
+        names += more
     own: list[Any] = []
     try:
         with _nesting_is_limited(source):
@@ -247,7 +271,7 @@ def _decode(content: bytes, source: str) -> Workload:
 
     _check_profiles(profiles, source)
     columns = _columns(values, asked, list(profiles))
-    if columns is None:
+    if columns is None or hosts_asked is _WRONG:
         _refuse(content, source, "the jobs cannot be used")
     warn_of_odd_jobs(columns, own, source)
 
@@ -256,7 +280,8 @@ def _decode(content: bytes, source: str) -> Workload:
     columns = columns._replace(ids=[])
     values = {}
     own = []
-    columns = columns._replace(ids=joined.split("\n") if joined else [])
+    ids = joined.split("\n") if joined else []
+    columns = columns._replace(ids=ids, hosts_asked=hosts_asked)
 
     provenance, calendar = split_provenance(provenance, source)
     jobs_in_columns = JobTable(columns, written)
@@ -266,6 +291,75 @@ def _decode(content: bytes, source: str) -> Workload:
 
 
 _ALWAYS = ("id", "subtime", "res", "profile", "walltime")
+
+_OTHERS = tuple(name for name in _Job.__struct_fields__ if name not in _ALWAYS)
+
+_WRONG: list[HostsAsked | None] = []
+"""What jobs ask of their hosts if one of them asks for what is not accepted."""
+
+
+def _count_given(values: Mapping[str, Sequence[Any]]) -> int:
+    return sum(len(column) - column.count(None) for column in values.values())
+
+
+def _may_name(written: bytes, name: str) -> bool:
+    """Return whether JSON may name a field, be it with an escape."""
+    return b"\\" in written or f'"{name}"'.encode() in written
+
+
+def _hosts_asked(
+    written: bytes, values: Mapping[str, Sequence[Any]]
+) -> tuple[list[HostsAsked | None] | None, int]:
+    """Return what jobs ask of their hosts, None if none does, and how many colons that takes,
+    without those in ``extra_data``.
+
+    What many jobs ask for is read once.
+    """
+    on_hosts = [name for name in HOST_FIELDS if _may_name(written, name)]
+    if not on_hosts:
+        return None, 0
+    jobs = _jobs_on_hosts.decode(written)
+    raws: list[Iterable[bytes]] = [map(bytes, map(attrgetter(name), jobs)) for name in on_hosts]
+    extras = values.get("extra_data") or [None] * len(jobs)
+    if extras.count(None) < len(extras):
+        on_hosts.append("extra_data")
+        raws.append(_encoded(host_fields_of({"extra_data": extra})) for extra in extras)
+
+    read: dict[Any, tuple[HostsAsked | None, int]] = {}
+    asked: list[HostsAsked | None] = []
+    colons = 0
+    for key in zip(values["res"], *raws, strict=True):
+        found = read.get(key)
+        if found is None:
+            texts = dict(zip(on_hosts, key[1:], strict=True))
+            try:
+                told = {name: msgspec.json.decode(text) for name, text in texts.items() if text}
+                one = read_hosts_asked({"res": key[0], **told}, "")
+            except (InputError, msgspec.DecodeError, RecursionError):
+                return _WRONG, 0  # The second pass names the first mistake.
+            told.pop("extra_data", None)
+            is_plain = all(b"\\" not in text for text in key[1:])
+            found = one, _colons_in(told) if is_plain else 0
+            read[key] = found
+        asked.append(found[0])
+        colons += found[1]
+    return asked if asked.count(None) < len(asked) else None, colons
+
+
+def _encoded(told: dict[str, Any]) -> bytes:
+    return msgspec.json.encode(told) if told else b""
+
+
+def _colons_in(value: Any) -> int:
+    """Return how many colons the JSON of a value has, unless a name is repeated or has an
+    escape.
+    """
+    if isinstance(value, dict):
+        inner = sum(map(_colons_in, value.values()))
+        return len(value) + "".join(value).count(":") + inner
+    if isinstance(value, list):
+        return sum(map(_colons_in, value))
+    return value.count(":") if isinstance(value, str) else 0
 
 
 def _may_have_repeats(written: bytes, names: int) -> bool:
