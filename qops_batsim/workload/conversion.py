@@ -21,17 +21,18 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from qops_batsim.core.node_request import NodeLayout
 from qops_batsim.dates import Calendar
 from qops_batsim.errors import InputError, require_one_of
-from qops_batsim.job_fields import HostsAsked
+from qops_batsim.job_fields import HostsAsked, written_hosts
 from qops_batsim.jobs import QosRequest
 from qops_batsim.limits import MAX_SECONDS
 from qops_batsim.tables import Floats, Words
 from qops_batsim.version import __version__
 from qops_batsim.workload.accounting.amounts import (
-    Shares,
     decoded_request,
-    fields_written,
+    given_requests,
+    hosts_of,
 )
 from qops_batsim.workload.log_records import (
     NOT_RERUNNABLE,
@@ -234,35 +235,42 @@ class _Requests:
 
     def __init__(self, log: Log) -> None:
         self._log = log
-        self._shares = None if log.machine is None else Shares(log.machine)
+        self._layout = None if log.machine is None else NodeLayout(log.machine)
 
     def have_room(self, records: Records) -> Mask:
         """Return which jobs the machine could give all that they ask for, if nothing else ran."""
-        shares = self._shares
-        if shares is None:
+        layout = self._layout
+        if layout is None:
             return np.ones(len(records), np.bool_)
-        room: Mask = self._of(records, lambda asked: asked is None or shares.has_room(asked)) > 0
+
+        def has_room(one: HostsAsked) -> bool:
+            if not layout.machine.licences:  # Lists of nodes tell none.
+                one = msgspec.structs.replace(one, licences={})
+            return layout.request(one, hosts_of(one)).refusal is None
+
+        room: Mask = self._of(records, has_room) > 0
         return room
 
     def have_tasks(self, records: Records) -> Mask:
         """Return which jobs have tasks that may share hosts."""
-        tasks = self._of(records, lambda asked: asked is not None and asked.parts[0].tasks > 0)
-        mask: Mask = tasks > 0
+        mask: Mask = self._of(records, lambda one: one.parts[0].tasks) > 0
         return mask
 
     def load(self, records: Records, workload: Workload) -> float | None:
         """Return the offered load by dominant shares; None if it is not known what hosts have."""
-        shares = self._shares
-        if shares is None:
+        layout = self._layout
+        if layout is None:
             return None
-        sizes = self._of(records, lambda asked: 0.0 if asked is None else shares.dominant(asked))
+        sizes = self._of(records, lambda one: layout.request(one, hosts_of(one)).size)
         work = sizes * np.minimum(workload.delays, workload.columns.walltimes)
         return offered_load(work, records["submit_time"], workload.processors)
 
-    def _of(self, records: Records, value: Callable[[HostsAsked | None], float]) -> Floats:
+    def _of(self, records: Records, value: Callable[[HostsAsked], float]) -> Floats:
+        """Return a value of each request, 0 where nothing is known of a job."""
         column = self._log.asked_of(records)
         assert column is not None
-        values = [value(decoded_request(text)) for text in column.words]
+        requests = map(decoded_request, column.words)
+        values = [0.0 if one is None else value(one) for one in requests]
         of_records: Floats = np.array(values, np.float64)[column.which]
         return of_records
 
@@ -327,6 +335,10 @@ def _workload(
     if RERUNNABLE in log.texts:
         kept = log.texts[RERUNNABLE].at(records["job_number"] - 1).where(NOT_RERUNNABLE.__eq__)
         requests = [QosRequest(rerunnable=False) if is_kept else None for is_kept in kept.tolist()]
+    hosts_asked = None
+    if asked is not None:
+        of_texts = given_requests(asked)
+        hosts_asked = [of_texts[place] for place in asked.which.tolist()]
     columns = JobColumns(
         ids=ids,
         submission_times=records["submit_time"] - origin,
@@ -336,6 +348,7 @@ def _workload(
         profiles=place[which],
         profile_names=list(profiles),
         requests=requests,
+        hosts_asked=hosts_asked,
     )
     written = _written(columns, as_json, _extras(log, records, asked))
     provenance: dict[str, Any] = {
@@ -350,11 +363,16 @@ def _workload(
     )
 
 
+def _as_fields(asked: HostsAsked | None) -> str:
+    """Return what a job asks of its hosts as fields of its JSON."""
+    return "" if asked is None else f", {json.dumps(written_hosts(asked))[1:-1]}"
+
+
 def _extras(log: Log, records: Records, asked: Words | None) -> list[list[str]]:
     """Return, as JSON text for each job, the fields that only some logs know (user, queue ...)."""
     extras = []
     if asked is not None:
-        written = fields_written(asked)
+        written = [_as_fields(one) for one in given_requests(asked)]
         extras.append([written[place] for place in asked.which.tolist()])
     for name in _NUMBERED_FIELDS if log.ids is None else ():
         column = records[name].tolist()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -13,18 +12,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from qops_batsim import InputError, read_platform
-from qops_batsim.core.machine import Machine
 from qops_batsim.files import read_stored
-from qops_batsim.job_fields import AskedPart, HostsAsked, read_hosts_asked
 from qops_batsim.traces import read_partitions, read_trace
 from qops_batsim.traces.reading import log_in
 from qops_batsim.workload import Conversion, Repairs, convert_log, write_workload
 from qops_batsim.workload.accounting import Choices
 from qops_batsim.workload.accounting.amounts import (
-    Shares,
     decoded_request,
-    host_fields,
-    merged,
     requests_of,
 )
 from qops_batsim.workload.accounting.node_sizes import NodeSizes, nodes_of_platform
@@ -67,67 +61,6 @@ def asked(found: Conversion) -> dict[str, tuple[int, dict[str, Any]]]:
         job.id: (job.processors, {name: job.fields[name] for name in fields if name in job.fields})
         for job in found.workload.jobs
     }
-
-
-def test_fields_of_a_job_are_read_back() -> None:
-    part = AskedPart(hosts=2, amounts={"cores": 8, "memory": 5}, labels=("a", "b"), exclusive=True)
-    tasks = AskedPart(hosts=2, amounts={"cores": 1}, tasks=7)
-    whole = AskedPart(hosts=3, labels=("a",), exclusive=True)
-    for hosts, request in (
-        (2, HostsAsked(parts=(part,), licences={"matlab": 1})),
-        (2, HostsAsked(parts=(tasks,))),
-        (3, HostsAsked(parts=(whole,))),
-        (5, HostsAsked(parts=(part, whole))),
-    ):
-        assert read_hosts_asked({"res": hosts, **host_fields(request)}, "here") == request
-    # Seven tasks on two hosts of a component: four on each, at most.
-    both = merged([HostsAsked(parts=(tasks,)), None, HostsAsked(parts=(whole,))])
-    assert both is not None
-    assert both.parts == (AskedPart(hosts=2, amounts={"cores": 4}), whole)
-    assert merged([None]) is None
-
-
-AMOUNTS = st.lists(st.integers(0, 4), min_size=2, max_size=2).map(tuple)
-
-
-@given(
-    st.lists(AMOUNTS, min_size=1, max_size=5),
-    st.integers(0, 31),
-    st.integers(1, 4),
-    AMOUNTS,
-    st.integers(0, 6),
-)
-def test_room_is_what_brute_force_finds(
-    has: list[tuple[int, int]], label: int, hosts: int, wants: tuple[int, int], tasks: int
-) -> None:
-    """Some ``hosts`` with the label give the amounts once each, or to all tasks together."""
-    labels = label & (1 << len(has)) - 1
-    count = len(has)
-    machine = Machine(
-        names=tuple(map(str, range(count))),
-        kinds=("cores", "gpus"),
-        amounts=tuple(has),
-        labels={"a": labels} if labels else {},
-        weights=(0,) * count,
-        licences={},
-    )
-    amounts = {kind: want for kind, want in zip(machine.kinds, wants, strict=True) if want}
-    tasks = max(tasks, hosts) if amounts and tasks else 0
-    part = AskedPart(
-        hosts=hosts, amounts=amounts, tasks=tasks, labels=("a",), exclusive=not amounts
-    )
-    able = [place for place in range(count) if labels >> place & 1]
-
-    def times(place: int) -> int:
-        limits = (have // want for have, want in zip(has[place], wants, strict=True) if want)
-        return min(limits, default=1)
-
-    chosen = combinations(able, min(hosts, len(able)) if tasks else hosts)
-    if tasks:
-        expected = any(sum(map(times, some)) >= tasks for some in chosen)
-    else:
-        expected = any(all(map(times, some)) for some in chosen)
-    assert Shares(machine).has_room(HostsAsked(parts=(part,))) == expected
 
 
 @given(

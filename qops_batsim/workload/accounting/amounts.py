@@ -7,9 +7,9 @@ known of a job. What is changed or not known is counted, by the rules of :data:`
 
 from __future__ import annotations
 
-import json
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import msgspec
 import numpy as np
@@ -61,34 +61,6 @@ def hosts_of(asked: HostsAsked | None) -> int:
     return 0 if asked is None else sum(part.hosts for part in asked.parts)
 
 
-def host_fields(asked: HostsAsked) -> dict[str, Any]:
-    """Return the fields of a job that asks for this, but ``res``; the inverse of
-    :func:`~qops_batsim.job_fields.read_hosts_asked`.
-
-    >>> host_fields(HostsAsked(parts=(AskedPart(hosts=2, amounts={"cores": 8}, labels=("a",)),)))
-    {'per_host': {'cores': 8}, 'hosts_with': ['a']}
-    """
-    fields: dict[str, Any] = {}
-    if len(asked.parts) == 1:
-        fields = _part_fields(asked.parts[0])
-    else:
-        fields["parts"] = [{"res": part.hosts, **_part_fields(part)} for part in asked.parts]
-    return fields | ({"licences": asked.licences} if asked.licences else {})
-
-
-def _part_fields(part: AskedPart) -> dict[str, Any]:
-    fields: dict[str, Any] = {}
-    if part.tasks:
-        fields = {"tasks": part.tasks, "per_task": part.amounts}
-    elif part.amounts:
-        fields["per_host"] = part.amounts
-    if part.labels:
-        fields["hosts_with"] = list(part.labels)
-    if part.exclusive and part.amounts:
-        fields["exclusive"] = True
-    return fields
-
-
 def requests_of(
     hosts: Floats,
     amounts: Mapping[str, Floats],
@@ -126,10 +98,17 @@ def requests_of(
         columns.append(np.ceil(each))
 
     kinds = [*amounts]
-    rows, which = np.unique(np.column_stack(columns), axis=0, return_inverse=True)
+    # One column after the other is faster than all at once.
+    which = np.zeros(count, np.int64)
+    first = which
+    for column in columns:
+        values, place = np.unique(column, return_inverse=True)
+        pairs = which * len(values) + place
+        _, first, which = np.unique(pairs, return_index=True, return_inverse=True)
+    rows = np.column_stack([column[first] for column in columns]).tolist()
     texts = []
-    for number, of_tasks, alone, *values in rows.tolist():
-        has = {kind: int(value) for kind, value in zip(kinds, values, strict=True) if value > 0}
+    for number, of_tasks, alone, *each_kind in rows:
+        has = {kind: int(value) for kind, value in zip(kinds, each_kind, strict=True) if value > 0}
         part = AskedPart(
             hosts=int(number),
             amounts=has,
@@ -137,7 +116,7 @@ def requests_of(
             exclusive=bool(alone) or not has,
         )
         texts.append(encoded(HostsAsked(parts=(part,))) if number else "")
-    return Words(texts, which.reshape(-1)), uneven
+    return Words(texts, which), uneven
 
 
 def changed(
@@ -156,25 +135,13 @@ def changed(
 
 
 def merged(requests: Iterable[HostsAsked | None]) -> HostsAsked | None:
-    """Return the components of a job as one request: its parts start together.
-
-    Tasks of a component are on as many hosts as they may have, evenly.
-    """
+    """Return the components of a job as one request, whose parts start together."""
     known = [asked for asked in requests if asked is not None]
-    parts = tuple(map(_by_host, (part for asked in known for part in asked.parts)))
-    licences: dict[str, int] = {}
+    licences: Counter[str] = Counter()
     for asked in known:
-        for name, amount in asked.licences.items():
-            licences[name] = licences.get(name, 0) + amount
-    return HostsAsked(parts=parts, licences=licences) if parts else None
-
-
-def _by_host(part: AskedPart) -> AskedPart:
-    if not part.tasks:
-        return part
-    most = -(-part.tasks // part.hosts)
-    amounts = {kind: most * amount for kind, amount in part.amounts.items()}
-    return msgspec.structs.replace(part, amounts=amounts, tasks=0)
+        licences.update(asked.licences)
+    parts = tuple(part for asked in known for part in asked.parts)
+    return HostsAsked(parts=parts, licences=dict(licences)) if parts else None
 
 
 def merge_requests(column: Words, places: Sequence[Sequence[int]]) -> Words:
@@ -196,6 +163,8 @@ def chosen_machine(choices: Choices) -> Machine | None:
     inside = 0
     for name in choices.partitions:
         inside |= machine.labels.get(name, 0)
+    if not inside:
+        return machine
     places = [host for host in range(machine.hosts) if inside >> host & 1]
     labels = {
         name: sum(1 << new for new, old in enumerate(places) if bits >> old & 1)
@@ -256,72 +225,11 @@ def _features(text: str, known: Collection[str]) -> list[str] | None:
     return names if all(name in known for name in names) else None
 
 
-def fields_written(column: Words) -> list[str]:
-    """Return what stands in the JSON of a job that asks for each text of a column."""
-    written = []
-    for text in column.words:
-        asked = decoded_request(text)
-        fields = {} if asked is None else host_fields(asked)
-        written.append("".join(f", {json.dumps(n)}: {json.dumps(v)}" for n, v in fields.items()))
-    return written
+def given_requests(column: Words) -> list[HostsAsked | None]:
+    """Return what a job asks for, for each text of a column; None for whole hosts, whichever."""
+    requests = [decoded_request(text) for text in column.words]
+    return [None if asked in (None, _whole(asked)) else asked for asked in requests]
 
 
-class Shares:
-    """What requests take of a machine: whether it can give that, and their dominant shares."""
-
-    def __init__(self, machine: Machine) -> None:
-        self._machine = machine
-        self._place = {kind: at for at, kind in enumerate(machine.kinds)}
-        self._kinds: dict[tuple[int, ...], int] = {}
-        """Hosts by their amounts, as bits."""
-        for host, amounts in enumerate(machine.amounts):
-            self._kinds[amounts] = self._kinds.get(amounts, 0) | 1 << host
-
-    def has_room(self, asked: HostsAsked) -> bool:
-        """Return whether the machine could give all that is asked for, if nothing else ran.
-
-        Parts are looked at one by one, and their hosts together.
-        """
-        licences = self._machine.licences
-        if licences and any(licences.get(n, 0) < count for n, count in asked.licences.items()):
-            return False
-        hosts = sum(1 if part.tasks else part.hosts for part in asked.parts)
-        return hosts <= self._machine.hosts and all(map(self._has_room, asked.parts))
-
-    def _has_room(self, part: AskedPart) -> bool:
-        inside = (1 << self._machine.hosts) - 1
-        for label in part.labels:
-            inside &= self._machine.labels.get(label, 0)
-        if not all(kind in self._place for kind in part.amounts):
-            return False
-
-        counts: list[tuple[int, int]] = []
-        for amounts, hosts in self._kinds.items():
-            least = [amounts[self._place[kind]] // asked for kind, asked in part.amounts.items()]
-            each = min(least, default=1)
-            if number := (hosts & inside).bit_count():
-                counts.append((each if part.tasks else min(each, 1), number))
-        left = part.hosts
-        found = 0
-        for each, number in sorted(counts, reverse=True):
-            found += each * min(number, left)
-            left -= min(number, left)
-        return found >= (part.tasks or part.hosts)
-
-    def dominant(self, asked: HostsAsked) -> float:
-        """Return the largest share of a kind of the machine that a job asks for, in hosts."""
-        machine = self._machine
-        totals = machine.totals
-        taken = dict.fromkeys(totals, 0.0)
-        whole = 0
-        for part in asked.parts:
-            if part.exclusive:
-                whole += part.hosts
-            for kind, amount in part.amounts.items():
-                if not part.exclusive:
-                    taken[kind] = taken.get(kind, 0.0) + amount * (part.tasks or part.hosts)
-        share = max(
-            (amount / totals[kind] for kind, amount in taken.items() if amount and kind in totals),
-            default=0.0,
-        )
-        return max(whole + share * machine.hosts, 0.0)
+def _whole(asked: HostsAsked | None) -> HostsAsked:
+    return HostsAsked(parts=(AskedPart(hosts=hosts_of(asked), exclusive=True),))
