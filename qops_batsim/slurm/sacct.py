@@ -338,9 +338,11 @@ def json_rows(content: bytes, source: str, choices: Choices) -> Rows:
     words = state_reader(choices.state_names)
     cells: list[list[str]] = []
     steps: list[int] = []
+    tasks: dict[str, tuple[float, float]] = {}
     for place, job in enumerate(jobs, start=1):
         try:
             cells.append(_cells_of(job, words))
+            tasks |= _tasks_in(job, cells[-1][0])
         except InputError as error:
             raise InputError(f"{source}: jobs[{place - 1}]: {error}") from None
         steps += [place] * len(_list(job.get("steps")))
@@ -349,7 +351,7 @@ def json_rows(content: bytes, source: str, choices: Choices) -> Rows:
     names = _TOLD if choices.by == "amounts" else _TOLD[: -len(_OF_HOSTS)]
     table = TextTable(source, names, frame, lines, lambda line: f"jobs[{line - 1}]")
     choices = msgspec.structs.replace(choices, date_format=None)
-    return _rows_of(table, choices, steps, len(jobs) + len(steps))
+    return _rows_of(table, choices, steps, len(jobs) + len(steps), tasks)
 
 
 _TIMES = {
@@ -404,6 +406,18 @@ def _cells_of(job: Mapping[str, Any], words: Callable[[str], str]) -> list[str]:
         str(job.get("constraints") or ""),
         str(job.get("licenses") or ""),
     ]
+
+
+def _tasks_in(job: Mapping[str, Any], job_id: str) -> dict[str, tuple[float, float]]:
+    """Return the tasks of a job's first numbered step, with its cores, by the job's id."""
+    for step in map(_object, _list(job.get("steps"))):
+        name = _object(step.get("step")).get("id")
+        name = _object(name).get("step_id") if isinstance(name, dict) else name
+        if str(name).rpartition(".")[2].isdecimal():
+            count = slurm_number(_object(step.get("tasks")).get("count"))
+            listed = _resources(_object(step.get("tres")).get("allocated"), {})
+            return {job_id: (count, amount_of(listed, "cpu"))}
+    return {}
 
 
 def _memory_asked(required: Mapping[str, Any]) -> str:

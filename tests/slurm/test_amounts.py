@@ -7,12 +7,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from qops_batsim import InputError
 from qops_batsim.slurm import read_nodes
 from qops_batsim.traces import read_trace
 from qops_batsim.workload import Conversion, Repairs
 from qops_batsim.workload.accounting import Choices
+from support.sacct_dumps import OWN_WORDS, ZONE, make_dump
 
 GIB = 1 << 30
 MIB = 1 << 20
@@ -376,11 +379,25 @@ def test_a_dump_in_json_says_the_same(tmp_path: Path) -> None:
         },
         "steps": [],
     }
-    path.write_text(json.dumps({"jobs": [job]}))
+    step = {"step": {"id": "8.0"}, "tasks": {"count": 4}, "tres": {"allocated": []}}
+    step["tres"] = {"allocated": resources(("cpu", None, 8))}
+    allocated = resources(("cpu", None, 8), ("node", None, 2), ("mem", None, 8192))
+    tasks = job | {
+        "job_id": 8,
+        "partition": "main",
+        "nodes": "c[1-2]",
+        "allocation_nodes": 2,
+        "licenses": "",
+        "tres": {"allocated": allocated, "requested": resources(("node", None, 1))},
+        "required": {"CPUs": 8},
+        "steps": [{"step": {"id": "8.batch"}, "tasks": {"count": 1}}, step],
+    }
+    path.write_text(json.dumps({"jobs": [job, tasks]}))
     found = read_trace(path, accounting=Choices(by="amounts", nodes=read_nodes(listed)))
     per_host = {"cores": 8, "memory": 8 * GIB, "gpus": 2, "gpus:a100": 2}
     fields = {"per_host": per_host, "hosts_with": ["gpu"], "licences": {"matlab": 1}}
-    assert asked(found) == {"7": (1, fields)}
+    of_tasks = {"tasks": 4, "per_task": {"cores": 2, "memory": 2 * GIB}}
+    assert asked(found) == {"7": (1, fields), "8": (2, MAIN | of_tasks)}
 
 
 def test_what_nodes_have_is_read_from_all_lists(tmp_path: Path) -> None:
@@ -419,3 +436,28 @@ def test_what_nodes_have_is_read_from_all_lists(tmp_path: Path) -> None:
     # Nodes without names are counted only.
     listed.write_text("PARTITION|NODES|CPUS|GRES\nmain|4|32|(null)\n")
     assert read_nodes(listed).read_machine() is None
+
+
+@settings(max_examples=settings.default.max_examples // 8)
+@given(st.integers(0, 10**6))
+def test_hosts_are_those_that_nodes_count(
+    tmp_path_factory: pytest.TempPathFactory, seed: int
+) -> None:
+    """By amounts, jobs have as many hosts, and on them no core fewer, than they are counted to."""
+    dump = make_dump(seed)
+    path = tmp_path_factory.mktemp("dump") / "dump.txt"
+    path.write_text(dump.text())
+    found: dict[str, dict[str, Any]] = {}
+    for by in ("cores", "nodes", "amounts"):
+        choices = Choices(by=by, time_zone=ZONE, state_names=OWN_WORDS)
+        jobs = read_trace(path, accounting=choices, processors=10**6).workload.jobs
+        found[by] = {job.id: job for job in jobs}
+
+    assert found["amounts"].keys() == found["nodes"].keys() == found["cores"].keys()
+    for job_id, job in found["amounts"].items():
+        assert job.processors == found["nodes"][job_id].processors
+        fields = {"res": job.processors, **job.fields}
+        cores = sum(
+            part["res"] * part["per_host"]["cores"] for part in fields.get("parts", [fields])
+        )
+        assert 0 <= cores - found["cores"][job_id].processors < job.processors

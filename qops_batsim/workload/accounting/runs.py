@@ -92,7 +92,7 @@ def _join(rows: Rows, stretches: list[int]) -> float:
     rows.suspended[last] = rows.suspended[stretches].sum()
     had = rows.processors[stretches]
     if rows.asked is not None:
-        rows.asked.which[last] = rows.asked.which[stretches[int(np.nanargmax(had))]]
+        rows.asked.which[last] = rows.asked.which[stretches[int(np.nan_to_num(had).argmax())]]
     for column in (rows.processors, *rows.numbers.values()):
         column[last] = np.fmax.reduce(column[stretches])
 
