@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from qops_batsim import InputError
 from qops_batsim.slurm import read_nodes
+from qops_batsim.slurm.reservations import reservations_of, windows_of
 from qops_batsim.traces import read_trace
 from qops_batsim.workload import Conversion, Repairs
 from qops_batsim.workload.accounting import Choices
@@ -133,6 +134,19 @@ MAIN = {"hosts_with": ["main"]}
             {},
         ),
         ({"alloc": "cpu=4,node=1"}, 1, {"per_host": {"cores": 4}}, {"no_memory": 1}),
+        # Where no number of nodes is told, those on which it ran.
+        (
+            {"alloc": "cpu=4,mem=4G", "nodes": "c1"},
+            1,
+            {"per_host": {"cores": 4, "memory": 4 * GIB}},
+            {},
+        ),
+        (
+            {"alloc": "cpu=32,mem=2G,node=1", "line": "sbatch x --exclusive"},
+            1,
+            {"per_host": {"cores": 32, "memory": 2 * GIB}, "exclusive": True},
+            {"exclusive": 1},
+        ),
         # No memory is managed here: 0 is no request. All memory of a node is that of the least.
         (
             {"alloc": "cpu=4,node=1", "memory": "0n"},
@@ -461,3 +475,14 @@ def test_hosts_are_those_that_nodes_count(
             part["res"] * part["per_host"]["cores"] for part in fields.get("parts", [fields])
         )
         assert 0 <= cores - found["cores"][job_id].processors < job.processors
+
+
+def test_a_reservation_takes_the_hosts_of_its_nodes(tmp_path: Path) -> None:
+    found = imported(tmp_path, [row("1", "cpu=4,mem=8G,node=1")])
+    choices = Choices(by="amounts", nodes=read_nodes(tmp_path / "nodes.txt"))
+    dates = "StartTime=2024-05-01T10:10:00 EndTime=2024-05-01T10:20:00"
+    text = f"ReservationName={{}} {dates} Nodes={{}} Flags=MAINT\n"
+    listed = text.format("named", "c[1-2]") + text.format("other", "x9")
+    windows, _ = windows_of(reservations_of(listed, "here", choices), found, choices)
+    # Of the nodes c1, c2 and g1, x9 is none: the highest that is not away.
+    assert [(window.name, window.hosts) for window in windows] == [("named", 3), ("other", 4)]
