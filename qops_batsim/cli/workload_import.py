@@ -202,7 +202,10 @@ def import_log(
           --time-zone Europe/Stockholm --states completed,timeout
         # A table:
         qops-batsim workload import jobs.csv jobs.json --unit run_time=min \\
-          --map id=job,submit=created,run_time=minutes,processors=cores
+          --map id=job,submit=created,run_time=minutes,cores=cores
+        # Jobs that share hosts, each of which has cores, memory and GPUs:
+        qops-batsim workload import mar.txt march.json --by amounts \\
+          --nodes nodes.txt
         # The reservations as maintenance windows, and a workload for Batsim 5:
         qops-batsim workload import mar.txt march.json \\
           --reservations windows.txt --notice 3d

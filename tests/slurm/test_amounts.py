@@ -278,6 +278,7 @@ def test_jobs_that_no_nodes_can_run_are_left_out(tmp_path: Path) -> None:
         row("4", "cpu=8,mem=505G,node=1", partition="all"),
         row("5", "cpu=8,mem=8G,node=1", partition="gone"),
         row("6", "cpu=8,mem=498G,node=1", partition="gpu"),
+        row("8", "cpu=8,node=1", partition="gone", line="sbatch --mem=0 x"),
         row("7", "cpu=8,mem=8G,node=1,gres/gpu=7", "gres/gpu:h100=1", partition="gpu"),
     ]
     found = imported(tmp_path, rows)
@@ -285,9 +286,10 @@ def test_jobs_that_no_nodes_can_run_are_left_out(tmp_path: Path) -> None:
     assert asked(found) == {
         "5": (1, {"per_host": {"cores": 8, "memory": 8 * GIB}}),
         "6": (1, {"per_host": {"cores": 8, "memory": 498 * GIB}, "hosts_with": ["gpu"]}),
+        "8": (1, {"per_host": {"cores": 8}}),
     }
-    assert told(found) == {"any_partition": 1, "no_room": 5}
-    assert len(imported(tmp_path, rows, repairs=Repairs(too_wide="keep")).workload.jobs) == 7
+    assert told(found) == {"any_partition": 2, "all_memory_unknown": 1, "no_room": 5}
+    assert len(imported(tmp_path, rows, repairs=Repairs(too_wide="keep")).workload.jobs) == 8
 
 
 def test_components_of_a_heterogeneous_job_are_parts(tmp_path: Path) -> None:

@@ -103,6 +103,33 @@ def test_a_published_log_is_known_by_its_columns(name: str, ending: str, tmp_pat
     assert [part.workload.jobs[0].processors for part in parts.values()] in ([], [4])
 
 
+BY_HOST: dict[str, tuple[int, dict[str, int], set[str]]] = {
+    "eagle": (2, {"cores": 36, "gpus": 2}, {"memory_scope"}),
+    "kestrel": (2, {"cores": 36, "gpus": 2}, {"memory_scope"}),
+    "frontier-jobs": (72, {}, {"no_memory", "no_amounts"}),
+    "pm100": (2, {"cores": 36, "gpus": 2}, {"memory_scope"}),
+    "f-data": (2, {"cores": 36}, {"memory_scope"}),
+    "alibaba-gpu-2023": (1, {"cores": 72, "memory": 30517 << 20, "gpus": 4}, set()),
+}
+"""Hosts of each sample's job, what it asks of each, and what is told of it."""
+
+
+@pytest.mark.parametrize("name", list(SAMPLES))
+def test_jobs_of_published_logs_ask_for_what_is_told(name: str, tmp_path: Path) -> None:
+    hosts, amounts, told = BY_HOST[name]
+    path = written(tmp_path / "table.csv", [SAMPLES[name][0]])
+    found = read_trace(path, accounting=Choices(by="amounts"), processors=100)
+    (job,) = found.workload.jobs
+    assert (job.processors, job.fields.get("per_host", {})) == (hosts, amounts)
+    rules = {each.rule for each in found.repairs if each.jobs} - {"no_requested_time"}
+    assert rules == told
+    # The memory of a job on one host is that of the host.
+    if name == "eagle":
+        path = written(tmp_path / "one.csv", [{**EAGLE, "nodes_req": 1}])
+        (job,) = read_trace(path, accounting=Choices(by="amounts"), processors=9).workload.jobs
+        assert job.fields["per_host"] == {"cores": 72, "memory": 184000 << 20, "gpus": 4}
+
+
 def test_every_profile_has_a_sample_and_a_source() -> None:
     assert set(profiles()) == set(SAMPLES)
     for form in profiles().values():

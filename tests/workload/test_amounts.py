@@ -325,3 +325,21 @@ def asked_in(path: Path) -> dict[str, tuple[int, dict[str, Any]]]:
 def test_a_platform_without_amounts_is_no_list_of_nodes() -> None:
     with pytest.raises(InputError, match="no host has amounts that jobs share"):
         nodes_of_platform(read_platform("kth_sp2_100"))
+
+
+def test_labels_of_a_platform_may_be_on_the_same_hosts(tmp_path: Path) -> None:
+    """They may be features, so that the jobs of one may be taken alone."""
+    path, table = tmp_path / "platform.xml", tmp_path / "jobs.csv"
+    path.write_text(PLATFORM.replace('"gpu"', '"gpu,fast"'))
+    table.write_text(TABLE)
+    listed = nodes_of_platform(read_platform(path))
+    choices = Choices(by="amounts", nodes=listed, partitions=("gpu",))
+    stored = read_stored(table, what="a log")
+    log = log_in(stored, "jobs.csv", choices, "csv", CsvForm(COLUMNS))
+    found = convert_log(log, repairs=Repairs(too_wide="keep"))
+    # The machine is the one host of the partition, whose label all its hosts have.
+    assert found.workload.processors == 1
+    assert asked(found)["b"] == (
+        2,
+        {"per_host": {"cores": 7, "memory": 500 * MIB, "gpus": 1}},
+    )

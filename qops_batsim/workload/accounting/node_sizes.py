@@ -49,6 +49,8 @@ class NodeSizes(dict[str, dict[str, int]]):
         self._away: dict[str, Counter[NodeAway]] = {}
         self.unsure: Counter[str] = Counter()
         self.hides_reserved = False
+        self.are_labels = False
+        """Whether partitions are labels of hosts, some of which may be features."""
         self.read_machine: Callable[[], Machine | None] = _no_machine
         """Return what each node has, with its partitions and features as labels; None if that is
         not told."""
@@ -126,7 +128,7 @@ class NodeSizes(dict[str, dict[str, int]]):
         keeps their jobs apart.
         """
         chosen = set(partitions)
-        for pool in pools_of(self.spans):
+        for pool in [] if self.are_labels else pools_of(self.spans):
             if chosen.intersection(pool) and not chosen.issuperset(pool):
                 raise InputError(
                     f"partitions {', '.join(pool)} share nodes, so that the jobs of one take "
@@ -162,6 +164,7 @@ def nodes_of_platform(platform: Platform) -> NodeSizes:
         labels = [name for name, bits in machine.labels.items() if bits >> place & 1]
         nodes += [(label, node) for label in labels or [""]]
     sizes = NodeSizes(nodes)
+    sizes.are_labels = True
     sizes.read_machine = partial(_same, machine)
     return sizes
 
