@@ -52,7 +52,8 @@ _about = manual(
     --format NAME: swf, sacct, pbs, csv, batsim, or the published log whose columns a table has:
         eagle, kestrel, frontier-jobs, pm100, f-data, alibaba-gpu-2023. Default: by its content.
     --processors N: Size of the machine. Default: of SWF, the header's MaxProcs, else MaxNodes; else
-        the most in use at once by the dates of the jobs that are taken.
+        the most in use at once by the dates of the jobs that are taken. By amounts: hosts, by
+        default those of --nodes, of SWF MaxNodes, or those on which jobs ran.
     --time-zone NAME: The site's time zone (Europe/Stockholm). Default: of SWF, the header's; of
         dates without UTC offset, UTC.
     --as 4|5: Version of Batsim that OUT is for: 4 (3.1 to 4.2), or 5. Default: 4.
