@@ -244,6 +244,13 @@ Exit_status=0 Resource_List.walltime=01:00:00 resources_used.walltime=00:02:00 {
             {"no_room"},
         ),
         ("nodes=h7 mem=3gb", 1, {"per_host": {"cores": 1, "memory": 3 * GIB}}, {"constraints"}),
+        ("nodect=2", 2, {}, {"no_amounts", "no_memory"}),
+        (
+            "select=1:ncpus=4+1:ncpus=0:ngpus=0 place=scatter",
+            2,
+            {"parts": [{"res": 1, "per_host": {"cores": 4}}, {"res": 1, "exclusive": True}]},
+            {"no_amounts", "no_memory"},
+        ),
         (
             "nodect=2 ncpus=9 mem=8gb",
             2,
