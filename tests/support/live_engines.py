@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from qops_batsim import QopsError, read_run, run
+from qops_batsim import QopsError, read_platform, read_run, run
 from qops_batsim.measures import compare_runs
 from qops_batsim.measures.results.difference import RunDifference
 from qops_batsim.platform import make_cluster, write_platform
@@ -128,9 +128,8 @@ def served_difference(case: Case, directory: Path) -> str:
     served += ["-o", str(directory / "served")]
     for name, value in case.settings.items():
         served += ["--set", f"{name}={json.dumps(value)}"]
-    options = default_engine(
-        make_scheduler(case.scheduler, case.settings), compute_sharing=case.sharing
-    )
+    module = make_scheduler(case.scheduler, case.settings)
+    options = default_engine(module, read_platform(platform), compute_sharing=case.sharing)
     arguments = ["-p", str(platform), "-w", str(workload), *batsim_arguments(options)]
     if case.events is not None:
         arguments += ["--events", str(directory / "events.txt")]
