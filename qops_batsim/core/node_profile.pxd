@@ -5,7 +5,7 @@ from qops_batsim.core.node_request cimport HostPart, NodeLayout, NodeRequest, Pl
 from qops_batsim.core.profile cimport Profile
 from qops_batsim.timing cimport end_of, on_grid
 
-cdef double INFINITY
+cdef double INFINITY, SHORTEST
 
 cdef class NodeProfile(Profile):
     cdef readonly NodeLayout layout
@@ -23,7 +23,6 @@ cdef class NodeProfile(Profile):
     cdef long long[::1] amounts
 
     # Of one search, by candidate: next starts or scores, a copy to reorder, tasks that fit
-    cdef readonly Places found
     cdef double[::1] starts, ordered
     cdef long long[::1] counts
     cdef long long[::1] is_taken  # by row: an earlier part of the job has it
@@ -41,14 +40,14 @@ cdef class NodeProfile(Profile):
     cdef Py_ssize_t step_of(self, Py_ssize_t row, double date) noexcept
     @cython.locals(step=Py_ssize_t, behind=Py_ssize_t, start=double, end=double)
     cdef double next_start(self, Py_ssize_t row, HostPart part, double after, double duration, double limit) noexcept
-    @cython.locals(parts=list, start=double)
+    @cython.locals(parts=list, start=double, end=double)
     cdef double earliest(self, NodeRequest request, double duration, double after, double limit) except? -1
     @cython.locals(start=double, agreed=Py_ssize_t, part=HostPart, date=double)
     cdef double common_date(self, list parts, double after, double duration, double limit) except? -1
     @cython.locals(following=double, row=Py_ssize_t, step=Py_ssize_t)
     cdef double next_step(self, double date) noexcept
-    @cython.locals(best=double, place=Py_ssize_t, row=Py_ssize_t, start=double, date=double, later=double)
-    cdef double first_date(self, HostPart part, double after, double duration, double limit) noexcept
+    @cython.locals(count=Py_ssize_t, best=double, place=Py_ssize_t, row=Py_ssize_t, start=double, date=double, later=double)
+    cdef double first_date(self, HostPart part, double after, double duration, double limit, Py_ssize_t more) noexcept
     @cython.locals(date=double, end=double, following=double, place=Py_ssize_t, row=Py_ssize_t, most="long long")
     cdef double first_date_of_tasks(self, HostPart part, double after, double duration, double limit) noexcept
     @cython.locals(most="long long", free="long long", first=Py_ssize_t, whole=Py_ssize_t, kind=Py_ssize_t)
@@ -61,14 +60,20 @@ cdef class NodeProfile(Profile):
     cdef long long most_together(self, HostPart part) noexcept
     cpdef bint has_place(self, list parts) except -1
     @cython.locals(chosen=bint, number=Py_ssize_t, part=HostPart, place=Py_ssize_t)
-    cdef bint choose_all(self, list parts, double date, double end) except -1
+    cdef bint choose_all(self, list parts, Places found, double date, double end) except -1
     @cython.locals(best=double, chosen=Py_ssize_t, able=Py_ssize_t, place=Py_ssize_t, row=Py_ssize_t, score=double, worst=double, missing=Py_ssize_t)
-    cdef bint choose(self, HostPart part, Py_ssize_t number, double date, double end) except -1
-    cdef take_place(self, Py_ssize_t row, Py_ssize_t number, long long times)
+    cdef bint choose(self, HostPart part, Places found, Py_ssize_t number, double date, double end) except -1
+    cdef take_place(self, Places found, Py_ssize_t row, Py_ssize_t number, long long times)
     @cython.locals(step=Py_ssize_t, behind=Py_ssize_t, last=Py_ssize_t, left=double, kind=Py_ssize_t, asked="long long", has="long long", least="long long", one=Py_ssize_t)
     cdef double score(self, Py_ssize_t row, HostPart part, double tier, double date, double end) noexcept
-    @cython.locals(place=Py_ssize_t, row=Py_ssize_t, is_other=bint, missing="long long", best=Py_ssize_t, many="long long")
-    cdef bint choose_for_tasks(self, HostPart part, Py_ssize_t number, double date, double end) except -1
+    @cython.locals(place=Py_ssize_t, row=Py_ssize_t, is_other=bint, missing="long long", count="long long", is_more=bint, best=Py_ssize_t, many="long long")
+    cdef bint choose_for_tasks(self, HostPart part, Places found, Py_ssize_t number, double date, double end) except -1
+    @cython.locals(start=double)
+    cpdef bint fits_at(self, Job job, double date) except -1
+    @cython.locals(request=NodeRequest, part=HostPart, room=Py_ssize_t, start=double, end=double)
+    cpdef double fit_with_room(self, Job job, double after, Py_ssize_t headroom) except? -1
+    @cython.locals(request=NodeRequest, is_free=bint)
+    cpdef Py_ssize_t spare_beside(self, Job job, double start, double end) except? -1
     @cython.locals(place=Py_ssize_t, part=HostPart, row=Py_ssize_t)
     cdef change_places(self, Places places, double start, double end, long long sign)
     @cython.locals(first=Py_ssize_t, last=Py_ssize_t, base=Py_ssize_t, is_whole=bint, kind=Py_ssize_t, more="long long", step=Py_ssize_t)

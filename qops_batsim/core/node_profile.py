@@ -21,7 +21,7 @@ from qops_batsim.core.host_bits import HostBits
 from qops_batsim.core.job import Job
 from qops_batsim.core.node_request import HostPart, NodeLayout, NodeRequest, Places
 from qops_batsim.core.profile import Profile
-from qops_batsim.timing import end_of, on_grid
+from qops_batsim.timing import SHORTEST, end_of, on_grid
 
 INFINITY = float("inf")
 
@@ -57,7 +57,6 @@ class NodeProfile(Profile):
         self.amounts = array("q", bytes(8 * self.rows * self.room_for_steps * self.kinds))
 
         # Of one search: by row or candidate.
-        self.found = Places()
         self.starts = array("d", bytes(8 * self.rows))
         self.ordered = array("d", bytes(8 * self.rows))
         self.counts = array("q", bytes(8 * self.rows))
@@ -146,7 +145,7 @@ class NodeProfile(Profile):
                 if self.amounts[first + kind] < self.capacity[whole + kind]:
                     return False
             return True
-        for kind in range(self.kinds):
+        for kind in range(self.kinds):  # noqa: SIM110 - all() would make a generator
             if self.amounts[first + kind] < part.amounts[kind]:
                 return False
         return True
@@ -176,7 +175,7 @@ class NodeProfile(Profile):
             # The first step from here on that has it ...
             while not self.has(step, row, part):
                 step += 1
-                if step == behind:
+                if step == behind or self.dates[step] >= limit:
                     return INFINITY
                 start = self.dates[step]
             if start >= limit:
@@ -190,11 +189,9 @@ class NodeProfile(Profile):
             if step == behind or self.dates[step] >= end:
                 return start
 
-    def earliest(
-        self, request: NodeRequest, duration: float, after: float, limit: float
-    ) -> float:
+    def earliest(self, request: NodeRequest, duration: float, after: float, limit: float) -> float:
         """Return the first date from ``after`` on at which a request fits for ``duration`` seconds,
-        and set ``found`` to its hosts; infinite if that is not before ``limit``.
+        and the hosts that it finds there (``found``); infinite if that is not before ``limit``.
 
         Each host tells its next possible start; before the date by which as many as asked have one
         nothing fits, and those that were earlier are asked again. O(steps of all hosts) a round,
@@ -204,15 +201,17 @@ class NodeProfile(Profile):
         if len(parts) == 0:
             return INFINITY
         if request.is_single:
-            start = self.first_date(parts[0], after, duration, limit)
+            start = self.first_date(parts[0], after, duration, limit, 0)
             if start < INFINITY:
-                self.choose_all(parts, start, end_of(start, duration))
+                self.choose_all(parts, request.found, start, end_of(start, duration))
             return start
 
         start = after
         while True:
             start = self.common_date(parts, start, duration, limit)
-            if start == INFINITY or self.choose_all(parts, start, end_of(start, duration)):
+            if start == INFINITY or self.choose_all(
+                parts, request.found, start, end_of(start, duration)
+            ):
                 return start
             # Each part by itself fits, but not all on different hosts.
             start = self.next_step(start)
@@ -228,7 +227,7 @@ class NodeProfile(Profile):
         while agreed < len(parts):
             agreed = 0
             for part in parts:
-                date = self.first_date(part, start, duration, limit)
+                date = self.first_date(part, start, duration, limit, 0)
                 if date == INFINITY:
                     return INFINITY
                 agreed += date == start
@@ -244,13 +243,16 @@ class NodeProfile(Profile):
                 following = min(following, self.dates[step])
         return following
 
-    def first_date(self, part: HostPart, after: float, duration: float, limit: float) -> float:
-        """Return the first date from ``after`` on at which a part by itself fits; infinite if that
-        is not before ``limit``.
+    def first_date(
+        self, part: HostPart, after: float, duration: float, limit: float, more: int
+    ) -> float:
+        """Return the first date from ``after`` on at which a part by itself fits, and ``more``
+        hosts could take as much; infinite if that is not before ``limit``.
         """
         if part.tasks > 0:
             return self.first_date_of_tasks(part, after, duration, limit)
-        if part.count == 1:
+        count = part.count + more
+        if count == 1:
             best = limit
             for place in range(part.size):
                 start = self.next_start(part.candidates[place], part, after, duration, best)
@@ -267,8 +269,8 @@ class NodeProfile(Profile):
         while True:
             for place in range(part.size):
                 self.ordered[place] = self.starts[place]
-            later = smallest(self.ordered, part.size, part.count - 1)
-            if later == date or later == INFINITY:
+            later = smallest(self.ordered, part.size, count - 1)
+            if later == INFINITY or later == date:  # noqa: SIM109 - a tuple would be an object
                 return later
             date = later
             for place in range(part.size):
@@ -339,7 +341,7 @@ class NodeProfile(Profile):
         return self.dates[last + 1] if last + 1 < behind else INFINITY
 
     def most_together(self, part: HostPart) -> int:
-        """Return how many tasks (``counts`` by candidate) as many hosts as allowed take together."""
+        """Return how many tasks as many hosts as allowed take together (``counts``)."""
         if part.count >= part.size:
             total = 0
             for place in range(part.size):
@@ -360,26 +362,26 @@ class NodeProfile(Profile):
 
     def has_place(self, parts: list[HostPart]) -> bool:
         """Return whether all parts find different hosts at the first date of the profile."""
-        return self.choose_all(parts, self.begin, end_of(self.begin, 1.0))
+        return self.choose_all(parts, Places(), self.begin, end_of(self.begin, 1.0))
 
-    def choose_all(self, parts: list[HostPart], date: float, end: float) -> bool:
+    def choose_all(self, parts: list[HostPart], found: Places, date: float, end: float) -> bool:
         """Set ``found`` to the hosts of all parts in an interval; return whether each part, in
         turn, finds some that no earlier part has.
         """
-        self.found.clear(parts)
+        found.clear(parts)
         chosen = True
         for number in range(len(parts)):
             part = parts[number]
             if part.tasks > 0:
-                chosen = chosen and self.choose_for_tasks(part, number, date, end)
+                chosen = chosen and self.choose_for_tasks(part, found, number, date, end)
             else:
-                chosen = chosen and self.choose(part, number, date, end)
+                chosen = chosen and self.choose(part, found, number, date, end)
         if len(parts) > 1:
-            for place in range(self.found.size):
-                self.is_taken[self.found.cells[3 * place]] = 0
+            for place in range(found.size):
+                self.is_taken[found.cells[3 * place]] = 0
         return chosen
 
-    def choose(self, part: HostPart, number: int, date: float, end: float) -> bool:
+    def choose(self, part: HostPart, found: Places, number: int, date: float, end: float) -> bool:
         """Add the hosts with the least scores to ``found``; return whether there are enough."""
         best = INFINITY
         chosen = -1
@@ -397,7 +399,7 @@ class NodeProfile(Profile):
         if able < part.count:
             return False
         if part.count == 1:
-            self.take_place(chosen, number, 1)
+            self.take_place(found, chosen, number, 1)
             return True
 
         # All below the n-th smallest score, and of those with that score the lowest.
@@ -407,18 +409,18 @@ class NodeProfile(Profile):
         missing = part.count
         for place in range(part.size):
             if self.starts[place] < worst:
-                self.take_place(part.candidates[place], number, 1)
+                self.take_place(found, part.candidates[place], number, 1)
                 missing -= 1
         for place in range(part.size):
             if missing > 0 and self.starts[place] == worst:
-                self.take_place(part.candidates[place], number, 1)
+                self.take_place(found, part.candidates[place], number, 1)
                 missing -= 1
         return True
 
-    def take_place(self, row: int, number: int, times: int) -> None:
+    def take_place(self, found: Places, row: int, number: int, times: int) -> None:
         """Add a place for a part to ``found``; later parts look elsewhere."""
-        self.found.add(row, number, times)
-        if len(self.found.parts) > 1:
+        found.add(row, number, times)
+        if len(found.parts) > 1:
             self.is_taken[row] = 1
 
     def score(self, row: int, part: HostPart, tier: float, date: float, end: float) -> float:
@@ -445,7 +447,9 @@ class NodeProfile(Profile):
             left += (least - asked) / has
         return tier + left / self.divisor
 
-    def choose_for_tasks(self, part: HostPart, number: int, date: float, end: float) -> bool:
+    def choose_for_tasks(
+        self, part: HostPart, found: Places, number: int, date: float, end: float
+    ) -> bool:
         """Add hosts for tasks to ``found``, those first on which most fit; return whether all
         tasks find room. O(hosts taken × candidates).
         """
@@ -463,13 +467,16 @@ class NodeProfile(Profile):
                 if (
                     best < 0
                     or self.counts[place] > self.counts[best]
-                    or (self.counts[place] == self.counts[best] and part.tiers[place] < part.tiers[best])
+                    or (
+                        self.counts[place] == self.counts[best]
+                        and part.tiers[place] < part.tiers[best]
+                    )
                 ):
                     best = place
             if best < 0:
                 return False
             many = min(missing, self.counts[best])
-            self.take_place(part.candidates[best], number, many)
+            self.take_place(found, part.candidates[best], number, many)
             self.counts[best] = 0
             missing -= many
             if missing == 0:
@@ -482,8 +489,16 @@ class NodeProfile(Profile):
         """Return the earliest fit (seconds) of a job, and have it hold the hosts found there."""
         start = self.earliest(job.request, job.duration, after, INFINITY)
         if start < INFINITY:
-            job.request.held.copy_from(self.found)
+            job.request.held.copy_from(job.request.found)
         return start
+
+    def fits_at(self, job: Job, date: float) -> bool:
+        """Return whether a job fits from a date on (seconds); if so, it holds the hosts found."""
+        start = self.earliest(job.request, job.duration, date, date + SHORTEST)
+        if start == INFINITY:
+            return False
+        job.request.held.copy_from(job.request.found)
+        return True
 
     def try_fit(self, job: Job, after: float) -> float:
         """Return the earliest fit (seconds) of a job; the hosts found are those of the next
@@ -491,9 +506,28 @@ class NodeProfile(Profile):
         """
         return self.earliest(job.request, job.duration, after, INFINITY)
 
-    def is_free(self, job: Job, start: float, end: float) -> bool:
-        """Return whether a job fits between two dates (seconds)."""
-        return self.choose_all(job.request.parts, start, end) if job.request.parts else False
+    def fit_with_room(self, job: Job, after: float, headroom: int) -> float:
+        """Return the earliest fit (seconds) of a job such that ``headroom`` more hosts could take
+        as much, or as many of these as there are; infinite if there are none.
+        """
+        request = job.request
+        if not request.is_single or request.parts[0].tasks > 0:
+            return INFINITY
+        part = request.parts[0]
+        room = min(headroom, part.size - part.count)
+        if room <= 0:
+            return INFINITY
+        start = self.first_date(part, after, job.duration, INFINITY, room)
+        if start < INFINITY:
+            end = end_of(start, job.duration)
+            self.choose_all(request.parts, request.found, start, end)
+        return start
+
+    def spare_beside(self, job: Job, start: float, end: float) -> int:
+        """Return 0 if a job fits between two dates (seconds), and -1 if it does not."""
+        request = job.request
+        is_free = self.choose_all(request.parts, request.found, start, end)
+        return 0 if is_free and request.parts else -1
 
     def move(self, job: Job, after: float, limit: float) -> bool:
         """Move a planned job to its earliest fit if that is earlier than its start; return whether
@@ -506,7 +540,7 @@ class NodeProfile(Profile):
         if start == INFINITY:
             self.take(job, planned, end)
             return False
-        job.request.held.copy_from(self.found)
+        job.request.held.copy_from(job.request.found)
         job.start = start
         self.take(job, start, end_of(start, job.duration))
         return True
@@ -522,8 +556,14 @@ class NodeProfile(Profile):
     def take_found(self, job: Job, start: float, end: float) -> None:
         """Reserve what the last :meth:`try_fit` found for a job, which is tried there."""
         if start < INFINITY:
-            job.request.tried.copy_from(self.found)
+            job.request.tried.copy_from(job.request.found)
             self.change_places(job.request.tried, start, end, -1)
+
+    def take_as_found(self, job: Job, start: float, end: float) -> None:
+        """Reserve what a search in this or another profile found for a job, which is tried
+        there.
+        """
+        self.take_found(job, start, end)
 
     def take_tried(self, job: Job, start: float, end: float) -> None:
         """Reserve the hosts on which a job is tried from ``start`` to ``end`` (seconds)."""

@@ -38,7 +38,8 @@ cdef class NodeRequest:
     cdef readonly object refusal  # Refusal or None
     cdef readonly double size
     cdef readonly bint is_single  # one part
-    cdef readonly Places held, tried, used
+    cdef readonly Places held, found, tried, used
+    cdef public bint is_used
 
 cdef class NodeLayout:
     cdef readonly object machine  # Machine

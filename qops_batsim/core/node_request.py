@@ -17,6 +17,7 @@ from qops_batsim.core.machine import Machine
 from qops_batsim.core.refusal import Refusal, RefusalKind
 from qops_batsim.job_fields import AskedPart, HostsAsked
 
+
 class HostPart:
     """One part of a request: amounts on each of a number of hosts, or of a number of tasks.
 
@@ -151,14 +152,14 @@ class NodeRequest:
     size
         The dominant share: the greatest of its amounts over what the machine has of the kind, times
         the number of hosts.
-    hosts
-        Most hosts that it can have.
     held
         The hosts that the plan reserves.
+    found
+        The hosts that the last search for an earliest fit found.
     tried
         The hosts in a plan that is tried.
-    used
-        The hosts that it has, once it runs.
+    used, is_used
+        The hosts that it has while it runs, and whether it has them.
     """
 
     def __init__(self, parts: list[HostPart], refusal: Refusal | None, size: float) -> None:
@@ -167,8 +168,10 @@ class NodeRequest:
         self.size = size
         self.is_single = len(parts) == 1
         self.held = Places()
+        self.found = Places()
         self.tried = Places()
         self.used = Places()
+        self.is_used = False
 
     def has_tasks(self) -> bool:
         """Return whether it asks for tasks that may share a host."""
@@ -376,6 +379,19 @@ class NodeLayout:
             return None
         asked = sum(part.count for part in parts if not part.is_licence)
         return Refusal(kind=RefusalKind.AMOUNTS_APART, processors=asked)
+
+    def can_give(self, request: NodeRequest, there: int) -> bool:
+        """Return whether the hosts ``there`` (bits) could give what a request asks for if they were
+        empty, each part by itself. O(hosts).
+        """
+        for part in request.parts:
+            able = 0
+            for row in part.candidates:
+                if part.is_licence or there >> row & 1:
+                    able += self.most_tasks(part, row) if part.tasks else 1
+            if able < (part.tasks or part.count):
+                return False
+        return len(request.parts) > 0
 
     def size_of(self, parts: tuple[AskedPart, ...]) -> float:
         """Return the dominant share of a request, in hosts."""

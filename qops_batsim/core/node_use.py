@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 from array import array
+from typing import TYPE_CHECKING
 
 from qops_batsim.core.hostset import HostSet
 from qops_batsim.core.job import Job
-from qops_batsim.core.node_request import HostPart, NodeLayout, Places
+from qops_batsim.core.node_request import HostPart, NodeLayout, NodeRequest, Places
+from qops_batsim.core.refusal import Refusal, RefusalKind
+
+if TYPE_CHECKING:
+    from qops_batsim.core.capacity import Capacity
 
 
 class NodeUse:
@@ -55,10 +60,12 @@ class NodeUse:
     def take(self, job: Job) -> None:
         """Give a job the hosts that it is to have; they stay its own until :meth:`give`."""
         job.request.used.copy_from(job.request.held)
+        job.request.is_used = True
         self.change(job.request.used, -1)
 
     def give(self, job: Job) -> None:
         """Free what a job has."""
+        job.request.is_used = False
         self.change(job.request.used, 1)
 
     def change(self, places: Places, sign: int) -> None:
@@ -117,3 +124,15 @@ class NodeUse:
             if part.amounts[kind] > 0:
                 most = min(most, self.free[row * self.kinds + kind] // part.amounts[kind])
         return int(most)
+
+    def why_never(self, request: NodeRequest, capacity: Capacity) -> Refusal | None:
+        """Return why a request can never be given, None if it still may be."""
+        if request.refusal is not None or not capacity.is_final:
+            return request.refusal
+        there = HostSet.first(self.layout.hosts) - capacity.away
+        if self.layout.can_give(request, there.mask):
+            return None
+        size = self.layout.hosts
+        asked = sum(part.count for part in request.parts if not part.is_licence)
+        gone = len(capacity.away)
+        return Refusal(kind=RefusalKind.HOSTS_GONE, processors=asked, machine_size=size, hosts=gone)
