@@ -6,13 +6,13 @@ import random
 from typing import Any
 
 from support.random_simulations import (
-    NETWORKS,
     SCHEDULERS,
-    SPEED,
     Case,
     Style,
-    document,
     outages,
+    star,
+    vivaldi,
+    without_network,
     workload,
 )
 
@@ -47,6 +47,7 @@ def shared_case(
         communicates=False,
         classes=False,
     )
+    platform = rng.choice((star, vivaldi)) if network else without_network
     sorts = rng.sample(SORTS, rng.randint(1, 3))
     machine = [rng.choice(sorts) for _ in range(hosts)]
     content = workload(rng, hosts, jobs, style)
@@ -59,26 +60,12 @@ def shared_case(
         elif "tasks" in row:
             row["res"] = max(1, min(row["res"], row["tasks"]))
     return Case(
-        name=f"shared {scheduler} {seed}",
+        name=f"{scheduler} {seed} {platform.__name__} shared",
         scheduler=scheduler,
         settings=settings,
-        platform=_with_amounts(_platform(rng, hosts, network=network), machine),
+        platform=_with_amounts(platform(rng, hosts), machine),
         workload=content,
         events=outages(rng, hosts) if events else None,
-    )
-
-
-def _platform(rng: random.Random, hosts: int, *, network: bool) -> str:
-    if network:
-        return NETWORKS[0](rng, hosts)
-    names = ["master_host", *(f"h{number}" for number in range(hosts))]
-    cores = rng.choice([1, 4])
-    return document(
-        [
-            f'<host id="{name}" coordinates="0 0 0" speed="{SPEED:g}f" core="{cores}"/>'
-            for name in names
-        ],
-        "Vivaldi",
     )
 
 
@@ -89,8 +76,7 @@ def _with_amounts(platform: str, machine: list[dict[str, str]]) -> str:
         name = line.partition('<host id="h')[2].partition('"')[0]
         if name:
             told = "".join(
-                f'<prop id="{each}" value="{value}"/>'
-                for each, value in machine[int(name)].items()
+                f'<prop id="{each}" value="{value}"/>' for each, value in machine[int(name)].items()
             )
             lines[place] = line.replace("/>", f">{told}</host>")
     return "\n".join(lines)
