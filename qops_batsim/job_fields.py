@@ -225,7 +225,7 @@ def _of_job(where: str, job_id: object) -> str:
     return f"{where} (job {shown(str(job_id))})"
 
 
-def _field_error(fields: dict[str, Any], where: str, name: str, accepted: str) -> InputError:
+def _field_error(fields: Mapping[str, Any], where: str, name: str, accepted: str) -> InputError:
     if name not in fields:
         near = next((each for each in fields if misspelt(each, (name,))), None)
         there = "" if near is None else f" (found {shown(near)}; did you mean {name!r}?)"
@@ -242,7 +242,7 @@ def read_qos(fields: Mapping[str, Any], where: str) -> QosRequest | None:
         raw = object_in(fields.get("extra_data"))
         if not is_request(raw):
             return None
-        raw = {key: value for key, value in raw.items() if key in QOS_FIELDS}
+        raw = split_request(raw)[0]
         if not raw:
             return None
         name = "extra_data"
@@ -294,6 +294,28 @@ def object_in(extra: object) -> object:
         return msgspec.json.decode(extra)
     except (msgspec.DecodeError, RecursionError):
         return extra
+
+
+def split_request(extra: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Split an ``extra_data`` for which :func:`is_request` holds into ``qos`` and the fields of
+    hosts.
+    """
+    asked = {name: value for name, value in extra.items() if name in QOS_FIELDS}
+    return asked, {name: value for name, value in extra.items() if name not in QOS_FIELDS}
+
+
+def extra_data_of(fields: Mapping[str, Any]) -> Any:
+    """Return what a job's ``extra_data`` is in Batsim 5: as it is, or ``qos`` and the fields of
+    hosts in one object.
+    """
+    asked = fields.get("qos")
+    extra = fields.get("extra_data")
+    if asked is None:
+        if all(fields.get(name) is None for name in HOST_FIELDS):
+            return extra
+        asked = object_in(extra)
+    hosts = host_fields_of(fields)
+    return {**(asked if isinstance(asked, dict) else {}), **hosts}
 
 
 class AskedPart(msgspec.Struct, frozen=True, kw_only=True):
@@ -365,6 +387,36 @@ labels=(), exclusive=False),)
         where = _of_job(where, fields["id"])
     prefix = "" if any(name in fields for name in told) else "extra_data."
     return _AskedReader(where).read(fields.get("res"), told, prefix)
+
+
+def written_hosts(asked: HostsAsked) -> dict[str, Any]:
+    """Return the fields of a job, in Batsim 4's form, that ask for this.
+
+    >>> part = AskedPart(hosts=2, amounts={"cores": 8}, labels=("skylake",))
+    >>> written_hosts(HostsAsked(parts=(part,)))
+    {'per_host': {'cores': 8}, 'hosts_with': ['skylake']}
+    """
+    parts = [_written_part(part) for part in asked.parts]
+    fields: dict[str, Any] = parts[0]
+    if len(parts) > 1:
+        hosts = [{"res": part.hosts} for part in asked.parts]
+        fields = {"parts": [{**res, **told} for res, told in zip(hosts, parts, strict=True)]}
+    if asked.licences:
+        fields["licences"] = asked.licences
+    return fields
+
+
+def _written_part(part: AskedPart) -> dict[str, Any]:
+    fields: dict[str, Any] = {}
+    if part.tasks:
+        fields |= {"tasks": part.tasks, "per_task": part.amounts}
+    elif part.amounts:
+        fields["per_host"] = part.amounts
+    if part.labels:
+        fields["hosts_with"] = list(part.labels)
+    if part.exclusive and (part.amounts or not part.labels):
+        fields["exclusive"] = True
+    return fields
 
 
 def host_fields_of(fields: Mapping[str, Any]) -> dict[str, Any]:

@@ -56,7 +56,8 @@ def rest_of(job: Job, new_id: str, saved: float) -> Job:
 
     asked = job.submission_time, job.processors, profile, walltime, qos
     kept = {name: told for name, told in job.fields.items() if name != "extra_data"}
-    return Job(new_id, *asked, {**kept, **Job(new_id, *asked).fields})
+    fields = {**kept, **Job(new_id, *asked, hosts_asked=job.hosts_asked).fields}
+    return Job(new_id, *asked, fields, job.hosts_asked)
 
 
 def rest_profile(profile: str, local_id: str) -> str:

@@ -30,6 +30,7 @@ cdef class Job:
     cdef public double estimate  # infinite without walltime and estimate
     cdef public object walltime  # float or None
     cdef public object qos  # QosRequest or None
+    cdef public object hosts_asked  # HostsAsked or None
     cdef public object _fields  # a dict once they have been asked for
     cdef public double arrival, requested, deadline, limit
     cdef public double fixed_start  # infinite without

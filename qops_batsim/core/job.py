@@ -8,7 +8,15 @@ from typing import Any, Protocol
 import msgspec
 
 from qops_batsim.core.host_bits import HostBits
-from qops_batsim.job_fields import FIELDS, QosRequest, check_fields, read_qos
+from qops_batsim.job_fields import (
+    FIELDS,
+    HostsAsked,
+    QosRequest,
+    check_fields,
+    read_hosts_asked,
+    read_qos,
+    written_hosts,
+)
 from qops_batsim.timing import SAME_DATE, duration_on_grid, on_grid
 
 COMING, WAITING, RUNNING, OVER = range(4)
@@ -48,6 +56,8 @@ class Job:
         Name of the execution profile within the job's workload.
     qos
         What the user asks for beyond that, or None.
+    hosts_asked
+        What the job asks of its hosts beyond their number, or None.
     estimate
         Run time that planning assumes (seconds): ``qos.estimated_runtime`` if
         present, else the walltime, else infinity.
@@ -133,6 +143,7 @@ class Job:
         walltime: float | None = None,
         qos: QosRequest | None = None,
         fields: dict[str, Any] | WrittenFields | Job | None = None,
+        hosts_asked: HostsAsked | None = None,
     ) -> None:
         self.id = id
         self.submission_time = submission_time
@@ -140,6 +151,7 @@ class Job:
         self.walltime = walltime
         self.profile = profile
         self.qos = qos
+        self.hosts_asked = hosts_asked
         # Most jobs are never asked for their fields: these are put together when they are.
         self._fields = fields
         self._begin()
@@ -222,6 +234,8 @@ class Job:
             made = self.batsim_fields()
             if self.qos is not None:
                 made["qos"] = msgspec.to_builtins(self.qos)
+            if self.hosts_asked is not None:
+                made |= written_hosts(self.hosts_asked)
         elif isinstance(fields, Job):
             made = {**fields.fields, "id": self.id}
         else:
@@ -264,16 +278,17 @@ class Job:
             None if walltime in (None, -1) else float(walltime),
             read_qos(fields, where),
             fields,
+            read_hosts_asked(fields, where),
         )
 
     def renamed(self, new_id: str) -> Job:
         """Return a copy of the job, not yet submitted, with another identifier."""
         asked = self.submission_time, self.processors, self.profile, self.walltime, self.qos
-        return Job(new_id, *asked, self)
+        return Job(new_id, *asked, self, self.hosts_asked)
 
     def __reduce__(self) -> tuple[Any, ...]:
         asked = self.id, self.submission_time, self.processors, self.profile, self.walltime
-        return type(self), (*asked, self.qos, self._fields)
+        return type(self), (*asked, self.qos, self._fields, self.hosts_asked)
 
     def __repr__(self) -> str:
         return (

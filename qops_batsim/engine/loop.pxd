@@ -15,7 +15,7 @@ cdef tuple FINAL_STATES
 cdef class Submissions:
     cdef str prefix
     # all by index, in the order of submission
-    cdef list ids, requests
+    cdef list ids, requests, hosts_asked
     cdef double[::1] dates, walltimes
     cdef long long[::1] profiles, processors
     cdef list names  # of profiles

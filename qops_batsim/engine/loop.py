@@ -26,7 +26,7 @@ from qops_batsim.core.scheduler import Scheduler
 from qops_batsim.engine.embedded_manager import EmbeddedManager
 from qops_batsim.engine.engine_options import MESSAGES_PER_REPORT
 from qops_batsim.engine.wait_heap import CALL, EVENT, SUBMISSION, WORLD, Heap, Turns
-from qops_batsim.job_fields import QosRequest
+from qops_batsim.job_fields import HostsAsked, QosRequest
 from qops_batsim.jobs import COMPLETED_KILLED, COMPLETED_SUCCESSFULLY, FINAL_STATES
 from qops_batsim.protocol.events import (
     JOB_CANCELLED,
@@ -58,6 +58,8 @@ class Submissions:
         Seconds, infinite without walltime; arrays.
     fields
         Where all fields of a job can be had, by its identifier in the workload.
+    hosts_asked
+        What the jobs ask of their hosts beyond a number, if any do.
     """
 
     def __init__(
@@ -71,10 +73,12 @@ class Submissions:
         processors: array[int],
         walltimes: array[float],
         fields: WrittenFields,
+        hosts_asked: list[HostsAsked | None] | None = None,
     ) -> None:
         self.prefix = f"{workload}!"
         self.ids = ids
         self.requests = requests
+        self.hosts_asked = hosts_asked
         self.names = names
         self.profiles = profiles
         self.dates = dates
@@ -97,6 +101,7 @@ class Submissions:
         limit = self.walltimes[index]
         made.walltime = None if limit == INFINITY else limit
         made.qos = None if self.requests is None else self.requests[index]
+        made.hosts_asked = None if self.hosts_asked is None else self.hosts_asked[index]
         made._fields = self.fields
         made._begin()
         made.index = index

@@ -58,6 +58,7 @@ def submissions_of(name: str, columns: JobColumns, listed: Sequence[Job]) -> Sub
         wholes(columns.processors),
         floats(columns.walltimes),
         SubmittedFields(listed),
+        columns.hosts_asked,
     )
 
 

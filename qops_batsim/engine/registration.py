@@ -166,7 +166,7 @@ def _rounded(job_id: str, job: Job) -> Job | None:
         walltime = round(walltime, TOLD_DECIMALS)
     submitted = round(job.submission_time, TOLD_DECIMALS)
     asked = job.processors, job.profile, walltime, qos
-    return Job(job_id, submitted, *asked, _RoundedFields(job))
+    return Job(job_id, submitted, *asked, _RoundedFields(job), job.hosts_asked)
 
 
 def as_registered(job_id: str, job: Job, *, rounded: bool = True) -> Job:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 
@@ -30,6 +30,8 @@ from qops_batsim.jobs import (
 from qops_batsim.platform.host_intervals import HostIntervals
 from qops_batsim.tables import Words
 from qops_batsim.workload.workload_model import JobColumns
+
+_Asked = TypeVar("_Asked")
 
 
 class DelayJobs(NamedTuple):
@@ -204,12 +206,7 @@ def with_registered(
     listed = [record.job.renamed(record.local_id) for record in records]
     added = JobColumns.of(listed, columns.profile_names)
 
-    requests = None
-    if columns.requests is not None or added.requests is not None:
-        requests = [
-            *(columns.requests or [None] * count),
-            *(added.requests or [None] * len(records)),
-        ]
+    requests = _joined(columns.requests, count, added.requests, len(records))
     # Stable: a job comes behind those that had arrived.
     turns = np.append(np.arange(count), np.array(arrived, np.float64) - 0.5)
     owners_of_all = np.append(jobs.workloads.which, np.array(owned, np.int64))
@@ -224,10 +221,20 @@ def with_registered(
             profiles=np.append(columns.profiles, added.profiles),
             profile_names=added.profile_names,
             requests=requests,
+            hosts_asked=_joined(columns.hosts_asked, count, added.hosts_asked, len(records)),
         ),
         registered=records,
         arrivals=np.argsort(turns, kind="stable"),
     )
+
+
+def _joined(
+    first: list[_Asked | None] | None, count: int, then: list[_Asked | None] | None, more: int
+) -> list[_Asked | None] | None:
+    """Return a column of what ``count`` jobs and ``more`` jobs ask for; None where none does."""
+    if first is None and then is None:
+        return None
+    return [*(first or [None] * count), *(then or [None] * more)]
 
 
 def submission_order(columns: JobColumns) -> np.ndarray:
@@ -248,6 +255,7 @@ def in_order(columns: JobColumns, places: np.ndarray) -> JobColumns:
 
     listed = places.tolist()
     requests = columns.requests
+    hosts_asked = columns.hosts_asked
     return JobColumns(
         ids=[columns.ids[place] for place in listed],
         submission_times=columns.submission_times[places],
@@ -257,6 +265,7 @@ def in_order(columns: JobColumns, places: np.ndarray) -> JobColumns:
         profiles=columns.profiles[places],
         profile_names=columns.profile_names,
         requests=requests and [requests[place] for place in listed],
+        hosts_asked=hosts_asked and [hosts_asked[place] for place in listed],
     )
 
 

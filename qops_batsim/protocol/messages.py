@@ -228,7 +228,8 @@ def _rounded_job(job: Job) -> Job:
     walltime = None if job.walltime is None else round(job.walltime, TOLD_DECIMALS)
     submission_time = round(job.submission_time, TOLD_DECIMALS)
     fields = rounded_value(job.fields)
-    return Job(job.id, submission_time, job.processors, job.profile, walltime, job.qos, fields)
+    asked = submission_time, job.processors, job.profile, walltime, job.qos
+    return Job(job.id, *asked, fields, job.hosts_asked)
 
 
 def decode_events(

@@ -51,7 +51,8 @@ def disguise(workload: Workload) -> Disguise:
         name, profile = delay_profile(seconds)
         true[name] = workload.profiles[job.profile]
         told[name] = profile
-        jobs[place] = Job(job.id, job.submission_time, job.processors, name, job.walltime, job.qos)
+        asked = job.submission_time, job.processors, name, job.walltime, job.qos
+        jobs[place] = Job(job.id, *asked, hosts_asked=job.hosts_asked)
     return Disguise(msgspec.structs.replace(workload, jobs=jobs, profiles=true), told)
 
 

@@ -18,6 +18,13 @@ from typing import Any
 import msgspec
 
 from qops_batsim.errors import InputError, shown
+from qops_batsim.job_fields import (
+    HOST_FIELDS,
+    extra_data_of,
+    is_request,
+    object_in,
+    split_request,
+)
 from qops_batsim.jobs import Job
 from qops_batsim.workload.workload_model import Profile, Workload
 
@@ -41,8 +48,8 @@ _TRACES = {"SMPI": "smpi", "FractionalComputation": "usage_trace"}
 _THEIRS = {ours: theirs for theirs, ours in (_TYPES | _TRACES).items()}
 """Names of Batsim 5 by ours."""
 
-_KEPT = ("id", "subtime", "res", "profile", "walltime", "qos", "extra_data")
-"""Fields of a job that Batsim 5 uses or hands on, the last two as one."""
+_KEPT = ("id", "subtime", "res", "profile", "walltime", "qos", "extra_data", *HOST_FIELDS)
+"""Fields of a job that Batsim 5 uses or hands on, those from ``qos`` on as one."""
 
 _SHOWN = 3
 """Most names of profiles in a line of a report."""
@@ -114,13 +121,18 @@ def format_batsim5(
     left_out: Counter[str] = Counter()
     jobs = []
     for job in workload.jobs:
-        jobs.append(_job(job))
+        fields = job.batsim_fields()
+        extra = extra_data_of(job.fields)
+        if extra is not None:
+            fields["extra_data"] = extra
+        jobs.append(fields)
         left_out.update(
             name for name in job.fields if name not in _KEPT and job.fields[name] is not None
         )
-        left_out["both qos and extra_data, of which qos is kept, as extra_data"] += (
-            "qos" in job.fields and "extra_data" in job.fields
-        )
+        kept = "qos" if "qos" in job.fields else "what they ask of hosts"
+        left_out[
+            f"both {kept} and extra_data, of which {kept} is kept, as extra_data"
+        ] += not _has_all(extra, job.fields.get("extra_data"))
     losses = [
         f"{count:,} jobs have {name}, which Batsim 5 does not hand on"
         for name, count in sorted(left_out.items())
@@ -157,9 +169,12 @@ def with_requests(workload: Workload) -> Workload:
     """
     jobs = []
     for job in workload.jobs:
-        if job.qos is not None and "qos" not in job.fields:
+        extra = object_in(job.fields.get("extra_data"))
+        if "qos" not in job.fields and is_request(extra):
             fields = {name: value for name, value in job.fields.items() if name != "extra_data"}
-            job = Job.from_fields(fields | {"qos": msgspec.to_builtins(job.qos)}, where=job.id)
+            asked, hosts = split_request(extra)
+            told = {"qos": asked} if asked else {}
+            job = Job.from_fields({**hosts, **fields, **told}, where=job.id)
         jobs.append(job)
     return msgspec.structs.replace(workload, jobs=jobs)
 
@@ -168,12 +183,12 @@ def _encoded(value: Any) -> str:
     return msgspec.json.encode(value).decode()
 
 
-def _job(job: Job) -> dict[str, Any]:
-    fields = job.batsim_fields()
-    extra = job.fields.get("qos", job.fields.get("extra_data"))
-    if extra is not None:
-        fields["extra_data"] = extra
-    return fields
+def _has_all(kept: Any, extra: Any) -> bool:
+    """Return whether the written ``extra_data`` holds all that was in that of a job."""
+    if extra is None or kept == extra:
+        return True
+    told = object_in(extra)
+    return isinstance(told, dict) and told.items() <= kept.items()
 
 
 def _used(workload: Workload) -> list[str]:

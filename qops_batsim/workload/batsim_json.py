@@ -26,10 +26,13 @@ from qops_batsim.files import Stored, read_stored, text_of, write_text
 from qops_batsim.garbage import without_garbage_collection
 from qops_batsim.job_fields import (
     CHECKED,
+    HOST_FIELDS,
+    HostsAsked,
     is_amount,
     is_number,
     is_whole_number,
     problem_in,
+    read_hosts_asked,
     read_qos,
 )
 from qops_batsim.jobs import QosRequest
@@ -152,6 +155,10 @@ class _Document(msgspec.Struct):
     qops_batsim: msgspec.Raw = msgspec.Raw(b"")
 
 
+_SILENT = msgspec.Raw(b"")
+"""A field that a job does not have."""
+
+
 class _Job(msgspec.Struct, gc=False):
     id: int | str
     subtime: float
@@ -168,8 +175,19 @@ class _Job(msgspec.Struct, gc=False):
     queue: Any = None
 
 
+class _JobOnHosts(_Job, gc=False):
+    per_host: msgspec.Raw = _SILENT
+    tasks: msgspec.Raw = _SILENT
+    per_task: msgspec.Raw = _SILENT
+    hosts_with: msgspec.Raw = _SILENT
+    exclusive: msgspec.Raw = _SILENT
+    licences: msgspec.Raw = _SILENT
+    parts: msgspec.Raw = _SILENT
+
+
 _documents = msgspec.json.Decoder(_Document)
 _job_lists = msgspec.json.Decoder(list[_Job])
+_jobs_on_hosts = msgspec.json.Decoder(list[_JobOnHosts])
 _profile_maps = msgspec.json.Decoder(dict[str, Profile])
 _UNASKED = msgspec.structs.astuple(QosRequest())
 
@@ -211,7 +229,8 @@ def _decode(content: bytes, source: str) -> Workload:
         bodies = bytes(document.profiles)
         told = bytes(document.qops_batsim)
         profiles = as_batsim4(_profile_maps.decode(bodies))
-        jobs = _job_lists.decode(written)
+        on_hosts = [name for name in HOST_FIELDS if _may_name(written, name)]
+        jobs = (_jobs_on_hosts if on_hosts else _job_lists).decode(written)
         with _nesting_is_limited(source):
             provenance = _load_json(told.decode(), source, "qops_batsim") if told else {}
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
@@ -223,14 +242,15 @@ def _decode(content: bytes, source: str) -> Workload:
     values = {
         name: list(map(attrgetter(name), jobs))
         for name in _Job.__struct_fields__
-        if name in _ALWAYS or b"\\" in written or f'"{name}"'.encode() in written
+        if name in _ALWAYS or _may_name(written, name)
     }
+    hosts_asked, names_of_hosts = _hosts_asked(jobs, on_hosts, values.get("extra_data", ()))
     del jobs
     asked = _requested_values(values.get("qos", ()))
 
     # How many names there must be, unless one is repeated, unknown or empty.
     names = sum(len(column) - column.count(None) for column in values.values())
-    names += sum(map(len, asked.values()))
+    names += sum(map(len, asked.values())) + names_of_hosts
     own: list[Any] = []
     try:
         with _nesting_is_limited(source):
@@ -247,7 +267,7 @@ def _decode(content: bytes, source: str) -> Workload:
 
     _check_profiles(profiles, source)
     columns = _columns(values, asked, list(profiles))
-    if columns is None:
+    if columns is None or hosts_asked is _WRONG:
         _refuse(content, source, "the jobs cannot be used")
     warn_of_odd_jobs(columns, own, source)
 
@@ -256,7 +276,8 @@ def _decode(content: bytes, source: str) -> Workload:
     columns = columns._replace(ids=[])
     values = {}
     own = []
-    columns = columns._replace(ids=joined.split("\n") if joined else [])
+    ids = joined.split("\n") if joined else []
+    columns = columns._replace(ids=ids, hosts_asked=hosts_asked)
 
     provenance, calendar = split_provenance(provenance, source)
     jobs_in_columns = JobTable(columns, written)
@@ -266,6 +287,57 @@ def _decode(content: bytes, source: str) -> Workload:
 
 
 _ALWAYS = ("id", "subtime", "res", "profile", "walltime")
+
+_WRONG: list[HostsAsked | None] = []
+"""What jobs ask of their hosts if one of them asks for what is not accepted."""
+
+
+def _may_name(written: bytes, name: str) -> bool:
+    return b"\\" in written or f'"{name}"'.encode() in written
+
+
+def _hosts_asked(
+    jobs: Sequence[_Job], on_hosts: Sequence[str], extras: Sequence[Any]
+) -> tuple[list[HostsAsked | None] | None, int]:
+    """Return what jobs ask of their hosts, None if none does, and how many names of JSON objects
+    that takes outside ``extras``, their ``extra_data``.
+
+    ``on_hosts`` are the fields that a job may have. What many jobs ask for is read once.
+    """
+    if not on_hosts:
+        return None, 0
+    read: dict[tuple[Any, ...], tuple[HostsAsked | None, int]] = {}
+    names = 0
+    asked: list[HostsAsked | None] = []
+    raws = zip(*(map(attrgetter(name), jobs) for name in on_hosts), strict=True)
+    for job, told, extra in zip(jobs, raws, extras or [None] * len(jobs), strict=True):
+        texts = tuple(map(bytes, told))
+        if not any(texts) and extra is None:
+            asked.append(None)
+            continue
+        key = job.res, texts
+        found = read.get(key) if extra is None else None
+        if found is None:
+            values = [json.loads(text or b"null") for text in texts]
+            fields = {"res": job.res, **dict(zip(on_hosts, values, strict=True))}
+            try:
+                one = read_hosts_asked({**fields, "extra_data": extra}, "")
+            except InputError:
+                return _WRONG, 0  # The second pass names the first mistake.
+            given = [value for text, value in zip(texts, values, strict=True) if text]
+            found = one, len(given) + sum(map(_names_in, given))
+            if extra is None:
+                read[key] = found
+        asked.append(found[0])
+        names += found[1]
+    return asked if asked.count(None) < len(asked) else None, names
+
+
+def _names_in(value: Any) -> int:
+    """Return how many names the objects in a JSON value have."""
+    if isinstance(value, dict):
+        return len(value) + sum(map(_names_in, value.values()))
+    return sum(map(_names_in, value)) if isinstance(value, list) else 0
 
 
 def _may_have_repeats(written: bytes, names: int) -> bool:

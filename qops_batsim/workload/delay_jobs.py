@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 
 from qops_batsim.errors import InputError, shown
+from qops_batsim.job_fields import object_in
 from qops_batsim.jobs import Job, QosRequest
 from qops_batsim.limits import MAX_SECONDS
 from qops_batsim.version import __version__
@@ -123,10 +124,8 @@ def with_deadline(job: Job, deadline: float | None, of_user: bool, *, workload: 
         deadline=None if deadline is None else float(deadline),
         has_user_deadline=of_user,
     )
-    changed = _Changed(job, qos)
-    return Job(
-        job.id, job.submission_time, job.processors, job.profile, job.walltime, asked, changed
-    )
+    kept = job.submission_time, job.processors, job.profile, job.walltime
+    return Job(job.id, *kept, asked, _Changed(job, qos), job.hosts_asked)
 
 
 class _Changed:
@@ -144,7 +143,8 @@ class _Changed:
 
 def _changed_fields(job: Job, fields: Mapping[str, Any], qos: Mapping[str, Any]) -> dict[str, Any]:
     name = "extra_data" if job.qos is not None and job.fields.get("qos") is None else "qos"
-    asked = _updated(job.fields.get(name) or {} if job.qos is not None else {}, qos)
+    told: Any = object_in(job.fields.get(name)) if job.qos is not None else None
+    asked = _updated(told or {}, qos)
     result = _updated(job.fields, fields)
     if asked or name in result:
         result[name] = asked

@@ -13,7 +13,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from qops_batsim.errors import shown
-from qops_batsim.job_fields import FIELDS, QOS_FIELDS, is_request, misspelt
+from qops_batsim.job_fields import FIELDS, HOST_FIELDS, QOS_FIELDS, is_request, misspelt
 
 if TYPE_CHECKING:
     from qops_batsim.workload.workload_model import JobColumns
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 OBJECTS = ("qos", "extra_data")
 """Fields of a job that hold what its user asks for (Batsim 4 and 5)."""
 
-_OF_JOBS = (*FIELDS, *OBJECTS)
-_OF_QOS = tuple(sorted(QOS_FIELDS))
+_OF_JOBS = (*FIELDS, *OBJECTS, *HOST_FIELDS)
+_OF_REQUESTS = (*sorted(QOS_FIELDS), *HOST_FIELDS)
 
 
 def warn_of_odd_jobs(columns: JobColumns, written: Sequence[Any], source: str) -> None:
@@ -84,7 +84,7 @@ def _misspelt_in(job: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
         except (ValueError, RecursionError):
             return
     if isinstance(told, dict) and not is_request(told):
-        for name, meant in _near(tuple(told), _OF_QOS):
+        for name, meant in _near(tuple(told), _OF_REQUESTS):
             yield "extra_data", name, meant
 
 

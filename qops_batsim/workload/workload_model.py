@@ -12,6 +12,7 @@ import msgspec
 
 from qops_batsim.dates import Calendar
 from qops_batsim.errors import InputError, require, shown
+from qops_batsim.job_fields import HostsAsked
 from qops_batsim.jobs import Job, QosRequest
 from qops_batsim.limits import IN_NO_NAME, MAX_PROCESSORS, MAX_SECONDS, NO_NAME
 
@@ -251,6 +252,8 @@ class JobColumns(NamedTuple):
         Those of the workload, and any others that jobs name.
     requests
         What users ask for beyond that; None where no job has such a request.
+    hosts_asked
+        What jobs ask of their hosts beyond a number; None where no job does.
     """
 
     ids: list[str]
@@ -261,6 +264,7 @@ class JobColumns(NamedTuple):
     profiles: np.ndarray
     profile_names: list[str]
     requests: list[QosRequest | None] | None
+    hosts_asked: list[HostsAsked | None] | None = None
 
     @property
     def are_usable(self) -> bool:
@@ -315,6 +319,7 @@ class JobColumns(NamedTuple):
         limits = (math.inf if job.walltime is None else job.walltime for job in jobs)
         profiles = (names.setdefault(job.profile, len(names)) for job in jobs)
         requests = [job.qos for job in jobs]
+        hosts_asked = [job.hosts_asked for job in jobs]
         return cls(
             ids=[job.id for job in jobs],
             submission_times=np.fromiter((job.submission_time for job in jobs), float, count),
@@ -324,6 +329,7 @@ class JobColumns(NamedTuple):
             profiles=np.fromiter(profiles, np.int64, count),
             profile_names=list(names),
             requests=requests if any(each is not None for each in requests) else None,
+            hosts_asked=hosts_asked if any(each is not None for each in hosts_asked) else None,
         )
 
 
@@ -435,14 +441,15 @@ class JobTable(Sequence[Job]):
             names = columns.profile_names
             limits = columns.walltimes.tolist()
             self._made = [
-                ReadJob(job_id, date, processors, profile, limit, request, self._written)
-                for job_id, date, processors, profile, limit, request in zip(
+                ReadJob(job_id, date, processors, profile, limit, request, self._written, hosts)
+                for job_id, date, processors, profile, limit, request, hosts in zip(
                     columns.ids,
                     columns.submission_times.tolist(),
                     columns.processors.tolist(),
                     [names[index] for index in columns.profiles.tolist()],
                     [None if limit == math.inf else limit for limit in limits],
                     columns.requests or [None] * len(self),
+                    columns.hosts_asked or [None] * len(self),
                     strict=True,
                 )
             ]

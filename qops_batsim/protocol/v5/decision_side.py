@@ -18,7 +18,7 @@ import msgspec
 from qops_batsim.core.hostset import HostSet
 from qops_batsim.core.system import HostDescription
 from qops_batsim.errors import InputError, SimulationError, shown
-from qops_batsim.job_fields import is_number
+from qops_batsim.job_fields import extra_data_of, is_number
 from qops_batsim.protocol import decisions as d
 from qops_batsim.protocol import events as e
 from qops_batsim.protocol.messages import Message, MessageDecoder, Stamped
@@ -510,8 +510,7 @@ def _one_shot(call_id: str, milliseconds: int) -> dict[str, Any]:
 
 
 def _register_job(decision: d.RegisterJob) -> tuple[str, Any]:
-    fields = decision.job.fields
-    body = body_of(decision.job, decision.job_id, fields.get("qos", fields.get("extra_data")))
+    body = body_of(decision.job, decision.job_id, extra_data_of(decision.job.fields))
     return "RegisterJobEvent", {"job_id": decision.job_id, "job": body}
 
 

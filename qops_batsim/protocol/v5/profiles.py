@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from qops_batsim.errors import InputError, did_you_mean, shown
-from qops_batsim.job_fields import is_request
+from qops_batsim.job_fields import is_request, split_request
 from qops_batsim.jobs import Job
 
 SPREAD, EACH = "DefinedAmountsSpreadUniformly", "DefinedAmountsUsedForEachValue"
@@ -161,8 +161,8 @@ def body_of(job: Job, job_id: str, extra: Any) -> JobBody:
 def job_of(body: JobBody, job_id: str, submission_time: float, *, as_told: bool = False) -> Job:
     """Return the job that a Batsim 5 message describes; InputError if a field is invalid.
 
-    An ``extra_data`` with a user's request (deadline …) becomes the field ``qos``; with
-    ``as_told``, it stays as it is.
+    An ``extra_data`` with a user's request (deadline …) becomes the field ``qos``, and what the
+    job asks of its hosts fields of the job; with ``as_told``, it stays as it is.
     """
     fields: dict[str, Any] = {
         "id": job_id,
@@ -177,7 +177,12 @@ def job_of(body: JobBody, job_id: str, submission_time: float, *, as_told: bool 
         fields["extra_data"] = body.extra_data
     elif body.extra_data:
         told = _value_of(body.extra_data)
-        fields["qos" if is_request(told) else "extra_data"] = told
+        if is_request(told):
+            asked, hosts = split_request(told)
+            fields |= hosts
+            fields |= {"qos": asked} if asked else {}
+        else:
+            fields["extra_data"] = told
     return Job.from_fields(fields, where="job")
 
 
