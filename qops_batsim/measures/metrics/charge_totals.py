@@ -19,6 +19,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
+from qops_batsim.core.machine import Machine
 from qops_batsim.economics.charges import (
     Charge,
     PriceFunction,
@@ -34,6 +35,7 @@ from qops_batsim.errors import InputError, QopsError, shown
 from qops_batsim.files import read_text
 from qops_batsim.job_fields import is_number
 from qops_batsim.measures.metrics.outcomes import JobOutcomes, fates
+from qops_batsim.measures.results.host_amounts import requests_of_run, sizes_of
 from qops_batsim.measures.results.result_tables import read_qos
 from qops_batsim.measures.results.run_files import RunFiles
 from qops_batsim.measures.results.run_result import RunResult
@@ -115,9 +117,17 @@ class ChargeReport(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     queues: tuple[CategoryCharges, ...] = ()
 
 
-def reference_of_run(result: RunResult) -> dict[str, ReferenceJob]:
-    """Return the jobs that ran in a reference run, by full identifier (``"w0!15"``); O(jobs)."""
+def reference_of_run(
+    result: RunResult, workloads: Mapping[str, Workload] | None = None
+) -> dict[str, ReferenceJob]:
+    """Return the jobs that ran in a reference run, by full identifier (``"w0!15"``); O(jobs).
+
+    The ``workloads`` that were run tell what jobs ask of hosts that they share by amounts.
+    """
     columns = result.columns("execution_time", "turnaround_time", "requested_number_of_resources")
+    requests = requests_of_run(result, workloads or {})
+    if requests is not None:
+        columns = (*columns[:2], requests.sizes)
     ran = result.executed
     rows = zip(*(column[ran].tolist() for column in columns), strict=True)
     ids = itertools.compress(result.ids, ran.tolist())
@@ -125,18 +135,24 @@ def reference_of_run(result: RunResult) -> dict[str, ReferenceJob]:
 
 
 def reference_of_workload(
-    workload: Workload, response_times: Mapping[str, float], prefix: str = ""
+    workload: Workload,
+    response_times: Mapping[str, float],
+    prefix: str = "",
+    machine: Machine | None = None,
 ) -> dict[str, ReferenceJob]:
     """Return the ``delay`` jobs of a workload as jobs of a reference run, given the response time
     that each job had in that run.
 
     All jobs are of type ``delay``. ``response_times`` are completion - submission in the reference
-    run (seconds) by job id; ``prefix`` goes in front of each id of the result (``"w0!"``).
+    run (seconds) by job id; ``prefix`` goes in front of each id of the result (``"w0!"``). The
+    ``machine`` is what hosts have for jobs that share them, if they have amounts.
     """
+    run_times = run_times_until_killed(workload)
+    sizes = sizes_of(workload, machine).tolist()
     return {
-        prefix + job.id: ReferenceJob(run_time, response_times[job.id], job.processors)
-        for job, run_time in zip(workload.jobs, run_times_until_killed(workload), strict=True)
-        if job.id in response_times
+        prefix + job_id: ReferenceJob(run_time, response_times[job_id], size)
+        for job_id, run_time, size in zip(workload.columns.ids, run_times, sizes, strict=True)
+        if job_id in response_times
     }
 
 
