@@ -7,6 +7,7 @@ from itertools import chain, combinations
 
 import numpy as np
 
+from qops_batsim.limits import MAX_HOST_AMOUNT
 from qops_batsim.measures.results.allocations import Stays
 from qops_batsim.measures.results.host_amounts import RequestsOfRun
 from qops_batsim.measures.results.result_tables import Booleans, Floats, Integers, tolerance
@@ -134,27 +135,39 @@ def _without_room(
     """
     rows = sweep.rows[uncertain]
     hosts = sweep.hosts[uncertain]
-    order = np.argsort(rows, kind="stable")
-    for chosen in np.split(order, np.flatnonzero(np.diff(rows[order])) + 1):
-        if not len(chosen):
-            continue
-        row = int(rows[chosen[0]])
-        parts = requests.distinct[requests.of_job[row]].parts
-        asked = [requests.amounts(part) for part in parts]
-        fits = np.array([(room[chosen] >= each).all(axis=1) for each in asked])
-        if parts[0].tasks:
-            used = asked[0] > 0
-            tasks = int((room[chosen][:, used] // asked[0][used]).min(axis=1).clip(0).sum())
-            lack = f"its hosts have room for {tasks} of its {parts[0].tasks} tasks"
-            wrong = tasks < parts[0].tasks
-        else:
-            labels = [requests.hosts_with(part.labels)[hosts[chosen]] for part in parts]
-            wrong = not _can_be_spread([part.hosts for part in parts], fits & np.array(labels))
-            lack = "its hosts have no room for all of its parts"
-        if wrong:
-            date = float(sweep.start[uncertain][chosen[0]])
-            text = f" starts at {date:.6f} s, when {lack}"
-            yield of_job(subject.result.id(row), text, time=date)
+    of_job_at = requests.of_job[rows]
+    parts_of = [each.parts for each in requests.distinct]
+
+    # How many tasks there is room for.
+    asked = np.array([requests.amounts(parts[0]) for parts in parts_of])[of_job_at]
+    times = np.where(asked > 0, room // np.maximum(asked, 1), np.iinfo(np.int64).max)
+    most = np.zeros(len(subject.executed), np.int64)
+    np.add.at(most, rows, times.min(axis=1, initial=MAX_HOST_AMOUNT).clip(0))
+    tasks = np.array([parts[0].tasks for parts in parts_of])[requests.of_job]
+    wrong = np.zeros(len(most), np.bool_)
+    wrong[rows] = most[rows] < tasks[rows]
+
+    # Which parts may be on which hosts.
+    of_parts = np.flatnonzero(np.array([len(parts) > 1 for parts in parts_of])[of_job_at])
+    of_parts = of_parts[np.argsort(rows[of_parts], kind="stable")]
+    for chosen in np.split(of_parts, np.flatnonzero(np.diff(rows[of_parts])) + 1):
+        if len(chosen):
+            parts = parts_of[of_job_at[chosen[0]]]
+            fits = [
+                (room[chosen] >= requests.amounts(part)).all(axis=1)
+                & requests.hosts_with(part.labels)[hosts[chosen]]
+                for part in parts
+            ]
+            counts = [part.hosts for part in parts]
+            wrong[rows[chosen[0]]] = not _can_be_spread(counts, np.array(fits))
+
+    start = subject.result.column("starting_time")
+    for row in np.flatnonzero(wrong).tolist():
+        lack = "no room for all of its parts"
+        if tasks[row]:
+            lack = f"room for {most[row]} of its {tasks[row]} tasks"
+        text = f" starts at {start[row]:.6f} s, when its hosts have {lack}"
+        yield of_job(subject.result.id(row), text, time=float(start[row]))
 
 
 def _can_be_spread(counts: list[int], fits: Booleans) -> bool:
