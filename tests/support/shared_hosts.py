@@ -20,7 +20,7 @@ def platform_of(*hosts: dict[str, object]) -> Platform:
             )
             for number, properties in enumerate(hosts)
         ),
-        master=Host(name="master", speeds=(1e9,), role="master"),
+        master=Host(name="master_host", speeds=(1e9,), role="master"),
     )
 
 

@@ -20,6 +20,7 @@ import msgspec
 import numpy as np
 
 from qops_batsim.core.machine import Machine
+from qops_batsim.economics.billing import BillingWeights
 from qops_batsim.economics.charges import (
     Charge,
     PriceFunction,
@@ -36,7 +37,7 @@ from qops_batsim.files import read_text
 from qops_batsim.job_fields import is_number
 from qops_batsim.measures.metrics.outcomes import JobOutcomes, fates
 from qops_batsim.measures.results.host_amounts import requests_of_run, sizes_of
-from qops_batsim.measures.results.result_tables import read_qos
+from qops_batsim.measures.results.result_tables import Floats, original_id, read_qos
 from qops_batsim.measures.results.run_files import RunFiles
 from qops_batsim.measures.results.run_result import RunResult
 from qops_batsim.workload.delay_jobs import run_times_until_killed
@@ -163,6 +164,7 @@ def charge_jobs(
     price: PriceFunction = islam2004,
     *,
     grace: float = 0.0,
+    billed: Floats | None = None,
 ) -> list[JobCharge]:
     """Return each job's resource and QoS charge, and the penalty for its deadline if that was
     missed; O(jobs).
@@ -184,6 +186,9 @@ def charge_jobs(
         Returns the resource and the QoS charge of a job.
     grace
         Lateness up to which a deadline counts as met (seconds).
+    billed
+        What each job pays a second by weights of kinds (:func:`billed_amounts`); None: its
+        processors.
 
     Returns
     -------
@@ -193,7 +198,8 @@ def charge_jobs(
     fate = fates(outcomes, grace)
     asked = np.where(np.isnan(outcomes.promised), outcomes.deadline, outcomes.promised)
     used = np.where(outcomes.given_back, 0.0, outcomes.charged_time)
-    unused = outcomes.processors * np.maximum(outcomes.estimates - used, 0.0)
+    units = outcomes.processors if billed is None else billed
+    unused = units * np.maximum(outcomes.estimates - used, 0.0)
     has_promise = fate.promised | (outcomes.given_back & np.isfinite(outcomes.promised))
     columns = (
         outcomes.processors,
@@ -205,6 +211,7 @@ def charge_jobs(
         outcomes.wasted,
         np.broadcast_to(outcomes.prices, asked.shape),
         np.where(has_promise & np.isfinite(unused), unused, 0.0),
+        units,
     )
     queues = outcomes.queues or [""] * len(asked)
     rows = zip(outcomes.ids, queues, *(column.tolist() for column in columns), strict=True)
@@ -218,11 +225,12 @@ def charge_jobs(
 
     charged = []
     for job_id, queue, processors, run_time, arrival, kept, failed, kills, *others in rows:
-        wasted, factor, not_used = others
+        wasted, factor, not_used, unit = others
         reference = _reference(references, job_id, processors)
         category = table.categories.label(reference.run_time, processors)
         job = {"category": category, "processors": processors, "arrival": arrival}
-        pay = partial(_pay, price, table, job_id, **job, queue_price=factor)
+        weighted = {} if billed is None else {"billed": unit}
+        pay = partial(_pay, price, table, job_id, **job, **weighted, queue_price=factor)
 
         charge = None
         if not math.isnan(run_time):
@@ -248,6 +256,41 @@ def charge_jobs(
             )
         )
     return charged
+
+
+def billed_amounts(
+    result: RunResult,
+    workloads: Mapping[str, Workload],
+    outcomes: JobOutcomes,
+    weights: BillingWeights,
+) -> Floats:
+    """Return what each job of the outcomes pays a second by weights of kinds: for what it took in
+    its last run, or asked for if it was refused.
+
+    InputError where hosts have no amounts, or the platform is not known.
+    """
+    requests = requests_of_run(result, workloads)
+    if requests is None:
+        raise InputError(
+            f"{result.source}: billing_weights are for machines whose hosts have amounts, which "
+            "this run's has not, or its platform is not known; --platform FILE is expected"
+        )
+    taken = np.where(result.executed[:, None], requests.taken, requests.demand)
+    hosts = result.allocation_sizes
+    of_job = {}
+    for row in np.flatnonzero(result.last_runs).tolist():
+        amounts = dict(zip(requests.machine.kinds, taken[row].tolist(), strict=True))
+        amounts["hosts"] = int(hosts[row])
+        licences = requests.distinct[requests.of_job[row]].licences
+        of_job[result.id(row)] = weights.billed(amounts, licences)
+
+    places = {job_id: place for place, job_id in enumerate(outcomes.ids)}
+    billed = np.zeros(len(outcomes.ids))
+    for job_id, units in of_job.items():
+        origin = original_id(job_id, places)
+        if origin is not None:
+            billed[places[origin]] = units
+    return billed
 
 
 def _pay(
@@ -314,7 +357,7 @@ def charge_report(
     """Sum up the jobs' charges by category (in the order of their labels), by queue and in total,
     and compute the profit at the given prices; O(jobs).
     """
-    prices.check()
+    prices.check(by_weights=True)
     by_category: dict[str, list[JobCharge]] = {label: [] for label in table.categories.labels()}
     by_queue: dict[tuple[float, str], list[JobCharge]] = {}
     for job in charged:

@@ -15,6 +15,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
+import msgspec
 import numpy as np
 
 from qops_batsim.arguments import PATH, WHOLE, Kind, mapping, one_of, takes
@@ -116,11 +117,9 @@ class RunResult:
 
         Of a run on hosts that are not shared, the platform's file is not read.
         """
-        platform = self.platform or recorded_platform(self.info)
+        platform = self._hosts_platform
         if platform is None:
             return None
-        if self.numbered_by_value:
-            platform = platform.numbered_by_value()
         if len(platform.compute_hosts) < self.hosts:
             raise InputError(
                 f"{platform.source}: has {len(platform.compute_hosts)} compute hosts, and the run "
@@ -128,6 +127,20 @@ class RunResult:
             )
         hosts = platform.compute_hosts[: self.hosts]
         return machine_of([host.properties for host in hosts], [host.name for host in hosts])
+
+    @property
+    def shared_platform(self) -> Platform | None:
+        """The platform, if its hosts have amounts that jobs share; with the hosts of the run."""
+        platform = self._hosts_platform
+        if self.machine is None or platform is None:
+            return None
+        return msgspec.structs.replace(platform, compute_hosts=platform.compute_hosts[: self.hosts])
+
+    @cached_property
+    def _hosts_platform(self) -> Platform | None:
+        platform = self.platform or recorded_platform(self.info)
+        by_value = platform is not None and self.numbered_by_value
+        return platform.numbered_by_value() if platform is not None and by_value else platform
 
     @property
     def outages(self) -> list[Outage]:
