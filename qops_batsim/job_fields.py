@@ -15,7 +15,7 @@ from qops_batsim.errors import InputError, did_you_mean, shown
 from qops_batsim.limits import (
     IN_NO_NAME,
     MAX_AMOUNT,
-    MAX_AMOUNT_OF_HOST,
+    MAX_HOST_AMOUNT,
     MAX_PROCESSORS,
     MAX_SECONDS,
 )
@@ -510,7 +510,7 @@ class _AskedReader:
             raise self._error(f"{prefix}per_host", told["per_host"], accepted)
 
         tasks = told["tasks"]
-        if not is_whole_number(tasks) or not hosts <= tasks <= MAX_AMOUNT_OF_HOST:
+        if not is_whole_number(tasks) or not hosts <= tasks <= MAX_HOST_AMOUNT:
             accepted = f"a whole number of tasks from 'res', {hosts}, up"
             raise self._error(f"{prefix}tasks", tasks, accepted)
         return tasks
@@ -535,9 +535,9 @@ class _AskedReader:
                     f"{meant!r}?"
                 )
             whole = is_number(value) and value == int(value)
-            if not whole or not 0 <= value <= MAX_AMOUNT_OF_HOST:
+            if not whole or not 0 <= value <= MAX_HOST_AMOUNT:
                 unit = " of bytes" if of_hosts and kind == "memory" else ""
-                accepted = f"a whole number{unit} from 0 to {MAX_AMOUNT_OF_HOST}"
+                accepted = f"a whole number{unit} from 0 to {MAX_HOST_AMOUNT}"
                 raise self._error(f"{field}.{kind}", value, accepted)
             if value:
                 amounts[kind] = int(value)

@@ -23,11 +23,6 @@ MAX_STRETCH = 1e22
 MAX_PROCESSORS = 1_000_000
 """Most processors of a job or of a machine."""
 
-MAX_AMOUNT_OF_HOST = 1 << 53
-"""Most of one kind (cores, bytes of memory, GPUs) that a host has or a job asks for: exact as a
-float.
-"""
-
 MAX_HOST_AMOUNT = 10**15
 """Most that a host has of a kind, memory in bytes: floats and sums of a machine stay exact."""
 

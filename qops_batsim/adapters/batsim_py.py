@@ -171,6 +171,11 @@ class ModuleAgent:
         match decision:
             case d.ExecuteJob(job_id, hosts, None, storage_mapping):
                 simulator.allocate(job_id, list(hosts), storage_mapping)
+            case d.ExecuteJob(job_id):
+                raise self._error(
+                    f"job {job_id!r} has tasks that share hosts, for which batsim-py would have to "
+                    "send a mapping of its executors, as it cannot"
+                )
             case d.RejectJob(job_id):
                 simulator.reject_job(job_id)
             case d.KillJob(job_ids):

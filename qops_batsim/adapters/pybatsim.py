@@ -154,11 +154,13 @@ class ModuleScheduler:
     def _send(self, decision: d.Decision) -> None:
         bs = self.bs
         match decision:
-            case d.ExecuteJob(job_id, hosts, None, None):
+            case d.ExecuteJob(job_id, hosts, mapping, None):
                 from procset import ProcSet
 
                 job = bs.jobs[job_id]
                 job.allocation = ProcSet.from_str(str(hosts))
+                if mapping is not None:
+                    job.mapping = mapping
                 bs.execute_job(job)
             case d.RejectJob(job_id):
                 bs.reject_jobs_by_id([job_id])

@@ -14,7 +14,7 @@ from qops_batsim.cli.console import print_json, print_table, say
 from qops_batsim.errors import InputError
 
 if TYPE_CHECKING:
-    from qops_batsim.platform.platform_model import HostGroup, Platform
+    from qops_batsim.platform.platform_model import Platform
 
 app = typer.Typer(no_args_is_help=True, help="Make and show platforms (SimGrid XML).")
 
@@ -27,33 +27,51 @@ _MOST_SPEEDS = 60
 _about = manual(
     """
     out: Platform to write (XML; compressed if named .gz).
-    --hosts N: Number of compute hosts.
+    --hosts N: Number of compute hosts, beside those of --group.
     --speed SPEED: Speed of one core: f is flop/s, with k, M, G, T … before it.
-    --cores N: Cores of each host.
     --prefix TEXT: First part of the hosts' names.
     --bandwidth RATE: Bandwidth of each host's link, each way: Bps is bytes/s, bps bits/s. Default:
         no network at all; communications take no time.
     --latency TIME: Latency of each host's link (a message crosses two): s, ms, us … Default: 0s.
-    --memory SIZE: Memory of each host, as in 256MiB: its property memory, in bytes.
+    [What each host has]
+    --cores N: Cores of each host. Jobs share hosts that have cores, GPUs or a site's kind.
+        Default: whole hosts, of one core.
+    --memory SIZE: Memory of each host, as in 256MiB or 128GB.
+    --gpus N|TYPE:N: GPUs of each host; may be repeated for further types.
+    --kind NAME=N: What each host has of a kind of the site; may be repeated.
+    --labels NAMES: Partitions and features of each host, separated by commas.
+    --weight N: Hosts of less weight are chosen first.
+    --group TEXT: Further hosts with the same but for what it says, as in
+        hosts=16,gpus=v100:2,labels=gpu; may be repeated.
+    --licence NAME=N: Licences of the machine; may be repeated.
+    []
     FILE|NAME: A platform file, or a shipped platform. Default: list the shipped ones.
     --json: Print everything as JSON, host by host in the order of ids.
     --master-host NAME: Host that is the master, if the platform does not tell its role.
     """
 )
 
+_Texts = list[str] | None
+
 
 @app.command()
 def cluster(
     out: Annotated[Path, _about("out")],
-    hosts: Annotated[int, _about("--hosts")],
+    hosts: Annotated[int | None, _about("--hosts")] = None,
     speed: Annotated[str, _about("--speed")] = "100Mf",
-    cores: Annotated[int, _about("--cores")] = 1,
     prefix: Annotated[str, _about("--prefix")] = "host",
     bandwidth: Annotated[str | None, _about("--bandwidth")] = None,
     latency: Annotated[str | None, _about("--latency")] = None,
+    cores: Annotated[int | None, _about("--cores")] = None,
     memory: Annotated[str | None, _about("--memory")] = None,
+    gpus: Annotated[_Texts, _about("--gpus")] = None,
+    kind: Annotated[_Texts, _about("--kind")] = None,
+    labels: Annotated[_Texts, _about("--labels")] = None,
+    weight: Annotated[int, _about("--weight")] = 0,
+    group: Annotated[_Texts, _about("--group")] = None,
+    licence: Annotated[_Texts, _about("--licence")] = None,
 ) -> None:
-    """Write a SimGrid platform of equal compute hosts and a master host.
+    """Write a SimGrid platform of equal compute hosts, or of groups of them, and a master host.
 
     The hosts are numbered with leading zeros, so that Batsim's host ids follow the numbers.
     Without a network, dates are the same in the embedded engine and in the real Batsim.
@@ -62,26 +80,47 @@ def cluster(
 
     \b
         qops-batsim platform cluster kth.xml --hosts 100
-        qops-batsim platform cluster fat.xml --hosts 64 --cores 8 \\
-          --speed 2Gf --memory 16GiB
         qops-batsim platform cluster net.xml --hosts 128 --bandwidth 125MBps \\
           --latency 50us
+        qops-batsim platform cluster shared.xml --hosts 84 --cores 32 --memory 128GB \\
+          --group hosts=16,gpus=v100:2,labels=gpu --licence matlab=10
     """
-    from qops_batsim.platform.equal_hosts import make_cluster
+    from qops_batsim.core.host_properties import read_memory
+    from qops_batsim.platform.equal_hosts import EqualHosts, make_mixed_cluster
+    from qops_batsim.platform.group_text import read_gpus, read_group, read_named_amounts
     from qops_batsim.platform.simgrid_write import write_platform
-    from qops_batsim.quantities import BANDWIDTH, SIZE, SPEED, TIME
+    from qops_batsim.quantities import BANDWIDTH, SPEED, TIME
 
-    platform = make_cluster(
-        hosts,
+    if hosts is None and not group:
+        raise InputError("neither --hosts nor --group is given; at least one is expected")
+    like = EqualHosts(
+        hosts=hosts or 0,
         speed=SPEED.parse(speed, where="--speed"),
         cores=cores,
+        memory=None if memory is None else read_memory(memory, where="--memory"),
+        gpus=read_gpus(_listed(gpus), where="--gpus"),
+        kinds=read_named_amounts(_listed(kind), where="--kind"),
+        labels=_listed(labels),
+        weight=weight,
+    )
+    groups = [read_group(text, like, where="--group") for text in group or ()]
+    if hosts is not None:
+        groups.insert(0, like)
+
+    platform = make_mixed_cluster(
+        groups,
+        licences=read_named_amounts(_listed(licence), where="--licence"),
         prefix=prefix,
         bandwidth=None if bandwidth is None else BANDWIDTH.parse(bandwidth, where="--bandwidth"),
         latency=0.0 if latency is None else TIME.parse(latency, where="--latency"),
-        memory=None if memory is None else round(SIZE.parse(memory, where="--memory")),
     )
     write_platform(platform, out)
     say(f"{out}: {_headline(platform)}")
+
+
+def _listed(texts: Sequence[str] | None) -> list[str]:
+    """Return the values of an option that takes lists and may be repeated."""
+    return [part.strip() for text in texts or () for part in text.split(",")]
 
 
 @app.command()
@@ -107,7 +146,6 @@ def show(
             raise InputError("--json is given without a platform; its name or file is expected")
         _print_shipped()
         return
-    from qops_batsim.platform.platform_model import host_groups
     from qops_batsim.platform.simgrid_read import read_platform
     from qops_batsim.shipped import find_input
 
@@ -117,8 +155,7 @@ def show(
         return
 
     say(f"{machine.source}: {_headline(machine)}")
-    columns = ("hosts", "ids", "role", "speed", "cores", "memory", "zone")
-    _print_rows("Hosts", columns, [*map(_group_row, host_groups(machine))])
+    _print_hosts(machine)
     _print_zones(machine)
     _print_links(machine)
 
@@ -132,33 +169,76 @@ def _print_shipped() -> None:
         platform = read_platform(find_input(name, "platforms"))
         hosts = platform.compute_hosts
         speeds = sorted({host.speed for host in hosts})
-        cores = sum(host.cores for host in hosts)
         network = "yes" if platform.links or platform.clusters else "none"
-        rows.append((name, str(len(hosts)), str(cores), _speeds(speeds), network))
-    print_table("Shipped platforms", ("name", "hosts", "cores", "speed", "network"), rows)
+        amounts = ", ".join(platform.machine.kinds) if platform.machine else "none"
+        cores = str(_cores(platform))
+        rows.append((name, str(len(hosts)), cores, _speeds(speeds), network, amounts))
+    columns = ("name", "hosts", "cores", "speed", "network", "shared amounts")
+    print_table("Shipped platforms", columns, rows)
 
 
 def _headline(platform: Platform) -> str:
-    cores = sum(host.cores for host in platform.compute_hosts)
-    parts = [f"{len(platform.compute_hosts)} compute hosts with {cores} cores"]
+    parts = [f"{len(platform.compute_hosts)} compute hosts with {_cores(platform)} cores"]
     if platform.storage_hosts:
         parts.append(f"{len(platform.storage_hosts)} storage hosts")
     parts.append(f"master {platform.master.name}" if platform.master else "no master")
     return ", ".join(parts)
 
 
-def _group_row(group: HostGroup) -> tuple[str, ...]:
+def _cores(platform: Platform) -> int:
+    shared = platform.machine.totals if platform.machine else {}
+    return shared.get("cores") or sum(host.cores for host in platform.compute_hosts)
+
+
+def _print_hosts(platform: Platform) -> None:
+    """Print the hosts in ranges of equal ones, and what they have in all."""
+    from qops_batsim.platform.platform_model import host_groups
+
+    machine = platform.machine
+    kinds = machine.kinds if machine else ("cores", "memory")
+    further = [
+        name
+        for name in ("labels", "weight")
+        if machine and any(name in host.properties for host in platform.compute_hosts)
+    ]
+    rows = []
+    for group in host_groups(platform):
+        host = group.hosts[0]
+        names = host.name if len(group.hosts) == 1 else f"{host.name} … {group.hosts[-1].name}"
+        ids = "" if group.first_id is None else str(group.first_id)
+        if group.first_id != group.last_id:
+            ids += f"-{group.last_id}"
+
+        if machine is None:
+            amounts = [str(host.cores), _memory(host.properties.get("memory", ""))]
+        elif host.role == "compute_node" and group.first_id is not None:
+            amounts = [*map(_amount, kinds, machine.amounts[group.first_id])]
+        else:
+            amounts = [""] * len(kinds)
+        amounts += [host.properties.get(name, "") for name in further]
+        rows.append((names, ids, host.role, _speeds(host.speeds), *amounts, host.zone))
+    _print_rows("Hosts", ("hosts", "ids", "role", "speed", *kinds, *further, "zone"), rows)
+
+    if machine is None:
+        return
+    say("in all: " + ", ".join(f"{_amount(*held)} {held[0]}" for held in machine.totals.items()))
+    if machine.licences:
+        held = ", ".join(f"{amount:,} {name}" for name, amount in machine.licences.items())
+        say(f"licences: {held}")
+
+
+def _amount(kind: str, amount: int) -> str:
+    return _memory(str(amount)) if kind == "memory" else f"{amount:,}"
+
+
+def _memory(text: str) -> str:
+    """Return a number of bytes with a unit, binary or decimal, whichever is shorter."""
     from qops_batsim.quantities import SIZE
 
-    host = group.hosts[0]
-    names = host.name if len(group.hosts) == 1 else f"{host.name} … {group.hosts[-1].name}"
-    ids = "" if group.first_id is None else str(group.first_id)
-    if group.first_id != group.last_id:
-        ids += f"-{group.last_id}"
-    memory = host.properties.get("memory", "")
-    if memory.isascii() and memory.isdigit():
-        memory = SIZE.format(float(memory))
-    return names, ids, host.role, _speeds(host.speeds), str(host.cores), memory, host.zone
+    if not (text.isascii() and text.isdigit()):
+        return text
+    decimal = SIZE._replace(written=("B", "kB", "MB", "GB", "TB"))
+    return min(SIZE.format(float(text)), decimal.format(float(text)), key=len)
 
 
 def _print_zones(platform: Platform) -> None:

@@ -90,6 +90,7 @@ def serve(
         qops-batsim serve easy --loop --timeout 60 --out out/study
     """
     from qops_batsim.files import check_writable
+    from qops_batsim.protocol.engine_needs import SHARING_OPTION
     from qops_batsim.protocol.port import make_scheduler
     from qops_batsim.protocol.session import check_first_message
     from qops_batsim.protocol.zeromq import listen
@@ -109,7 +110,8 @@ def serve(
         on_refused=lambda reason: server.note_refused(reason),
     )
     if not quiet:
-        note(f"{scheduler} listens at {endpoint}")
+        shared = f"where hosts have amounts, start Batsim 4 with {SHARING_OPTION}"
+        note(f"{shared}; {scheduler} listens at {endpoint}")
     server = _Server(scheduler, given, any_engine, connection, prefix, quiet)
     try:
         code = server.serve_one()

@@ -10,10 +10,10 @@ cdef class FixedReservation:
     cdef public double start
     cdef public double end  # minus infinity while an overdue start has found no place
     cdef public Job job  # None: maintenance
-    cdef public object amount  # int or HostBits
+    cdef public object amount  # int, HostBits or Places
 
 cdef class FixedReservations:
-    cdef readonly PlanHosts hosts
+    cdef public PlanHosts hosts
     cdef public list listed
 
     @cython.locals(place=Py_ssize_t, reservation=FixedReservation)

@@ -147,8 +147,7 @@ class FixedReservations:
                     reservation.amount = self.hosts.amount_for(job)
                 else:
                     # It fits at no date that is known: it waits on what it had.
-                    if self.hosts.by_host:
-                        job.bits.copy_from(reservation.amount)
+                    self.hosts.restore_amount(job, reservation.amount)
                     start = after
 
                 job.start = start
@@ -177,7 +176,7 @@ class FixedReservations:
         closed already, until the jobs that still run on them end.
         """
         until = on_grid(window.until)
-        if self.hosts.by_host or not is_closed:
+        if self.hosts.names_hosts or not is_closed:
             self.add_window(on_grid(window.since), until, hosts)
             return
         for job in running:

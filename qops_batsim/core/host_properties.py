@@ -47,13 +47,12 @@ class HostProperties(NamedTuple):
     licences: dict[str, int]
 
 
-def shares_hosts(properties: Mapping[str, str]) -> bool:
-    """Return whether a host with these properties has amounts that jobs share; memory alone does
-    not make it so.
+def are_shared(properties: Iterable[Mapping[str, str]]) -> bool:
+    """Return whether one of the hosts with these properties has amounts that jobs share; memory
+    alone does not make it so.
     """
-    return any(
-        name in ("cores", "gpus") or name.startswith((OF_GPUS, OF_SITE)) for name in properties
-    )
+    names: set[str] = set().union(*properties)
+    return any(name in ("cores", "gpus") or name.startswith((OF_GPUS, OF_SITE)) for name in names)
 
 
 def read_host_properties(properties: Mapping[str, str], where: object) -> HostProperties:
@@ -143,7 +142,7 @@ def read_hosts(
 
     ``places`` say where each host is, for messages.
     """
-    if not any(map(shares_hosts, properties)):
+    if not are_shared(properties):
         return []
 
     # Most hosts are alike: what their properties say is found out once.

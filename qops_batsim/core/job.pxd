@@ -1,5 +1,6 @@
 cimport cython
 from qops_batsim.core.host_bits cimport HostBits
+from qops_batsim.core.node_request cimport NodeRequest
 from qops_batsim.timing cimport duration_on_grid, on_grid
 
 cdef double INFINITY, NO_DATE, SAME_DATE
@@ -48,6 +49,8 @@ cdef class Job:
     cdef public double suspended, lost_date
     cdef public Py_ssize_t reserved  # meaningful unless reservations name hosts
     cdef public HostBits bits  # meaningful if they do; shared until they are set
+    cdef public NodeRequest request  # None: whole hosts, which are counted
+    cdef public double size  # processors, or the dominant share
     cdef public Py_ssize_t place, turn  # -1 unless it runs
     cdef public Py_ssize_t kills, lost
     cdef public bint is_held, is_dying, is_kept
@@ -59,5 +62,7 @@ cdef class Job:
     cdef public double noted_start, noted_end, noted_target
 
     cpdef renamed(self, str new_id)
+    cdef keep_as_trial(self)
+    cdef adopt_trial(self)
     @cython.locals(qos=object)
     cdef _begin(self)

@@ -8,6 +8,7 @@ from typing import Any, Protocol
 import msgspec
 
 from qops_batsim.core.host_bits import HostBits
+from qops_batsim.core.node_request import NodeRequest
 from qops_batsim.job_fields import (
     FIELDS,
     HostsAsked,
@@ -89,6 +90,10 @@ class Job:
     reserved, bits
         Processors, or hosts, that it takes from the availability profile; of a running job without
         the hosts that have left the machine.
+    request
+        What it asks for of hosts that jobs share, and which it has; None where hosts are whole.
+    size
+        Processors where a rule needs one number; of a request its dominant share, in hosts.
     trial
         Start in the plan being tried.
     promise, target, aim
@@ -199,6 +204,8 @@ class Job:
         self.number = -1
         self.reserved = self.processors
         self.bits = NO_HOSTS
+        self.request: NodeRequest | None = None
+        self.size = float(self.processors)
         self.place = -1
         self.turn = -1
         self.lag = 0.0
@@ -249,6 +256,18 @@ class Job:
         """The user who submitted the job (field ``user``), None if the workload does not say."""
         user = self.fields.get("user")
         return None if user is None else str(user)
+
+    def keep_as_trial(self) -> None:
+        """Try the job where it is planned."""
+        self.trial = self.start
+        if self.request is not None:
+            self.request.tried.copy_from(self.request.held)
+
+    def adopt_trial(self) -> None:
+        """Plan the job where it is tried."""
+        self.start = self.trial
+        if self.request is not None:
+            self.request.held.copy_from(self.request.tried)
 
     def batsim_fields(self) -> dict[str, Any]:
         """Return the job's fields that Batsim itself reads; a walltime of None is left out."""

@@ -2,7 +2,9 @@ cimport cython
 from qops_batsim.core.fixed_reservations cimport FixedReservation, FixedReservations
 from qops_batsim.core.job cimport Job
 from qops_batsim.core.job_sorting cimport sort_by_arrival, sort_by_key, sort_by_start
-from qops_batsim.core.plan_hosts cimport PlanHosts
+from qops_batsim.core.node_profile cimport NodeProfile
+from qops_batsim.core.node_use cimport NodeUse
+from qops_batsim.core.plan_hosts cimport PlanHosts, SharedPlanHosts
 from qops_batsim.core.plan_log cimport PlanLog
 from qops_batsim.core.profile cimport Profile
 from qops_batsim.timing cimport end_of, on_grid
@@ -16,6 +18,7 @@ cdef class Plan:
     cdef readonly Py_ssize_t machine_size
     cdef readonly bint by_host, keeps_promises, promises_starts
     cdef readonly PlanHosts hosts
+    cdef readonly NodeUse use  # None: hosts are whole
     cdef readonly FixedReservations fixed
     # The running jobs at least until their expected ends, fixed reservations, and the waiting jobs
     # at their starts; a search replaces it together with the starts
@@ -48,6 +51,8 @@ cdef class Plan:
     cdef public list settled  # jobs whose promises the last settle() decided about
     cdef public list renewals
 
+    cpdef share_hosts(self, NodeUse use)
+    cpdef Profile empty_profile(self)
     cpdef arrived(self, Job job)
     cpdef joined(self, Job job, double start, object hosts, Py_ssize_t there)
     cpdef left(self, Job job)

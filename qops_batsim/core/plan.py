@@ -22,7 +22,9 @@ from typing import TYPE_CHECKING, NamedTuple
 from qops_batsim.core.fixed_reservations import FixedReservations
 from qops_batsim.core.job import RUNNING, Job
 from qops_batsim.core.job_sorting import sort_by_arrival, sort_by_key, sort_by_start
-from qops_batsim.core.plan_hosts import PlanHosts
+from qops_batsim.core.node_profile import NodeProfile
+from qops_batsim.core.node_use import NodeUse
+from qops_batsim.core.plan_hosts import PlanHosts, SharedPlanHosts
 from qops_batsim.core.plan_log import PlanLog
 from qops_batsim.core.profile import HostProfile, Profile
 from qops_batsim.timing import DEADLINE_TOLERANCE, GRACE, GRID_TOLERANCE, end_of, on_grid
@@ -114,7 +116,8 @@ class Plan:
         self.promises_starts = promises_starts
         self.hosts = PlanHosts(machine_size, by_host)
         self.fixed = FixedReservations(self.hosts)
-        self.profile = HostProfile(machine_size) if by_host else Profile(machine_size)
+        self.use: NodeUse | None = None
+        self.profile = self.empty_profile()
         self.log: PlanLog | None = None
 
         self.waiting: list[Job] = []
@@ -142,6 +145,19 @@ class Plan:
         self.suspensions = 0
         self.settled: list[Job] = []
         self.renewals: list[Renewal] = []
+
+    def share_hosts(self, use: NodeUse) -> None:
+        """Plan for hosts that jobs share by amounts, of which ``use`` says what is free now."""
+        self.use = use
+        self.hosts = SharedPlanHosts(use)
+        self.fixed.hosts = self.hosts
+        self.profile = self.empty_profile()
+
+    def empty_profile(self) -> Profile:
+        """Return a profile of the machine in which all is free."""
+        if self.use is not None:
+            return NodeProfile(self.use.layout)
+        return HostProfile(self.machine_size) if self.by_host else Profile(self.machine_size)
 
     # Events
 
@@ -222,7 +238,7 @@ class Plan:
         wider = [
             job
             for job in [*self.waiting, *self.fixed.jobs()]
-            if job.processors > self.hosts.present and not job.is_held
+            if not self.hosts.can_hold(job) and not job.is_held
         ]
         for job in wider:
             self.withdraw(job)
@@ -279,7 +295,7 @@ class Plan:
 
         # What runs gives back no host on which no job may start: where hosts are numbers, that of a
         # window has it already.
-        closed = capacity.away if self.by_host else capacity.closed(drains=True)
+        closed = capacity.away if hosts.names_hosts else capacity.closed(drains=True)
         hosts.losing.clear()
         for job in running:
             hosts.occupy(job, hosts_of[job] & ~closed.mask)
@@ -666,10 +682,10 @@ class Plan:
                 job.key = min(job.aim, job.target) - job.duration
             sort_by_key(waiting, 0, len(waiting))
             for job in waiting:
-                job.trial = job.start
+                job.keep_as_trial()
             if self.place_waiting() >= late:
                 for job in waiting:
-                    job.start = job.trial
+                    job.adopt_trial()
                 self.reserve_plan(self.now)
 
         for job in waiting:
@@ -694,7 +710,7 @@ class Plan:
         nearly sorted.
         """
         for job in jobs:
-            job.start = job.trial
+            job.adopt_trial()
         self.waiting = list(jobs)
         self.compress_everywhere()
         sort_by_start(self.waiting)

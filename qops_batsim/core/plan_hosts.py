@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from qops_batsim.core.host_bits import HostBits
 from qops_batsim.core.job import Job
+from qops_batsim.core.node_request import Places
+from qops_batsim.core.node_use import NodeUse
 
 
 class PlanHosts:
@@ -14,10 +18,12 @@ class PlanHosts:
     machine_size
         Number of hosts.
     by_host
-        Whether a reservation names its hosts; else it is a number of processors.
+        Whether a reservation is of certain whole hosts; else it is a number of processors.
 
     Attributes
     ----------
+    names_hosts
+        Whether a reservation is of certain hosts, whole or not.
     everything
         What an empty profile has free: the hosts that are there, or their number.
     present, is_final
@@ -33,6 +39,7 @@ class PlanHosts:
     def __init__(self, machine_size: int, by_host: bool) -> None:
         self.machine_size = machine_size
         self.by_host = by_host
+        self.names_hosts = by_host
         self.all = (1 << machine_size) - 1
         self.everything: int | HostBits = self.amount_of(self.all)
         self.present = machine_size
@@ -57,6 +64,15 @@ class PlanHosts:
         else:
             job.reserved = hosts.bit_count()
 
+    def restore_amount(self, job: Job, amount: Any) -> None:
+        """Have a job reserve again what :meth:`amount_for` returned. O(hosts)."""
+        if self.by_host:
+            job.bits.copy_from(amount)
+
+    def can_hold(self, job: Job) -> bool:
+        """Return whether the hosts that are there are enough for a job."""
+        return job.processors <= self.present
+
     def can_start(self, job: Job) -> bool:
         """Return whether enough processors (or the job's planned hosts) are free to start a job
         that is due. O(hosts).
@@ -76,3 +92,42 @@ class PlanHosts:
         self.lost += max(0, self.present - present)
         self.present = present
         self.is_final = is_final
+
+
+class SharedPlanHosts(PlanHosts):
+    """The hosts of a plan whose jobs share them by amounts.
+
+    A reservation is the places that a job holds (:class:`Places`), or the whole hosts of a set.
+    """
+
+    def __init__(self, use: NodeUse) -> None:
+        PlanHosts.__init__(self, use.layout.hosts, False)
+        self.use = use
+        self.names_hosts = True
+        self.everything = self.amount_of(self.all)
+
+    def amount_of(self, hosts: int) -> HostBits:
+        return HostBits.of(hosts, self.machine_size)
+
+    def amount_for(self, job: Job) -> Places:
+        return job.request.held.copied()
+
+    def restore_amount(self, job: Job, amount: Any) -> None:
+        job.request.held.copy_from(amount)
+
+    def occupy(self, job: Job, hosts: int) -> None:
+        held = job.request.held
+        if not job.request.is_used:
+            self.use.put_on(job, hosts)
+            return
+        held.copy_from(job.request.used)
+        held.keep_within(hosts)
+
+    def can_hold(self, job: Job) -> bool:
+        return self.use.layout.can_give(job.request, self.everything.mask())
+
+    def can_start(self, job: Job) -> bool:
+        return not job.is_held and self.use.fits(job)
+
+    def start(self, job: Job) -> None:
+        self.use.take(job)

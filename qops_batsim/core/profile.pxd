@@ -50,6 +50,14 @@ cdef class Profile:
     cpdef double start_of(self, double date) noexcept
     cpdef take_amount(self, double start, double end, object amount)
     cpdef double fit(self, Job job, double after) except? -1
+    cpdef double try_fit(self, Job job, double after) except? -1
+    @cython.locals(room=Py_ssize_t)
+    cpdef double fit_with_room(self, Job job, double after, Py_ssize_t headroom) except? -1
+    cpdef Py_ssize_t spare_beside(self, Job job, double start, double end) except? -1
+    cpdef take_found(self, Job job, double start, double end)
+    cpdef take_as_found(self, Job job, double start, double end)
+    cpdef take_tried(self, Job job, double start, double end)
+    cpdef give_tried(self, Job job, double start, double end)
     @cython.locals(start=double)
     cpdef bint move(self, Job job, double after, double limit) except -1
     cpdef take(self, Job job, double start, double end)

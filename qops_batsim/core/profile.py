@@ -299,6 +299,45 @@ class Profile:
         """Return the earliest fit (seconds) of a job from ``after`` on. O(steps)."""
         return self.earliest_fit(after, job.duration, job.processors)
 
+    def try_fit(self, job: Job, after: float) -> float:
+        """Return the earliest fit (seconds) of a job from ``after`` on; the job may go on to be
+        planned elsewhere. O(steps).
+        """
+        return self.earliest_fit(after, job.duration, job.processors)
+
+    def fit_with_room(self, job: Job, after: float, headroom: int) -> float:
+        """Return the earliest fit (seconds) of a job next to which ``headroom`` processors stay
+        free, or all that it leaves if these are less; infinite if it leaves none. O(steps).
+        """
+        room = min(headroom, self.free[self.size - 1] - job.processors)
+        if room <= 0:
+            return INFINITY
+        return self.earliest_fit(after, job.duration, job.processors + room)
+
+    def spare_beside(self, job: Job, start: float, end: float) -> int:
+        """Return how many processors stay free next to a job between two dates (seconds), below 0
+        if it does not fit. O(steps).
+        """
+        return self.lowest_free(start, end) - job.processors
+
+    def take_found(self, job: Job, start: float, end: float) -> None:
+        """Reserve what the last :meth:`try_fit` found for a job, which is tried there. O(steps)."""
+        self.reserve_found(start, end, job.processors)
+
+    def take_as_found(self, job: Job, start: float, end: float) -> None:
+        """Reserve what a search in this or another profile found for a job, which is tried there.
+        O(steps).
+        """
+        self.change(start, end, -job.processors)
+
+    def take_tried(self, job: Job, start: float, end: float) -> None:
+        """Reserve what a job takes where it is tried, from ``start`` to ``end`` (seconds)."""
+        self.change(start, end, -job.processors)
+
+    def give_tried(self, job: Job, start: float, end: float) -> None:
+        """Release what a job takes where it is tried, from ``start`` to ``end`` (seconds)."""
+        self.change(start, end, job.processors)
+
     def move(self, job: Job, after: float, limit: float) -> bool:
         """Move a planned job to its earliest fit from ``after`` on; return whether its start has
         changed. O(steps).

@@ -1,5 +1,7 @@
 from qops_batsim.core.capacity cimport Capacity
 from qops_batsim.core.job cimport Job
+from qops_batsim.core.node_request cimport NodeRequest
+from qops_batsim.core.node_use cimport NodeUse
 
 cdef int WAITING, RUNNING, OVER  # assigned by the import of the same names
 
@@ -16,6 +18,7 @@ cdef class ResourceManager:
     cdef public double grace
     cdef public bint news_in_parts
     cdef public object system  # System
+    cdef public NodeUse use  # None: hosts are whole
     # kept of jobs
     cdef public object qos_log  # QosLog
     cdef public dict registered  # of each registered job, by id: the id of the job whose work it does
@@ -37,6 +40,7 @@ cdef class ResourceManager:
     cpdef bint begin_maintenance(self) except -1
     cpdef hosts_of(self, Job job)
     cpdef count_free(self)
+    cpdef NodeRequest asking(self, Job job)
     cpdef start_job(self, Job job, object hosts)
     cpdef reject_job(self, Job job, object reason)
     cpdef kill_job(self, Job job)

@@ -12,14 +12,18 @@ from qops_batsim.core.capacity import Capacity
 from qops_batsim.core.host_bits import HostBits
 from qops_batsim.core.hostset import HostSet
 from qops_batsim.core.job import OVER, RUNNING, WAITING, Job
+from qops_batsim.core.machine import Machine
 from qops_batsim.core.needs import EngineNeeds
 from qops_batsim.core.news import News
+from qops_batsim.core.node_request import NodeLayout, NodeRequest
+from qops_batsim.core.node_use import NodeUse
 from qops_batsim.core.options import SchedulerOptions
 from qops_batsim.core.overrides import check_overrides
 from qops_batsim.core.qos_log import QosLog, QosRecord
 from qops_batsim.core.refusal import Refusal
 from qops_batsim.core.system import UNDESCRIBED
 from qops_batsim.errors import SimulationError, require_type
+from qops_batsim.job_fields import read_hosts_asked
 from qops_batsim.jobs import QOS_REJECTED, check_resumable, rest_of_delay
 
 
@@ -53,6 +57,8 @@ class ResourceManager:
         What the scheduler records about jobs.
     system
         The machine as the engine describes it; without hosts if it is only a number of equal ones.
+    use
+        What is free now where jobs share hosts by amounts; None where hosts are whole.
     hides_profiles
         Whether the scheduler is not told the profiles of registered jobs, unless the jobs have
         checkpoints: their rest, once they are killed, has to be known.
@@ -79,6 +85,7 @@ class ResourceManager:
         self.grace = 0.0
         self.news_in_parts = False
         self.system = UNDESCRIBED
+        self.use: NodeUse | None = None
 
         # What is kept of jobs.
         self.qos_log = QosLog()
@@ -93,7 +100,7 @@ class ResourceManager:
         if (
             job is None
             or job.phase != WAITING
-            or (job.processors > self.free and not self.shares_hosts)
+            or (job.processors > self.free and not self.shares_hosts and self.use is None)
         ):
             raise self.refused(job, "start")
         self.start_job(job, hosts)
@@ -213,7 +220,22 @@ class ResourceManager:
 
     def why_never(self, job: Job) -> Refusal | None:
         """Return why a job can never run on the machine, None if it may still run."""
-        return self.capacity.never_fits(job.processors)
+        if self.use is None:
+            return self.capacity.never_fits(job.processors)
+        return self.use.why_never(self.asking(job), self.capacity)
+
+    def share_by_amounts(self, machine: Machine) -> None:
+        """Have jobs share the hosts of a machine by amounts; before the first job."""
+        self.use = NodeUse(NodeLayout(machine))
+
+    def asking(self, job: Job) -> NodeRequest:
+        """Return what a job asks for of hosts that jobs share, made on first use."""
+        if job.request is None:
+            assert self.use is not None
+            asked = read_hosts_asked(job.fields, f"job {job.id}")
+            job.request = self.use.layout.request(asked, job.processors)
+            job.size = job.request.size
+        return job.request
 
     def restore_running(self, job: Job, hosts: int) -> None:
         """Add a job that was running before this scheduler took over; ``hosts`` are its hosts

@@ -121,18 +121,27 @@ class EmbeddedManager(ResourceManager):
             self.take_lowest(job.processors)
         else:
             self.take_these(job, self.bits_of(job, hosts))
+        self.free -= job.processors
+        self.begin_run(job, job.processors)
+
+    def begin_run(self, job: Job, more: int) -> None:
+        """Begin the run of a job whose hosts are known, ``more`` of which begin to compute."""
+        index = job.index
         self.pieces[index] = self.used - self.offsets[index]
         self.numbers[index] = self.turns.next()
 
-        if self.has_outages:
-            self.taken |= self.hosts_of(job)
+        self.note_taken(job)
         if self.computing_jobs and job.id in self.computing_jobs:
             self.registry.begin(job, self.hosts_of(job), self.now)
-        self.free -= job.processors
-        self.note_busy(job.processors)
+        self.note_busy(more)
         self.jobs[index] = job
         self.started.append(job)
         self.kills_last = False
+
+    def note_taken(self, job: Job) -> None:
+        """Record which hosts compute after the start of a job, where hosts go away."""
+        if self.has_outages:
+            self.taken |= self.hosts_of(job)
 
     def take_lowest(self, missing: int) -> None:
         """Allocate the lowest free hosts. O(hosts / 64)."""
@@ -159,11 +168,15 @@ class EmbeddedManager(ResourceManager):
     def take_interval(self, low: int, count: int) -> None:
         """Give an interval of free hosts, the lowest ``low``, to the job that is starting."""
         self.free_hosts.move_interval(low, count, self.given_hosts)
+        self.note_interval(low, low + count - 1)
+
+    def note_interval(self, low: int, high: int) -> None:
+        """Note an interval of hosts of the job that is starting."""
         if self.used == len(self.lows):
             self.lows = grown("q", self.lows)
             self.highs = grown("q", self.highs)
         self.lows[self.used] = low
-        self.highs[self.used] = low + count - 1
+        self.highs[self.used] = high
         self.used += 1
 
     def bits_of(self, job: Job, hosts: object) -> HostBits:

@@ -21,10 +21,12 @@ from typing import Any
 from qops_batsim.core.arrays import grown
 from qops_batsim.core.hostset import HostSet
 from qops_batsim.core.job import OVER, RUNNING, WAITING, Job, WrittenFields
+from qops_batsim.core.machine import Machine
 from qops_batsim.core.overrides import check_attributes
 from qops_batsim.core.scheduler import Scheduler
 from qops_batsim.engine.embedded_manager import EmbeddedManager
 from qops_batsim.engine.engine_options import MESSAGES_PER_REPORT
+from qops_batsim.engine.sharing_manager import SharingManager
 from qops_batsim.engine.wait_heap import CALL, EVENT, SUBMISSION, WORLD, Heap, Turns
 from qops_batsim.job_fields import HostsAsked, QosRequest
 from qops_batsim.jobs import COMPLETED_KILLED, COMPLETED_SUCCESSFULLY, FINAL_STATES
@@ -382,6 +384,8 @@ class SchedulerLoop(Loop):
     end_states
         How each job ends then, by index: an array of positions in
         :data:`~qops_batsim.jobs.FINAL_STATES`; None if nobody asks.
+    machine
+        What each host has, if jobs share hosts by amounts.
 
     Attributes
     ----------
@@ -406,13 +410,17 @@ class SchedulerLoop(Loop):
         events: list[tuple[float, Notify]] | None = None,
         physics: Any = None,
         end_states: array[int] | None = None,
+        machine: Machine | None = None,
     ) -> None:
         turns = Turns() if physics is None else physics.waits.turns
         waits = Heap() if physics is None else physics.waits.heap
         dates = None if events is None else [date for date, _ in events]
         Loop.__init__(self, [submissions], dates, waits, turns, physics)
         self.scheduler = scheduler
-        self.manager = EmbeddedManager(machine_size, submissions.size, turns)
+        if machine is None:
+            self.manager = EmbeddedManager(machine_size, submissions.size, turns)
+        else:
+            self.manager = SharingManager(machine, submissions.size, turns)
         self.follows_kills = False
         self.running_since: list[float] = []
 
@@ -484,6 +492,8 @@ class SchedulerLoop(Loop):
     def submit_job(self, job: Job) -> None:
         if self.given_up and job.id in self.given_up:
             self.given_up[job.id] = job
+        if self.manager.use is not None:
+            self.manager.asking(job)
         self.scheduler.submitted(job)
 
     def end_sleep(self, index: int) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from qops_batsim.core.machine import Machine
 from qops_batsim.core.scheduler import Scheduler
 from qops_batsim.engine.engine_options import ExternalEvent
 from qops_batsim.engine.loop import SchedulerLoop, Submissions
@@ -69,16 +70,18 @@ def loop_of(
     hosts: int,
     events: Sequence[ExternalEvent] | None,
     world: World | None,
+    machine: Machine | None,
 ) -> SchedulerLoop:
     """Return the event loop of a run whose jobs only sleep; ``listed`` are the workload's jobs.
 
-    If jobs may be registered that do more, ``world`` executes them.
+    If jobs may be registered that do more, ``world`` executes them. With a ``machine``, jobs share
+    its hosts by amounts.
     """
     submissions = submissions_of(jobs.name, jobs.columns, listed)
     dated = None if events is None else [(event.timestamp, event.notice()) for event in events]
     run_times = floats(jobs.run_times)
     states = wholes(jobs.states)
-    return SchedulerLoop(scheduler, hosts, submissions, run_times, dated, world, states)
+    return SchedulerLoop(scheduler, hosts, submissions, run_times, dated, world, states, machine)
 
 
 def outcome_of(loop: SchedulerLoop, jobs: DelayJobs) -> Outcome:

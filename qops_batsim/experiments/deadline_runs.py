@@ -398,7 +398,7 @@ def outcomes_of(
     events
         Hosts that leave and return, if any.
     """
-    options = default_engine(module, message_delays=message_delays, events=events)
+    options = default_engine(module, platform, message_delays=message_delays, events=events)
     simulation = simulate(module, workload, platform, engine=options)
     promised, latest, predicted = (
         {job_id.partition("!")[2]: noted for job_id, noted in module.qos_log.promises(each).items()}

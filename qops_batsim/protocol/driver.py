@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from qops_batsim.core.host_properties import shares_hosts
 from qops_batsim.core.qos_log import QosLog
 from qops_batsim.core.system import System
-from qops_batsim.errors import InputError
+from qops_batsim.errors import InputError, shown
 from qops_batsim.jobs import Job
 from qops_batsim.protocol.decisions import Decision, ExecuteJob, RegisterJob, RejectJob
-from qops_batsim.protocol.engine_needs import missing_options
+from qops_batsim.protocol.engine_needs import SHARING_OPTION, missing_options
 from qops_batsim.protocol.events import (
     Event,
     JobCompleted,
@@ -129,12 +130,20 @@ def _with_full_id(decision: RegisterJob) -> Job:
 
 
 def check_needs(module: SchedulerModule, event: SimulationBegins, *, any_engine: bool) -> None:
-    """Raise an InputError if the engine lacks an option that the scheduler requires."""
+    """Raise an InputError if the engine lacks an option that the scheduler or the hosts require."""
     if event.config.redis_enabled:
         raise InputError(
             "the engine was started with --enable-redis, so its messages have no descriptions of "
             "jobs, and qops-batsim's schedulers do not read Redis; start the engine without it"
         )
+
+    if not event.allow_compute_sharing:
+        for host in event.compute_resources:
+            if shares_hosts(host.properties):
+                raise InputError(
+                    f"host {shown(host.name)} has amounts that jobs share, but the engine was not "
+                    f"started with {SHARING_OPTION}"
+                )
 
     needs = module.needs
     missing = missing_options(needs, event)

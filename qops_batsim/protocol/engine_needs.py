@@ -6,6 +6,9 @@ from qops_batsim.core.needs import EngineNeeds
 from qops_batsim.protocol.events import SimulationBegins
 from qops_batsim.protocol.v5.handshake import Features
 
+SHARING_OPTION = "--enable-compute-sharing"
+"""Batsim 4's option that lets several jobs run on a host; Batsim 5 always does."""
+
 
 def missing_options(needs: EngineNeeds, engine: SimulationBegins) -> list[str]:
     """Return the command-line options of Batsim that the scheduler needs but the engine was started
@@ -17,7 +20,7 @@ def missing_options(needs: EngineNeeds, engine: SimulationBegins) -> list[str]:
     registers = needs.dynamic_jobs and not config.dynamic_jobs_enabled
     announced = config.dynamic_jobs_acknowledged
     lacking = {
-        "--enable-compute-sharing": needs.compute_sharing and not engine.allow_compute_sharing,
+        SHARING_OPTION: needs.compute_sharing and not engine.allow_compute_sharing,
         "--enable-dynamic-jobs": registers,
         "--enable-profile-reuse": needs.profile_reuse and config.profile_reuse_enabled is False,
         # Recommended with dynamic jobs, which ``run`` also turns on together.

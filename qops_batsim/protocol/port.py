@@ -11,10 +11,14 @@ from qops_batsim.core.hostset import HostSet, lowest_bits
 from qops_batsim.core.job import COMING, OVER, RUNNING, WAITING, Job
 from qops_batsim.core.needs import EngineNeeds
 from qops_batsim.core.news import Hearing, News
+from qops_batsim.core.node_request import NodeLayout, NodeRequest
+from qops_batsim.core.node_use import NodeUse
 from qops_batsim.core.overrides import check_attributes, is_overridden
 from qops_batsim.core.qos_log import QosLog
 from qops_batsim.core.scheduler import ResourceManager, Scheduler
 from qops_batsim.core.system import System
+from qops_batsim.errors import InputError
+from qops_batsim.job_fields import host_fields_of
 from qops_batsim.jobs import QosRequest
 from qops_batsim.platform.network import longest_round_trip
 from qops_batsim.protocol.decisions import (
@@ -61,6 +65,10 @@ class MessageManager(ResourceManager):
     def __init__(self, system: System) -> None:
         super().__init__(len(system.hosts))
         self.system = system
+        machine = system.machine()
+        self.use: NodeUse | None = None
+        if machine is not None:
+            self.share_by_amounts(machine)
         self.decisions: list[Decision] = []
         self.jobs: dict[str, Job] = {}
         self.dying: dict[str, Job] = {}
@@ -72,7 +80,11 @@ class MessageManager(ResourceManager):
     # What a scheduler calls
 
     def start_job(self, job: Job, hosts: object) -> None:
-        if hosts is None:
+        mapping = None
+        if self.use is not None:
+            mask = self._take_amounts(self.use, job, hosts)
+            mapping = _mapping_of(job, mask)
+        elif hosts is None:
             mask = lowest_bits(self._free, job.processors)
         else:
             mask = self.asked_hosts(job, hosts)
@@ -81,7 +93,7 @@ class MessageManager(ResourceManager):
                 raise self.refused_hosts(job, mask, str(HostSet(mask)))
         self._hosts[job.id] = mask
         self._set_free(self._free & ~mask)
-        self.decisions.append(ExecuteJob(job.id, HostSet(mask)))
+        self.decisions.append(ExecuteJob(job.id, HostSet(mask), mapping))
 
     def reject_job(self, job: Job, reason: object) -> None:
         self.note_refusal(job, reason)
@@ -137,6 +149,8 @@ class MessageManager(ResourceManager):
     def count_free(self) -> None:
         free = HostSet.first(self.machine_size).mask
         self._closed = self.capacity.closed(drains=self.drains).mask
+        if self.use is not None:
+            self.use.closed = self._closed
         for job in self.jobs.values():
             if job.phase == RUNNING:
                 free &= ~self._hosts[job.id]
@@ -145,6 +159,9 @@ class MessageManager(ResourceManager):
     def restore_running(self, job: Job, hosts: int) -> None:
         self.jobs[job.id] = job
         self._hosts[job.id] = hosts
+        if self.use is not None:
+            self.asking(job)
+            self._take_amounts(self.use, job, HostSet(hosts))
 
     # What an engine tells
 
@@ -180,7 +197,11 @@ class MessageManager(ResourceManager):
         del self.jobs[job_id]
         job.phase = OVER
         job.state = state
-        self._set_free(self._free | (self._hosts[job_id] & ~self._closed))
+        left = self._hosts[job_id]
+        if self.use is not None:
+            self.use.give(job)
+            left = sum(1 << host for host in HostSet(left) if not self.use.jobs[host])
+        self._set_free(self._free | (left & ~self._closed))
         return job
 
     def forget(self, job: Job) -> None:
@@ -188,13 +209,62 @@ class MessageManager(ResourceManager):
         del self._hosts[job.id]
 
     def _add(self, job: Job) -> None:
+        if self.use is not None:
+            self.asking(job)
+        elif job.hosts_asked is not None:
+            fields = ", ".join(host_fields_of(job.fields))
+            raise InputError(
+                f"job {job.id} says what it asks for of its hosts ({fields}), but no host of the "
+                "engine's platform has a property that says what it has, such as cores"
+            )
         job.index = len(self.jobs)
         job.phase = WAITING
         self.jobs[job.id] = job
 
+    def share_by_amounts(self, machine: Any) -> None:
+        self.use = NodeUse(NodeLayout(machine))
+        self.shares_hosts = True
+
+    def asking(self, job: Job) -> NodeRequest:
+        if job.request is None:
+            assert self.use is not None
+            job.request = self.use.layout.request(job.hosts_asked, job.processors)
+            job.size = job.request.size
+        return job.request
+
+    def _take_amounts(self, use: NodeUse, job: Job, hosts: object) -> int:
+        """Give a job what it asks for of the hosts that it holds, or of given ones; return them
+        (bits).
+        """
+        if hosts is None:
+            mask = self.asking(job).hosts_mask()
+            fits = use.fits(job)
+            if not mask:
+                why = "no hosts were found for it, as availability().fit(job) does"
+                raise self.refused(job, "start", why)
+        else:
+            mask = self.asked_hosts(job, hosts)
+            fits = not mask >> self.machine_size and use.put_on(job, mask)
+
+        if not fits:
+            on = f"start on hosts {HostSet(mask)}" if mask else "start on no host"
+            raise self.refused(job, on, "they do not give now what it asks for")
+        use.take(job)
+        return mask
+
     def _set_free(self, mask: int) -> None:
         self._free = mask
         self.free = mask.bit_count()
+
+
+def _mapping_of(job: Job, mask: int) -> dict[str, str] | None:
+    """Return the place among a job's hosts of each of its executors; None if each has its own."""
+    places = {host: str(place) for place, host in enumerate(HostSet(mask))}
+    assert job.request is not None
+    executors = job.request.mapping()
+    if len(executors) == len(places):
+        return None
+    return {str(executor): places[host] for executor, host in enumerate(executors)} or None
 
 
 class SchedulerModule:

@@ -87,7 +87,8 @@ def drive_in_loop(
     events = options.external_events
     hosts = len(simulation.hosts)
     physics = world if registers else None
-    loop = loop_of(scheduler, jobs, workload.jobs, hosts, events, physics)
+    machine = simulation.platform.machine
+    loop = loop_of(scheduler, jobs, workload.jobs, hosts, events, physics, machine)
     manager = loop.manager
     manager.qos_log = module.qos_log
 
@@ -102,9 +103,12 @@ def drive_in_loop(
         acknowledges = options.dynamic_jobs and options.acknowledge_dynamic_jobs
         manager.use_registry(registry, acknowledges=acknowledges)
     else:
-        # Descriptions of all hosts would take longer than many a run.
         manager.registers = isinstance(scheduler, Reacting)
-        manager.system = System(hosts=(), profiles=world.profiles)
+        if simulation.platform.machine is None:
+            # Descriptions of all hosts would take longer than many a run.
+            manager.system = System(hosts=(), profiles=world.profiles)
+        else:
+            manager.system = system_of(simulation_begins(world, simulation.platform))
         manager.news = News.of(module.options)
 
     loop.run(report)

@@ -352,7 +352,7 @@ class _PreparedRun:
             self.machine: Platform = load_platform(given["platform"], self.jobs)
 
         events, digest_of_events = load_events(given["events"])
-        options = default_engine(module, events=events, **allowed)
+        options = default_engine(module, self.machine, events=events, **allowed)
         # Where no message takes time, the description says so, and promises are to be kept exactly.
         delays = options.message_delays and self.machine.delays_messages
         self.options = msgspec.structs.replace(options, message_delays=delays)

@@ -111,7 +111,7 @@ def simulate(
     module = make_scheduler(scheduler, settings)
     workload = load_workload(workload)
     machine = load_platform(platform, workload)
-    engine = engine or default_engine(module)
+    engine = engine or default_engine(module, machine)
     if events is not None:
         engine = msgspec.structs.replace(engine, **_about_events(events))
     check_cancellations(engine.external_events or (), {"w0": workload})
@@ -131,27 +131,40 @@ def simulate(
 
 def default_engine(
     module: SchedulerModule,
+    platform: Platform | None = None,
     *,
     hosts: int | None = None,
     compute_sharing: bool | None = None,
     events: AnyEvents | None = None,
     message_delays: bool = True,
 ) -> EngineOptions:
-    """Return the engine options that a scheduler needs.
+    """Return the engine options that a scheduler needs, and the hosts of a platform.
 
     Parameters
     ----------
+    platform
+        The machine; None for one whose hosts have no amounts.
     hosts
         Use only this many hosts, the first ones; None for all.
     compute_sharing
-        Whether several jobs may run on one host; None for what the scheduler is meant for.
+        Whether several jobs may run on one host; None for what the scheduler is meant for and hosts
+        with amounts need.
     events
         Hosts that go away and return, and jobs that are cancelled, if any.
     message_delays
         Whether Batsim's own messages take their time on platforms with latencies.
+
+    InputError if hosts have amounts, but several jobs may not run on one host.
     """
+    is_shared = platform is not None and platform.machine is not None
     if compute_sharing is None:
-        compute_sharing = module.needs.compute_sharing
+        compute_sharing = module.needs.compute_sharing or is_shared
+    elif is_shared and not compute_sharing:
+        assert platform is not None
+        raise InputError(
+            f"{platform.source}: hosts have amounts that jobs share, but compute sharing is turned "
+            "off; it is expected to be on"
+        )
     dynamic = module.needs.dynamic_jobs
     return EngineOptions(
         hosts=hosts,

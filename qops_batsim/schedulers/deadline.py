@@ -17,7 +17,6 @@ from qops_batsim.core.job import OVER, RUNNING, Job
 from qops_batsim.core.options import PlannerOptions, SchedulerOptions
 from qops_batsim.core.overrides import is_ours, is_overridden
 from qops_batsim.core.plan import Plan
-from qops_batsim.core.profile import Profile
 from qops_batsim.core.refusal import Refusal, RefusalKind, no_time
 from qops_batsim.core.scheduler import ResourceManager
 from qops_batsim.errors import SimulationError, python_text, require_type
@@ -144,10 +143,9 @@ class DeadlineScheduler(PlanScheduler):
     def begin(self, manager: ResourceManager) -> None:
         """Start with an empty plan."""
         PlanScheduler.begin(self, manager)
-        size = manager.machine_size
-        self.running = Profile(size)
-        self.base = Profile(size)
-        self.draft = Profile(size)
+        self.running = self.plan.empty_profile()
+        self.base = self.plan.empty_profile()
+        self.draft = self.plan.empty_profile()
         self.order: list[Job] = []
         self.has_profile = False
 
@@ -218,17 +216,19 @@ class DeadlineScheduler(PlanScheduler):
         plan = self.plan
         waiting = list(plan.waiting)
         starts = [planned.start for planned in waiting]
+        held = [plan.hosts.amount_for(planned) for planned in waiting]
         given_from = plan.given_from
         given_until = plan.given_until
-        profile = Profile(plan.machine_size)
+        profile = plan.empty_profile()
         profile.copy_from(plan.profile)
 
         refusal = self.admit(job)
-        job.trial = job.start
+        job.keep_as_trial()
 
         plan.waiting = waiting
         for place in range(len(waiting)):
             waiting[place].start = starts[place]
+            plan.hosts.restore_amount(waiting[place], held[place])
         plan.given_from = given_from
         plan.given_until = given_until
         plan.profile = profile
@@ -248,7 +248,7 @@ class DeadlineScheduler(PlanScheduler):
         not.
         """
         plan = self.plan
-        if job.target < _INFINITY and job.processors > plan.hosts.present:
+        if job.target < _INFINITY and not plan.hosts.can_hold(job):
             size = plan.machine_size
             return Refusal(
                 kind=RefusalKind.HOSTS_AWAY,
@@ -284,9 +284,9 @@ class DeadlineScheduler(PlanScheduler):
                 left = other.duration
                 if other.phase == RUNNING:
                     left = max(other.end - plan.nominal(), 0.0)
-                held += other.processors * left
+                held += other.size * left
 
-        work = job.processors * job.duration
+        work = job.size * job.duration
         most = self.most_hours * 3600.0 * plan.machine_size
         if held + work <= most * (1.0 + ROUNDING):
             return None
@@ -343,13 +343,13 @@ class DeadlineScheduler(PlanScheduler):
                     f"the job ends by {job.target:g} s, is expected"
                 )
             end = end_of(start, job.duration)
-            if start < _INFINITY and draft.lowest_free(start, end) < job.processors:
+            if start < _INFINITY and draft.spare_beside(job, start, end) < 0:
                 raise self.wrong(
                     f"{job.id} a start at {start:g} s, where fewer processors are free than "
                     f"the {job.processors} that it asks for"
                 )
-            draft.reserve(start, end, job.processors)
             job.trial = start
+            draft.take_as_found(job, start, end)
         self.adopt()
 
     def checked_refusal(self, answer: object) -> object:

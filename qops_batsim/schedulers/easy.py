@@ -194,6 +194,10 @@ class Easy(QueueScheduler):
     def schedule(self) -> None:
         """Start the jobs that fit without delaying the first one that does not."""
         self.prepare()
+        if self.shared is not None:
+            self.start_sharing(self.line(), True)
+            self.queue.close_up(0)
+            return
         free = self.manager.free
         if self.manager.grace > 0.0:
             free += self.ending()
@@ -450,6 +454,22 @@ class Easy(QueueScheduler):
             return -INFINITY
         return job.key if self.is_sorted else key_in(self.reserving, wait, job)
 
+    def behind(self, line: list[Job], place: int) -> list[Job]:
+        """Return the jobs of a line from an index on, in the order in which they are backfilled."""
+        rest = line[place:]
+        if not self.chooses or self.backfilling == self.reserving:
+            return rest
+        now = self.manager.now
+        keys: list[tuple[float, int, Job]] = []
+        for number, job in enumerate(self.queue.listed()):
+            wait = now - job.arrival
+            is_first = self.backfilling == FCFS or wait >= self.patience
+            key = -INFINITY if is_first else key_in(self.backfilling, wait, job)
+            keys.append((key, number, job))
+        keys.sort()
+        left = {id(job) for job in rest}
+        return [job for _, _, job in keys if id(job) in left]
+
     # Looking ahead
 
     def expected_end(self, job: Job) -> float:
@@ -548,6 +568,8 @@ class Easy(QueueScheduler):
 
             # The next job to look at moves to this place.
             del running[place]
+            if self.shared is not None:
+                self.shared.is_stale = True
             job.end = end
             self.insert_running(job)
 

@@ -40,7 +40,7 @@ class Fcfs(QueueScheduler):
         while queue.first < len(jobs):
             job = jobs[queue.first]
             if job.phase == WAITING:
-                if job.processors > self.manager.free:
+                if not self.fits_now(job):
                     break
                 self.start(job)
             queue.first += 1
@@ -56,7 +56,7 @@ class Fcfs(QueueScheduler):
         """
         for job in self.queue.listed():
             if self.may_start(job):
-                if job.processors > self.manager.free:
+                if not self.fits_now(job):
                     break
                 self.start(job)
         self.queue.close_up(0)

@@ -18,6 +18,7 @@ cdef class Fqops(RestartingQops):
     cdef readonly double failed
     cdef Profile spare  # its draft
     cdef list best, starts  # its jobs in order, and their starts
+    cdef list places  # where hosts are shared
 
     cpdef begin(self, ResourceManager manager)
     cpdef answer(self, Job job)

@@ -10,8 +10,8 @@ from msgspec.structs import replace
 
 from qops_batsim.core.answers import Offer
 from qops_batsim.core.job import Job
+from qops_batsim.core.node_request import Places
 from qops_batsim.core.options import SchedulerOptions
-from qops_batsim.core.profile import Profile
 from qops_batsim.core.refusal import OfferOutcome, Refusal, as_refusal
 from qops_batsim.core.scheduler import ResourceManager
 from qops_batsim.economics.tolerance import (
@@ -133,14 +133,15 @@ class Fqops(RestartingQops):
     def begin(self, manager: ResourceManager) -> None:
         """Start with an empty plan."""
         RestartingQops.begin(self, manager)
-        self.spare = Profile(manager.machine_size)
+        self.spare = self.plan.empty_profile()
         self.best: list[Job] = []
         self.starts: list[float] = []
+        self.places: list[Places] = []
         self.failed = INFINITY
 
     def answer(self, job: Job) -> None:
         """Admit a new job as requested, else with an offered later deadline, else reject it."""
-        self.count(job.processors, job.requested)
+        self.count(job.size, job.requested)
         refusal = self.attempt(job)
         if refusal is not None:
             self.answer_otherwise(job, as_refusal(refusal))
@@ -238,7 +239,7 @@ class Fqops(RestartingQops):
         lag = new.target - new.deadline
         low = new.deadline
         retries = self.retries
-        soonest = self.running.earliest_fit(self.plan.nominal(), new.duration, new.processors)
+        soonest = self.running.try_fit(new, self.plan.nominal())
         self.promise(new, INFINITY, lag)
         high = INFINITY
         if self.search(new):
@@ -272,6 +273,7 @@ class Fqops(RestartingQops):
         """Save the plan that the search has just found, while others are tried. O(jobs)."""
         self.best = self.order
         self.starts = [job.trial for job in self.order]
+        self.places = [job.request.tried.copied() for job in self.order if job.request is not None]
         self.draft, self.spare = self.spare, self.draft
 
     def take_kept_draft(self) -> None:
@@ -280,4 +282,6 @@ class Fqops(RestartingQops):
         for place in range(len(self.order)):
             job = self.order[place]
             job.trial = self.starts[place]
+            if job.request is not None:
+                job.request.tried.copy_from(self.places[place])
         self.draft, self.spare = self.spare, self.draft

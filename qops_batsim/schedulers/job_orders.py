@@ -74,7 +74,7 @@ def key_in(order: int, wait: float, job: Job) -> float:
     Sadayappan, D. K. Panda, "QoPS: a QoS based scheme for parallel job scheduling", JSSPP 2003.
     """
     duration = job.duration
-    processors = job.processors
+    size = job.size
     if order == LAXITY:
         return job.promise - duration if job.promise < _INFINITY else _INFINITY
     if order == DEADLINE:
@@ -84,23 +84,24 @@ def key_in(order: int, wait: float, job: Job) -> float:
     if order == LJF:
         return -min(duration, MAX_SECONDS)
     if order == SAF:
-        return duration * processors
+        return duration * size
     if order == LXF:
         return -wait / duration
     if order == WFP3:
         ratio = wait / duration
-        return -ratio * ratio * ratio * processors
+        return -ratio * ratio * ratio * size
     if order == UNICEF:
-        logarithm = LOGARITHMS[processors] if processors <= 1024 else math.log2(processors)
+        is_known = job.request is None and job.processors <= 1024
+        logarithm = LOGARITHMS[job.processors] if is_known else math.log2(max(size, 2.0))
         return -wait / (logarithm * duration)
 
     since = math.log10(max(job.arrival, 1.0))
     if order == F1:
-        return math.log10(duration) * processors + 870.0 * since
+        return math.log10(duration) * size + 870.0 * since
     if order == F2:
-        return math.sqrt(duration) * processors + 25600.0 * since
+        return math.sqrt(duration) * size + 25600.0 * since
     if order == F3:
-        return duration * processors + 6860000.0 * since
+        return duration * size + 6860000.0 * since
     if order == F4:
-        return duration * math.sqrt(processors) + 530000.0 * since
+        return duration * math.sqrt(size) + 530000.0 * since
     return 0.0

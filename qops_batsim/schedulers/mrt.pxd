@@ -30,5 +30,5 @@ cdef class Mrt(DeadlineScheduler):
     cdef bint extend(self, Py_ssize_t depth, Py_ssize_t place) except -1
     @cython.locals(order=list, job=Job, place=Py_ssize_t, rank=Py_ssize_t)
     cdef bint is_one_late(self, Py_ssize_t first, double start, double end, Py_ssize_t taken) except -1
-    @cython.locals(draft=Profile, duration=double, now=double, start=double, needed=Py_ssize_t, spare=Py_ssize_t, rank=Py_ssize_t)
+    @cython.locals(draft=Profile, duration=double, now=double, start=double, spare=Py_ssize_t, rank=Py_ssize_t)
     cdef bint find_time(self, Job job) except -1

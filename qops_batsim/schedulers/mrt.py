@@ -131,7 +131,7 @@ class Mrt(DeadlineScheduler):
                 # The last step is given up as well, as nothing can follow it.
                 depth -= 1
                 job = order[depth]
-                draft.release(job.trial, end_of(job.trial, job.duration), job.processors)
+                draft.give_tried(job, job.trial, end_of(job.trial, job.duration))
                 sort_by_key(order, depth, total)
 
             self.backtracks += 1
@@ -148,17 +148,17 @@ class Mrt(DeadlineScheduler):
         order = self.order
         draft = self.draft
         job = order[place]
-        start = draft.earliest_fit(self.plan.nominal(), job.duration, job.processors)
+        start = draft.try_fit(job, self.plan.nominal())
         if not meets(start, job.duration, job.target):
             self.blamed = job
             return False
 
         end = end_of(start, job.duration)
-        draft.reserve(start, end, job.processors)
+        draft.take_found(job, start, end)
         lift(order, place, depth)
         if self.is_one_late(depth + 1, start, end, job.processors):
             # Undo both: the candidates stand in heuristic order again.
-            draft.release(start, end, job.processors)
+            draft.give_tried(job, start, end)
             sort_by_key(order, depth, len(order))
             return False
 
@@ -191,7 +191,6 @@ class Mrt(DeadlineScheduler):
         The latest is looked at first: reservations to come will reach it last.
         """
         duration = job.duration
-        needed = job.processors
         rank = job.rank
         if job.target == _INFINITY:
             # It is never late: no reservation reaches it.
@@ -203,12 +202,12 @@ class Mrt(DeadlineScheduler):
         start = job.target - duration
         spare = -1
         if now <= start and meets(start, duration, job.target):
-            spare = draft.lowest_free(start, end_of(start, duration)) - needed
+            spare = draft.spare_beside(job, start, end_of(start, duration))
         if spare < 0:
-            start = draft.earliest_fit(now, duration, needed)
+            start = draft.try_fit(job, now)
             if not meets(start, duration, job.target):
                 return False
-            spare = draft.lowest_free(start, end_of(start, duration)) - needed
+            spare = draft.spare_beside(job, start, end_of(start, duration))
 
         self.fits_from[rank] = start
         self.fits_until[rank] = end_of(start, duration)

@@ -30,7 +30,7 @@ cdef class Msb(DeadlineScheduler):
     cdef bound_prices(self, Job new)
     @cython.locals(job=Job, last=Py_ssize_t, index=Py_ssize_t, rest=double)
     cdef bound_behind(self, Py_ssize_t position)
-    @cython.locals(waiting=list, order=list, best=list, starts=list, base=Profile, job=Job, position=Py_ssize_t, place=Py_ssize_t, count=Py_ssize_t, now=double, cheapest=double, price=double)
+    @cython.locals(waiting=list, order=list, best=list, starts=list, places=list, base=Profile, job=Job, position=Py_ssize_t, place=Py_ssize_t, count=Py_ssize_t, now=double, cheapest=double, price=double)
     cdef bint search(self, Job new) except -1
     @cython.locals(order=list, trial=Profile, job=Job, index=Py_ssize_t, price=double, now=double, start=double, since=double)
     cdef double price_position(self, Py_ssize_t position, Job new, double cheapest) except? -1

@@ -10,8 +10,8 @@ from msgspec import Meta
 
 from qops_batsim.core.job import Job
 from qops_batsim.core.job_sorting import sort_by_key
+from qops_batsim.core.node_request import Places
 from qops_batsim.core.options import SchedulerOptions
-from qops_batsim.core.profile import Profile
 from qops_batsim.core.refusal import missed_deadline
 from qops_batsim.core.scheduler import ResourceManager
 from qops_batsim.schedulers.deadline import (
@@ -92,7 +92,7 @@ class Msb(DeadlineScheduler):
     def begin(self, manager: ResourceManager) -> None:
         """Start with an empty plan."""
         DeadlineScheduler.begin(self, manager)
-        self.trial = Profile(manager.machine_size)
+        self.trial = self.plan.empty_profile()
         self.rates = array("d")
         self.gains = array("d")
         self.least = array("d")
@@ -115,7 +115,7 @@ class Msb(DeadlineScheduler):
 
         If that is to be fair, they are multiplied by its slack over what is left of it.
         """
-        rate = float(job.processors)
+        rate = job.size
         if self.is_fair and job.promise < _INFINITY:
             latest = job.promise - job.submission_time - job.duration
             rate *= max(latest, LEAST_SLACK)
@@ -149,11 +149,11 @@ class Msb(DeadlineScheduler):
         for rank in range(len(waiting)):
             job = waiting[rank]
             job.rank = rank
-            soonest = self.base.earliest_fit(now, job.duration, job.processors)
+            soonest = self.base.try_fit(job, now)
             self.rates[rank] = self.rate_of(job)
             self.gains[rank] = self.price_of(soonest - job.start, self.rates[rank])
         new.rank = len(waiting)
-        self.rates[new.rank] = float(new.processors)
+        self.rates[new.rank] = new.size
 
     def bound_behind(self, position: int) -> None:
         """Set, for each place of the order from ``position`` on, a lower bound of the price of all
@@ -193,6 +193,7 @@ class Msb(DeadlineScheduler):
         cheapest = _INFINITY
         best = order
         starts: list[float] = []
+        places: list[Places] = []
         position = 0
         self.following = 0
         while self.following <= count:
@@ -203,8 +204,8 @@ class Msb(DeadlineScheduler):
                 while order[place] is not job:
                     place += 1
                 lift(order, place, position)
-                base.reserve(job.start, end_of(job.start, job.duration), job.processors)
-                job.trial = job.start
+                base.take(job, job.start, end_of(job.start, job.duration))
+                job.keep_as_trial()
                 position += 1
             # Unless by start, they stood anywhere in the order: what is behind each place changed.
             if not self.by_start:
@@ -217,6 +218,7 @@ class Msb(DeadlineScheduler):
                 self.draft, self.trial = self.trial, self.draft
                 best = list(order)
                 starts = [job.trial for job in order]
+                places = [job.request.tried.copied() for job in order if job.request is not None]
 
         if cheapest == _INFINITY:
             return False
@@ -226,6 +228,8 @@ class Msb(DeadlineScheduler):
         for place in range(count + 1):
             job = best[place]
             job.trial = starts[place]
+            if job.request is not None:
+                job.request.tried.copy_from(places[place])
         return True
 
     def price_position(self, position: int, new: Job, cheapest: float) -> float:
@@ -245,7 +249,7 @@ class Msb(DeadlineScheduler):
         price = 0.0
         for index in range(position, len(order)):
             job = order[index]
-            start = trial.earliest_fit(now, job.duration, job.processors)
+            start = trial.try_fit(job, now)
             if not meets(start, job.duration, job.target):
                 if index == position:
                     # Behind more jobs that stay it would start no earlier.
@@ -259,5 +263,5 @@ class Msb(DeadlineScheduler):
             price += self.price_of(start - since, self.rates[job.rank])
             if price + self.least[index] >= cheapest:
                 return _INFINITY
-            trial.reserve(start, end_of(start, job.duration), job.processors)
+            trial.take_found(job, start, end_of(start, job.duration))
         return price

@@ -164,7 +164,7 @@ class Nqs(QueueScheduler):
                 job = jobs[0]
                 # A job that was cancelled only leaves its queue.
                 if job.phase == WAITING:
-                    if job.processors > self.manager.free or not self.may_start(job):
+                    if not self.fits_now(job) or not self.may_start(job):
                         if self.blocks_all:
                             return
                         break

@@ -63,9 +63,13 @@ class PlanScheduler(Scheduler):
     def begin(self, manager: ResourceManager) -> None:
         """Start with an empty plan."""
         Scheduler.begin(self, manager)
-        manager.drains = not self.by_host
+        if manager.use is not None:
+            self.by_host = False  # Its hosts are shared.
+        manager.drains = not self.by_host and manager.use is None
         manager.plans = True
         self.plan = self.empty_plan(manager.machine_size)
+        if manager.use is not None:
+            self.plan.share_hosts(manager.use)
         if self.logs:
             self.plan.log = PlanLog(manager.machine_size)
 
@@ -210,7 +214,9 @@ class PlanScheduler(Scheduler):
             return
 
         for job in plan.new:
-            if job.phase != WAITING or 1 <= job.processors <= plan.hosts.present:
+            if job.phase != WAITING:
+                continue
+            if plan.use is None and 1 <= job.processors <= plan.hosts.present:
                 continue
             refusal = self.manager.why_never(job)
             if refusal is not None:

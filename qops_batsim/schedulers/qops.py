@@ -13,7 +13,7 @@ from qops_batsim.core.job import Job
 from qops_batsim.core.job_sorting import sort_by_key
 from qops_batsim.core.options import SchedulerOptions
 from qops_batsim.core.overrides import is_overridden
-from qops_batsim.core.profile import FitBounds, Profile
+from qops_batsim.core.profile import FitBounds
 from qops_batsim.core.refusal import missed_deadline
 from qops_batsim.core.scheduler import ResourceManager
 from qops_batsim.errors import SimulationError, python_text
@@ -204,7 +204,9 @@ class Qops(DeadlineScheduler):
         """Start with an empty plan."""
         DeadlineScheduler.begin(self, manager)
         size = manager.machine_size
-        self.kept = [Profile(size) for _ in range(KEPT)]
+        self.kept = [self.plan.empty_profile() for _ in range(KEPT)]
+        # Amounts of hosts cannot be compared by one number: nothing is learned of these.
+        size = 0 if manager.use is not None else size
         self.bounds = FitBounds(size)
         self.kept_bounds = [FitBounds(size) for _ in range(KEPT)]
         self.last_order: list[Job] = []
@@ -343,7 +345,7 @@ class Qops(DeadlineScheduler):
             self.keep(line, kept, point)
             self.point = kept = point
 
-            soonest = base.earliest_fit(now, new.duration, new.processors)
+            soonest = base.try_fit(new, now)
             if not self.stops_at_failure and not meets(soonest, new.duration, new.target):
                 self.blamed = new
                 if self.has_points:
@@ -380,8 +382,8 @@ class Qops(DeadlineScheduler):
         """Add the reservations of the jobs at indices ``kept`` to ``point`` to the base profile."""
         for place in range(kept, point):
             job = line[place]
-            self.base.reserve(job.start, end_of(job.start, job.duration), job.processors)
-            job.trial = job.start
+            self.base.take(job, job.start, end_of(job.start, job.duration))
+            job.keep_as_trial()
 
     def in_order(self, line: list[Job], new: Job) -> list[Job]:
         """Return all jobs in the order in which a search places them; ``job.rank`` becomes the
@@ -458,7 +460,7 @@ class Qops(DeadlineScheduler):
             start = self.fit_beside(job, now)
             due = end_of(start, job.duration)
             if due <= job.target + DEADLINE_TOLERANCE:
-                draft.reserve_found(start, due, job.processors)
+                draft.take_found(job, start, due)
                 job.trial = start
                 placed += 1
                 if (placed - point) % stride == 0:
@@ -471,7 +473,7 @@ class Qops(DeadlineScheduler):
 
             # The job is critical. Where it would be late as the first one too, nothing helps.
             violations += 1
-            soonest = base.earliest_fit(now, job.duration, job.processors)
+            soonest = base.try_fit(job, now)
             if violations > self.k_factor or not meets(soonest, job.duration, job.target):
                 self.blamed = job
                 return False
@@ -502,18 +504,15 @@ class Qops(DeadlineScheduler):
         """
         draft = self.draft
         bounds = self.bounds
-        needed = job.processors
         # Jobs as large as this one have been found not to fit before.
         after = max(now, bounds.dates[job.cell])
 
         if job.headroom > 0 and job.target - now - job.duration > PATIENT:
-            room = min(job.headroom, draft.free[draft.size - 1] - needed)
-            if room > 0:
-                start = draft.earliest_fit(after, job.duration, needed + room)
-                if start < _INFINITY and meets(start, job.duration, job.target):
-                    return start
+            start = draft.fit_with_room(job, after, job.headroom)
+            if start < _INFINITY and meets(start, job.duration, job.target):
+                return start
 
-        start = draft.earliest_fit(after, job.duration, needed)
+        start = draft.try_fit(job, after)
         if start > after:
             bounds.learn(job, start)
         return start
@@ -534,7 +533,7 @@ class Qops(DeadlineScheduler):
 
         for place in range(point + number * stride, middle):
             job = self.order[place]
-            self.draft.reserve(job.trial, end_of(job.trial, job.duration), job.processors)
+            self.draft.take_tried(job, job.trial, end_of(job.trial, job.duration))
 
     def cost_of(self, point: int) -> float:
         """Return the cost of the plan found at an insertion point, by the option ``best_by``; the
@@ -550,7 +549,7 @@ class Qops(DeadlineScheduler):
         for job in self.order:
             wait = min(job.trial - now, FOREVER)
             if self.insertion == BY_WORK:
-                cost += wait * job.processors
+                cost += wait * job.size
             elif self.insertion == BY_RESPONSE:
                 cost += wait
             elif job.target < _INFINITY:

@@ -13,7 +13,9 @@ from qops_batsim.core.overrides import is_ours
 from qops_batsim.core.refusal import Refusal, RefusalKind
 from qops_batsim.core.scheduler import ResourceManager, Scheduler
 from qops_batsim.errors import SimulationError
+from qops_batsim.schedulers.shared_hosts import SharedHosts
 from qops_batsim.schedulers.timetable import Timetable
+from qops_batsim.timing import end_of
 
 BLOCK = 64
 """Places of a queue that one summary is about."""
@@ -299,6 +301,7 @@ class QueueScheduler(Scheduler):
         self.is_own = not is_ours(type(self))
         self.decisions = 0
         self.timetable: Timetable | None = None
+        self.shared = None if manager.use is None else SharedHosts(manager)
 
     # What a subclass may override
 
@@ -336,6 +339,8 @@ class QueueScheduler(Scheduler):
         manager.start(job, hosts)
         job.end = manager.now + job.duration
         self.insert_running(job)
+        if self.shared is not None:
+            self.shared.started(job)
 
     # Events
 
@@ -344,6 +349,7 @@ class QueueScheduler(Scheduler):
         manager = self.manager
         # Nearly all jobs are like this, and asking why others can never run takes longer.
         is_usual = not manager.capacity.is_known and job.fixed_start == INFINITY
+        is_usual = is_usual and self.shared is None
         if is_usual and 1 <= job.processors <= manager.machine_size:
             self.arrived(job)
             return
@@ -363,6 +369,8 @@ class QueueScheduler(Scheduler):
     def ended(self, job: Job) -> None:
         """Remove a job that has ended from the running ones. O(running)."""
         running = self.running
+        if self.shared is not None:
+            self.shared.ended(job)
         # Jobs with the same expected end stand side by side.
         place = self.place_before(job.end)
         while place < len(running):
@@ -377,6 +385,8 @@ class QueueScheduler(Scheduler):
         hosts = self.manager.hosts_of(job)
         job.returning = (hosts & ~self.away).bit_count()
         self.insert_running(job)
+        if self.shared is not None:
+            self.shared.is_stale = True
 
     def cancelled(self, job: Job) -> None:
         """Called when a user cancels a job: reject it if it waits. O(queue)."""
@@ -414,6 +424,8 @@ class QueueScheduler(Scheduler):
         closed = capacity.closed(drains=manager.drains).mask
         for job in self.running:
             job.returning = (manager.hosts_of(job) & ~closed).bit_count()
+        if self.shared is not None:
+            self.shared.is_stale = True
 
         if self.backfills is not None and (capacity.windows or self.timetable is not None):
             self.known_timetable().note_change(lost)
@@ -425,7 +437,7 @@ class QueueScheduler(Scheduler):
         if timetable is not None:
             jobs = [*timetable.jobs(), *timetable.asked, *jobs]
 
-        wider = [job for job in jobs if job.processors > self.present]
+        wider = [job for job in jobs if self.manager.why_never(job) is not None]
         if timetable is not None:
             timetable.drop(wider)
         for job in wider:
@@ -442,6 +454,8 @@ class QueueScheduler(Scheduler):
             self.timetable.decide(self)
             self.queue.close_up(0)
         else:
+            if self.shared is not None:
+                self.shared.begin_pass(self.running)
             self.schedule()
         if self.is_own:
             # Once in as many decisions as jobs run, which costs each of them O(1).
@@ -481,6 +495,66 @@ class QueueScheduler(Scheduler):
         """Return the waiting jobs' promised starts (seconds) by id."""
         jobs = [] if self.timetable is None else self.timetable.jobs()
         return {job.id: job.start for job in jobs}
+
+    # What fits now
+
+    def fits_now(self, job: Job) -> bool:
+        """Return whether a waiting job can start now; where hosts are shared, it holds those found."""
+        if self.shared is None:
+            return job.processors <= self.manager.free
+        return self.shared.fits_now(job)
+
+    def start_sharing(self, line: list[Job], backfills: bool) -> None:
+        """Start jobs of a line on hosts that jobs share, in order; the first that does not fit gets
+        a reservation at its earliest fit, and others start beside it (``backfills``), or none does.
+
+        A job that fits at no date is passed over where others may go ahead of it. What is expected
+        to be free and is not yet counts as taken by the job that waits for it.
+        """
+        manager = self.manager
+        shared = self.shared
+        profile = shared.profile
+        reserved: list[Job] = []
+        ends: list[float] = []
+        waiting = list(line)
+        is_reserved = False
+        place = 0
+        while place < len(waiting):
+            job = waiting[place]
+            place += 1
+            if job.phase != WAITING or (self.has_limits and not self.may_start(job)):
+                continue
+            if is_reserved:
+                if not shared.fits_now(job):
+                    continue
+                start = shared.now
+            else:
+                start = shared.fit(job)
+
+            if start <= shared.now and manager.use.fits(job):
+                self.start(job)
+                continue
+            if not backfills:
+                break
+            if start == INFINITY:
+                continue
+            end = end_of(start, job.duration)
+            profile.take(job, start, end)
+            reserved.append(job)
+            ends.append(end)
+            job.trial = start
+            if start > shared.now:
+                is_reserved = True
+                waiting = self.behind(waiting, place)
+                place = 0
+
+        for index in range(len(reserved)):
+            job = reserved[index]
+            profile.give(job, job.trial, ends[index])
+
+    def behind(self, line: list[Job], place: int) -> list[Job]:
+        """Return the jobs of a line from an index on, in the order in which they are backfilled."""
+        return line[place:]
 
     # Running jobs
 

@@ -3,10 +3,11 @@ from qops_batsim.core.job cimport Job
 from qops_batsim.core.plan_log cimport PlanLog
 from qops_batsim.core.job_sorting cimport sort_by_start
 from qops_batsim.core.plan cimport Plan
+from qops_batsim.core.profile cimport Profile
 from qops_batsim.core.scheduler cimport ResourceManager
 from qops_batsim.schedulers.deadline cimport meets
 from qops_batsim.schedulers.qops cimport Qops
-from qops_batsim.timing cimport on_grid
+from qops_batsim.timing cimport end_of, on_grid
 
 cdef double INFINITY, DEADLINE_TOLERANCE, PLAN_TOLERANCE
 cdef int BY_KILL
@@ -51,9 +52,11 @@ cdef class RestartingQops(Qops):
     cdef bint may_be_killed(self, Job job, double now) except -1
     @cython.locals(victim=Job, each=Job)
     cdef Job next_victim(self, Job last, double now)
-    cpdef count(self, Py_ssize_t processors, double duration)
+    cpdef count(self, double size, double duration)
     @cython.locals(now=double, most=double, free=Py_ssize_t, victim=Job, victims=list)
     cdef bint kill_for(self, Job new) except -1
+    @cython.locals(end=double, room=Profile, victims=list, wasted=double, best=Job, place=Py_ssize_t, victim=Job)
+    cdef list choose_sharing(self, Job new, double most, double now)
     @cython.locals(victims=list, wasted=double, best=Job, place=Py_ssize_t, victim=Job)
     cdef list choose_several(self, Py_ssize_t missing, double most, double now)
     @cython.locals(best=Job, each=Job, is_chosen=bint, victim=Job)

@@ -22,7 +22,7 @@ from qops_batsim.jobs import COMPLETED_KILLED, rest_of, restarted_id
 from qops_batsim.limits import MAX_SECONDS
 from qops_batsim.schedulers.deadline import meets
 from qops_batsim.schedulers.qops import Qops
-from qops_batsim.timing import DEADLINE_TOLERANCE, PLAN_TOLERANCE, on_grid
+from qops_batsim.timing import DEADLINE_TOLERANCE, PLAN_TOLERANCE, end_of, on_grid
 
 KillAndRestart = Annotated[
     bool,
@@ -179,7 +179,7 @@ class RestartingQops(Qops):
 
             original = manager.original_id(victim)
             sake = manager.original_id(restart.sake)
-            wasted = victim.processors * (manager.now - restart.since - saved)
+            wasted = victim.size * (manager.now - restart.since - saved)
             log = manager.qos_log
             told = log.note_restart(again.id, original, victim.id, sake, wasted)
             manager.register_again(again, victim, victim, saved)
@@ -216,7 +216,7 @@ class RestartingQops(Qops):
 
     def lost_work(self, job: Job, now: float) -> float:
         """Return the work that a job would lose if it was killed (processor-seconds)."""
-        return job.processors * (now - job.start - self.saved_time(job, now))
+        return job.size * (now - job.start - self.saved_time(job, now))
 
     def comes_before(self, job: Job, other: Job, now: float) -> bool:
         """Return whether one running job is to be killed rather than another: for less lost work,
@@ -240,7 +240,7 @@ class RestartingQops(Qops):
         # To kill what is about to end, or should have ended, gains nothing.
         if job.start + job.duration <= now + PLAN_TOLERANCE or job.duration == INFINITY:
             return False
-        if job.processors > self.plan.hosts.present:
+        if not self.plan.hosts.can_hold(job):
             return False
         if self.most_kills >= 0 and job.kills >= self.most_kills:
             return False
@@ -261,13 +261,13 @@ class RestartingQops(Qops):
                 victim = each
         return victim
 
-    def count(self, processors: int, duration: float) -> None:
-        """Add a new job to the mean work of arrived jobs (processors × seconds), which limits the
+    def count(self, size: float, duration: float) -> None:
+        """Add a new job to the mean work of arrived jobs (size × seconds), which limits the
         work that kills may waste.
         """
         if duration < INFINITY:
             self.arrivals += 1.0
-            self.work += processors * duration
+            self.work += size * duration
 
     def kill_for(self, new: Job) -> bool:
         """Try to admit a new job by killing running ones (section 8); return whether it was
@@ -294,7 +294,10 @@ class RestartingQops(Qops):
 
         if most == INFINITY:
             return False
-        victims = self.choose_several(new.processors - free, most, now)
+        if new.request is not None:
+            victims = self.choose_sharing(new, most, now)
+        else:
+            victims = self.choose_several(new.processors - free, most, now)
         return len(victims) > 1 and self.kill_all(new, victims)
 
     def choose_several(self, missing: int, most: float, now: float) -> list[Job]:
@@ -322,6 +325,34 @@ class RestartingQops(Qops):
                 missing += victim.processors
                 del victims[place]
 
+        return victims
+
+    def choose_sharing(self, new: Job, most: float, now: float) -> list[Job]:
+        """Return the victims of :meth:`choose_several` where jobs share hosts: the youngest that
+        together make room for the new job now.
+        """
+        end = end_of(now, new.duration)
+        room = self.base
+        room.copy_from(self.running)
+        victims: list[Job] = []
+        wasted = 0.0
+        while room.spare_beside(new, now, end) < 0:
+            best = None
+            if len(victims) < MOST_VICTIMS:
+                best = self.youngest_beside(victims, most - wasted, now)
+            if best is None:
+                return []
+            victims.append(best)
+            wasted += self.lost_work(best, now)
+            room.give(best, now, best.end)
+
+        for place in range(len(victims) - 1, -1, -1):
+            victim = victims[place]
+            room.take(victim, now, victim.end)
+            if room.spare_beside(new, now, end) < 0:
+                room.give(victim, now, victim.end)
+            else:
+                del victims[place]
         return victims
 
     def youngest_beside(self, victims: list[Job], most: float, now: float) -> Job | None:
@@ -373,6 +404,8 @@ class RestartingQops(Qops):
         original = self.manager.original_id(victim)
         again = rest_of(victim, restarted_id(original, victim.kills + 1), saved)
         # It keeps the place of the job in the order of arrivals, and what it was promised.
+        if victim.request is not None:
+            self.manager.asking(again)
         again.number = victim.number
         again.kills = victim.kills + 1
         again.is_kept = victim.is_kept
@@ -393,24 +426,26 @@ class RestartingQops(Qops):
         """
         self.prepare()
         now = self.plan.nominal()
-        soonest = self.running.earliest_fit(now, new.duration, new.processors)
+        soonest = self.running.try_fit(new, now)
         if not meets(soonest, new.duration, new.target):
             return False
         line = list(self.plan.waiting)
-        kept = [(job, job.start) for job in self.plan.waiting]
+        hosts = self.plan.hosts
+        kept = [(job, job.start, hosts.amount_for(job)) for job in self.plan.waiting]
         found = True
         for job in [new, *[restart.again for restart in restarts]]:
             found = self.try_points(line, job)
             if not found:
                 break
-            kept.append((job, job.start))
+            kept.append((job, job.start, hosts.amount_for(job)))
             line = list(self.order)
             for each in line:
-                each.start = each.trial
+                each.adopt_trial()
             sort_by_start(line)
 
-        for job, start in kept:
+        for job, start, held in kept:
             job.start = start
+            hosts.restore_amount(job, held)
         if found:
             self.adopt()
         return found

@@ -1,6 +1,7 @@
 cimport cython
 from qops_batsim.core.job cimport Job
 from qops_batsim.core.job_sorting cimport sort_by_key, sort_by_start
+from qops_batsim.core.node_request cimport Places
 from qops_batsim.core.plan cimport Plan
 from qops_batsim.core.profile cimport FitBounds, Profile
 from qops_batsim.core.scheduler cimport ResourceManager
@@ -16,8 +17,8 @@ cdef double power(double base, double exponent) except? -1
 cdef class MovePrices:
     cdef double utilization, time, priority, fairness  # weights, which are exponents
 
-    cpdef double of_wait(self, double wait, long long processors) except? -1
-    cpdef double of_killing(self, long long processors, double estimate) except? -1
+    cpdef double of_wait(self, double wait, double size) except? -1
+    cpdef double of_killing(self, double size, double estimate) except? -1
     @cython.locals(rate=double, slack=double, used=double)
     cpdef double rate_of(self, Job job, double new_priority) except? -1
     cpdef double of_move(self, double delay, Job job, double rate) except? -1
@@ -50,6 +51,8 @@ cdef class Search:
     cdef readonly bint is_changed
     cdef readonly Py_ssize_t position  # the waiting jobs from this index on have new starts
     cdef readonly list starts  # by index in waiting
+    cdef readonly list places  # likewise, where hosts are shared
+    cdef readonly Places new_place  # of the new job, where hosts are shared
     cdef readonly double start, price
     cdef readonly Py_ssize_t moved
 

@@ -18,6 +18,7 @@ from msgspec import UNSET, Meta
 
 from qops_batsim.core.job import RUNNING, Job
 from qops_batsim.core.job_sorting import sort_by_key, sort_by_start
+from qops_batsim.core.node_request import Places
 from qops_batsim.core.options import PlannerOptions, SchedulerOptions, seconds
 from qops_batsim.core.plan import Plan, Renewal
 from qops_batsim.core.profile import FitBounds, Profile
@@ -294,13 +295,13 @@ class MovePrices:
         self.priority = float(options.priority_weight)
         self.fairness = self.priority * float(options.fairness_weight)
 
-    def of_wait(self, wait: float, processors: int) -> float:
+    def of_wait(self, wait: float, size: float) -> float:
         """Return the price of a new job's wait of ``wait`` seconds until it starts."""
-        return power(min(wait, FOREVER), self.time) * power(float(processors), self.utilization)
+        return power(min(wait, FOREVER), self.time) * power(size, self.utilization)
 
-    def of_killing(self, processors: int, estimate: float) -> float:
+    def of_killing(self, size: float, estimate: float) -> float:
         """Return the price of killing a job at its estimate (in seconds; section 4.7)."""
-        return power(float(processors), self.utilization) * power(estimate, self.time)
+        return power(size, self.utilization) * power(estimate, self.time)
 
     def rate_of(self, job: Job, new_priority: float) -> float:
         """Return the price of moving a waiting job, before the factor for the distance moved.
@@ -309,7 +310,7 @@ class MovePrices:
         start (infinite, or no number) the two count as equal. ``new_priority``, above 0, is that of
         the job in whose favour it is moved.
         """
-        rate = power(float(job.processors), self.utilization)
+        rate = power(job.size, self.utilization)
         rate *= power(max(job.priority, LEAST_PRIORITY) / new_priority, self.priority)
         slack = job.latest_start - job.start
         if slack < _INFINITY:
@@ -361,7 +362,8 @@ class Search:
     """
 
     def __init__(self, plan: Plan, options: SlackOptions) -> None:
-        size = plan.machine_size
+        # Amounts of hosts cannot be compared by one number: nothing is learned of these.
+        size = plan.machine_size if plan.use is None else 0
         self.plan = plan
         self.prices = MovePrices(options)
         self.heuristic = HEURISTICS[options.heuristic]
@@ -377,16 +379,18 @@ class Search:
         self.rates = array("d")
         self.gains = array("d")
         self.first_fits = array("d")
-        self.base = Profile(size)
-        self.trial = Profile(size)
+        self.base = plan.empty_profile()
+        self.trial = plan.empty_profile()
         self.learns = False
         self.base_bounds = FitBounds(size)
         self.bounds = FitBounds(size)
 
-        self.best = Profile(size)
+        self.best = plan.empty_profile()
         self.is_changed = False
         self.position = 0
         self.starts: list[float] = []
+        self.places: list[Places] = []
+        self.new_place: Places | None = None
         self.start = 0.0
         self.price = 0.0
         self.moved = 0
@@ -409,14 +413,18 @@ class Search:
             for place in range(self.position, len(self.waiting)):
                 job = self.waiting[place]
                 job.start = self.starts[place]
+                if self.places:
+                    job.request.held.copy_from(self.places[place])
             sort_by_start(plan.waiting)
             # Any job may have been moved, and may have left room for any other.
             plan.given_from = -_INFINITY
             plan.given_until = _INFINITY
             plan.profile, self.best = self.best, plan.profile
-        elif new is not None:
-            end = end_of(self.start, new.duration)
-            plan.profile.reserve(self.start, end, new.processors)
+        if new is not None:
+            if self.new_place is not None:
+                new.request.held.copy_from(self.new_place)
+            if not self.is_changed:
+                plan.profile.take(new, self.start, end_of(self.start, new.duration))
         return self.start
 
     def find(self, new: Job | None, priority: float, latest: float, now: float, fixed: int) -> None:
@@ -465,16 +473,16 @@ class Search:
 
     def keep(self, job: Job) -> None:
         """Reserve a waiting job at its planned start in the profile of unmoved jobs."""
-        self.base.reserve(job.start, end_of(job.start, job.duration), job.processors)
+        self.base.take(job, job.start, end_of(job.start, job.duration))
 
     def soonest(self, job: Job, after: float, profile: Profile, bounds: FitBounds) -> float:
         """Return the earliest fit of a job in a profile from a date on (seconds); in long queues,
         remember it as a bound for jobs as large. O(steps).
         """
         if not self.learns:
-            return profile.earliest_fit(after, job.duration, job.processors)
+            return profile.try_fit(job, after)
         after = max(after, bounds.dates[job.cell])
-        start = profile.earliest_fit(after, job.duration, job.processors)
+        start = profile.try_fit(job, after)
         bounds.learn(job, start)
         return start
 
@@ -517,7 +525,7 @@ class Search:
         if self.order == AAT:
             return float(job.number)
         if self.order == DU:
-            return -job.processors * job.duration
+            return -job.size * job.duration
         if self.order == DC:
             if job.priority == -_INFINITY:
                 return 0.0
@@ -542,9 +550,11 @@ class Search:
         new = self.new
         if new is not None:
             profile = self.plan.profile
-            self.start = profile.earliest_fit(self.now, new.duration, new.processors)
+            self.start = profile.try_fit(new, self.now)
+            if new.request is not None:
+                self.new_place = new.request.found.copied()
             if self.start <= self.latest:
-                self.price = self.prices.of_wait(self.start - self.now, new.processors)
+                self.price = self.prices.of_wait(self.start - self.now, new.size)
             else:
                 # Only a position before other jobs can be early enough.
                 self.start = _INFINITY
@@ -568,19 +578,22 @@ class Search:
         best = self.best
         best.copy_from(self.plan.profile)
         starts = [job.start for job in self.waiting]
+        self.places = [job.request.held.copied() for job in self.waiting if job.request is not None]
 
         price = 0.0
         for place in range(fixed, len(self.waiting)):
             job = self.waiting[place]
-            best.release(job.start, end_of(job.start, job.duration), job.processors)
-            start = best.earliest_fit(now, job.duration, job.processors)
+            best.give(job, job.start, end_of(job.start, job.duration))
+            start = best.try_fit(job, now)
             if start < job.start:
+                best.take_found(job, start, end_of(start, job.duration))
                 starts[place] = start
+                if job.request is not None:
+                    self.places[place] = job.request.tried.copied()
                 self.moved += 1
                 price += self.prices.of_move(start - job.start, job, self.rates[place])
             else:
-                start = job.start  # It is never delayed.
-            best.reserve(start, end_of(start, job.duration), job.processors)
+                best.take(job, job.start, end_of(job.start, job.duration))  # It is never delayed.
 
         self.starts = starts
         return price
@@ -596,7 +609,7 @@ class Search:
         new = self.new
         price = 0.0
         if new is not None:
-            price = self.prices.of_wait(start - self.now, new.processors)
+            price = self.prices.of_wait(start - self.now, new.size)
 
         tolerance = PRICE_TOLERANCE * max(1.0, abs(self.price))
         bound = price + self.most_gain(position)
@@ -611,7 +624,7 @@ class Search:
             if self.learns:
                 self.bounds.copy_from(self.base_bounds)
             if new is not None:
-                trial.reserve(start, end_of(start, new.duration), new.processors)
+                trial.take_as_found(new, start, end_of(start, new.duration))
             following = self.place_delayed(position, start, price)
 
             if self.order != EXHAUSTIVE:
@@ -673,7 +686,7 @@ class Search:
                 moved += 1
                 price += self.prices.of_move(delay, job, self.rates[job.rank])
             hope -= self.gains[job.rank]
-            trial.reserve_found(fit, end_of(fit, job.duration), job.processors)
+            trial.take_found(job, fit, end_of(fit, job.duration))
 
         if price > limit + tolerance or (price >= limit - tolerance and moved >= self.moved):
             return following + 1
@@ -681,6 +694,9 @@ class Search:
         self.trial = self.best
         self.best = trial
         self.starts = [job.trial for job in waiting]
+        self.places = [job.request.tried.copied() for job in waiting if job.request is not None]
+        if self.new is not None and self.new.request is not None:
+            self.new_place = self.new.request.tried.copied()
         self.is_changed = True
         self.position = position
         self.start = start
@@ -980,7 +996,7 @@ class Slack(PlanScheduler):
         plan = self.plan
         now = plan.now
         more = duration_on_grid(EXTENSION * job.estimate)
-        cost = self.search.prices.of_killing(job.processors, job.estimate)
+        cost = self.search.prices.of_killing(job.size, job.estimate)
 
         # With the priority it was inserted with: after that it is 0 for a job that never waited.
         priority = mean_priority(asked_priority(job.qos), FIRST_SCHEDULER_PRIORITY)

@@ -11,7 +11,7 @@ import json
 import math
 import re
 import shlex
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from graphlib import CycleError, TopologicalSorter
 from operator import attrgetter
@@ -28,6 +28,7 @@ from qops_batsim.job_fields import (
     CHECKED,
     HOST_FIELDS,
     HostsAsked,
+    host_fields_of,
     is_amount,
     is_number,
     is_whole_number,
@@ -175,7 +176,7 @@ class _Job(msgspec.Struct, gc=False):
     queue: Any = None
 
 
-class _JobOnHosts(_Job, gc=False):
+class _OnHosts(msgspec.Struct, gc=False):
     per_host: msgspec.Raw = _SILENT
     tasks: msgspec.Raw = _SILENT
     per_task: msgspec.Raw = _SILENT
@@ -187,7 +188,7 @@ class _JobOnHosts(_Job, gc=False):
 
 _documents = msgspec.json.Decoder(_Document)
 _job_lists = msgspec.json.Decoder(list[_Job])
-_jobs_on_hosts = msgspec.json.Decoder(list[_JobOnHosts])
+_jobs_on_hosts = msgspec.json.Decoder(list[_OnHosts])
 _profile_maps = msgspec.json.Decoder(dict[str, Profile])
 _UNASKED = msgspec.structs.astuple(QosRequest())
 
@@ -229,8 +230,7 @@ def _decode(content: bytes, source: str) -> Workload:
         bodies = bytes(document.profiles)
         told = bytes(document.qops_batsim)
         profiles = as_batsim4(_profile_maps.decode(bodies))
-        on_hosts = [name for name in HOST_FIELDS if _may_name(written, name)]
-        jobs = (_jobs_on_hosts if on_hosts else _job_lists).decode(written)
+        jobs = _job_lists.decode(written)
         with _nesting_is_limited(source):
             provenance = _load_json(told.decode(), source, "qops_batsim") if told else {}
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
@@ -238,19 +238,23 @@ def _decode(content: bytes, source: str) -> Workload:
     except RecursionError:
         _refuse(content, source, "JSON nested too deeply")
 
-    # A field that is nowhere named, not even with an escape, is of no job.
-    values = {
-        name: list(map(attrgetter(name), jobs))
-        for name in _Job.__struct_fields__
-        if name in _ALWAYS or _may_name(written, name)
-    }
-    hosts_asked, names_of_hosts = _hosts_asked(jobs, on_hosts, values.get("extra_data", ()))
+    # How many names there must be, unless one is repeated, unknown or empty. If they are all there
+    # are, no other need be looked for.
+    colons = written.count(b":")
+    values = {name: list(map(attrgetter(name), jobs)) for name in _ALWAYS}
+    names = _count_given(values)
+    if names != colons:
+        others = [name for name in _OTHERS if _may_name(written, name)]
+        values |= {name: list(map(attrgetter(name), jobs)) for name in others}
+        names = _count_given(values)
     del jobs
-    asked = _requested_values(values.get("qos", ()))
 
-    # How many names there must be, unless one is repeated, unknown or empty.
-    names = sum(len(column) - column.count(None) for column in values.values())
-    names += sum(map(len, asked.values())) + names_of_hosts
+    asked = _requested_values(values.get("qos", ()))
+    names += sum(map(len, asked.values()))
+    hosts_asked = None
+    if names != colons:
+        hosts_asked, more = _hosts_asked(written, values)
+        names += more
     own: list[Any] = []
     try:
         with _nesting_is_limited(source):
@@ -288,56 +292,74 @@ def _decode(content: bytes, source: str) -> Workload:
 
 _ALWAYS = ("id", "subtime", "res", "profile", "walltime")
 
+_OTHERS = tuple(name for name in _Job.__struct_fields__ if name not in _ALWAYS)
+
 _WRONG: list[HostsAsked | None] = []
 """What jobs ask of their hosts if one of them asks for what is not accepted."""
 
 
+def _count_given(values: Mapping[str, Sequence[Any]]) -> int:
+    return sum(len(column) - column.count(None) for column in values.values())
+
+
 def _may_name(written: bytes, name: str) -> bool:
+    """Return whether JSON may name a field, be it with an escape."""
     return b"\\" in written or f'"{name}"'.encode() in written
 
 
 def _hosts_asked(
-    jobs: Sequence[_Job], on_hosts: Sequence[str], extras: Sequence[Any]
+    written: bytes, values: Mapping[str, Sequence[Any]]
 ) -> tuple[list[HostsAsked | None] | None, int]:
-    """Return what jobs ask of their hosts, None if none does, and how many names of JSON objects
-    that takes outside ``extras``, their ``extra_data``.
+    """Return what jobs ask of their hosts, None if none does, and how many colons that takes,
+    without those in ``extra_data``.
 
-    ``on_hosts`` are the fields that a job may have. What many jobs ask for is read once.
+    What many jobs ask for is read once.
     """
+    on_hosts = [name for name in HOST_FIELDS if _may_name(written, name)]
     if not on_hosts:
         return None, 0
-    read: dict[tuple[Any, ...], tuple[HostsAsked | None, int]] = {}
-    names = 0
+    jobs = _jobs_on_hosts.decode(written)
+    raws: list[Iterable[bytes]] = [map(bytes, map(attrgetter(name), jobs)) for name in on_hosts]
+    extras = values.get("extra_data") or [None] * len(jobs)
+    if extras.count(None) < len(extras):
+        on_hosts.append("extra_data")
+        raws.append(_encoded(host_fields_of({"extra_data": extra})) for extra in extras)
+
+    read: dict[Any, tuple[HostsAsked | None, int]] = {}
     asked: list[HostsAsked | None] = []
-    raws = zip(*(map(attrgetter(name), jobs) for name in on_hosts), strict=True)
-    for job, told, extra in zip(jobs, raws, extras or [None] * len(jobs), strict=True):
-        texts = tuple(map(bytes, told))
-        if not any(texts) and extra is None:
-            asked.append(None)
-            continue
-        key = job.res, texts
-        found = read.get(key) if extra is None else None
+    colons = 0
+    for key in zip(values["res"], *raws, strict=True):
+        found = read.get(key)
         if found is None:
-            values = [json.loads(text or b"null") for text in texts]
-            fields = {"res": job.res, **dict(zip(on_hosts, values, strict=True))}
+            texts = dict(zip(on_hosts, key[1:], strict=True))
             try:
-                one = read_hosts_asked({**fields, "extra_data": extra}, "")
-            except InputError:
+                told = {name: msgspec.json.decode(text) for name, text in texts.items() if text}
+                one = read_hosts_asked({"res": key[0], **told}, "")
+            except (InputError, msgspec.DecodeError, RecursionError):
                 return _WRONG, 0  # The second pass names the first mistake.
-            given = [value for text, value in zip(texts, values, strict=True) if text]
-            found = one, len(given) + sum(map(_names_in, given))
-            if extra is None:
-                read[key] = found
+            told.pop("extra_data", None)
+            is_plain = all(b"\\" not in text for text in key[1:])
+            found = one, _colons_in(told) if is_plain else 0
+            read[key] = found
         asked.append(found[0])
-        names += found[1]
-    return asked if asked.count(None) < len(asked) else None, names
+        colons += found[1]
+    return asked if asked.count(None) < len(asked) else None, colons
 
 
-def _names_in(value: Any) -> int:
-    """Return how many names the objects in a JSON value have."""
+def _encoded(told: dict[str, Any]) -> bytes:
+    return msgspec.json.encode(told) if told else b""
+
+
+def _colons_in(value: Any) -> int:
+    """Return how many colons the JSON of a value has, unless a name is repeated or has an
+    escape.
+    """
     if isinstance(value, dict):
-        return len(value) + sum(map(_names_in, value.values()))
-    return sum(map(_names_in, value)) if isinstance(value, list) else 0
+        inner = sum(map(_colons_in, value.values()))
+        return len(value) + "".join(value).count(":") + inner
+    if isinstance(value, list):
+        return sum(map(_colons_in, value))
+    return value.count(":") if isinstance(value, str) else 0
 
 
 def _may_have_repeats(written: bytes, names: int) -> bool:

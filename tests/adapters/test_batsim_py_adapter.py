@@ -234,7 +234,6 @@ def test_hosts_that_come_and_go(agent: Any, simulator: FakeSimulator, module: Sp
     [
         d.RegisterProfile("w0", "p", {}),
         d.Query({}),
-        d.ExecuteJob("w0!1", HostSet.parse("0"), {"0": "0", "1": "0"}),
     ],
     ids=lambda decision: decision.TYPE,
 )
@@ -245,6 +244,12 @@ def test_what_batsim_py_cannot_do_is_named(agent: Any, module: Spy, decision: d.
     assert str(caught.value).startswith(
         f"at 7.000000 s: {decision.TYPE} is not possible in batsim-py ({type(decision).__name__}("
     )
+
+
+def test_a_job_whose_tasks_share_hosts_is_named(agent: Any, module: Spy) -> None:
+    module.next = [[d.ExecuteJob("w0!1", HostSet.parse("0"), {"0": "0", "1": "0"})]]
+    with pytest.raises(SimulationError, match="at 7.0* s: job 'w0!1' has tasks that share hosts"):
+        agent.act()
 
 
 def test_what_batsim_py_refuses_is_named(agent: Any, module: Spy) -> None:

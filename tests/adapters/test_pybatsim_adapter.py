@@ -204,13 +204,19 @@ def test_an_execution(scheduler: Any) -> None:
     ((name, job),) = scheduler.bs.calls
     assert (name, job) == ("execute_job", scheduler.bs.jobs["w0!2"])
     assert job.allocation == procset.ProcSet(0, (2, 3))
+    assert not hasattr(job, "mapping")
+
+    mapping = {"0": "0", "1": "0"}
+    scheduler.module.next = [d.ExecuteJob("w0!2", HostSet.parse("3"), mapping)]
+    scheduler.onNoMoreEvents()
+    assert scheduler.bs.calls[-1][1].mapping == mapping
 
 
 @pytest.mark.parametrize(
     "decision",
     [
         d.ChangeJobState("w0!1", "COMPLETED_KILLED"),
-        d.ExecuteJob("w0!2", HostSet.parse("0"), {"0": "0"}),
+        d.ExecuteJob("w0!2", HostSet.parse("0"), None, {"disk": 7}),
         d.SetResourceState(HostSet.parse("0-1"), "2"),
         d.Query({"requests": {"consumed_energy": {}}}),
         Answer({}),

@@ -38,9 +38,55 @@ def test_cluster_with_everything(cli: Cli, tmp_path: Path) -> None:
     assert platform.links["link_node-1"].bandwidth == 125e6
 
 
+def test_cluster_of_shared_hosts(cli: Cli, tmp_path: Path) -> None:
+    out = tmp_path / "a.xml"
+    amounts = ("--cores", 32, "--memory", "128GB", "--kind", "fpga=1", "--labels", "cpu,all")
+    group = ("--group", "hosts=16,gpus=v100:2,labels=gpu,all,weight=3")
+    result = cli(
+        *("platform", "cluster", out, "--hosts", 84, *amounts, *group, "--licence", "matlab=10")
+    )
+    assert result.out == f"{out}: 100 compute hosts with 3200 cores, master master_host\n"
+    platform = read_platform(out)
+    machine = platform.machine
+    assert machine is not None
+    assert machine.amounts[83:85] == (
+        (32, 128 * 10**9, 0, 1, 0),
+        (32, 128 * 10**9, 2, 1, 2),
+    )
+    assert {host.cores for host in platform.compute_hosts} == {32}
+    assert (machine.weights[83:85], machine.licences) == ((0, 3), {"matlab": 10})
+    assert machine.labels["all"] == 2**100 - 1
+
+    shown = cli("platform", "show", out).out
+    rows = [[cell.strip() for cell in line.split("│")] for line in shown.splitlines()]
+    ranges = ["host00 … host83", "0-83"], ["host84 … host99", "84-99"]
+    cpu = ["32", "128GB", "0", "1", "0", "cpu,all", ""]
+    gpu = ["32", "128GB", "2", "1", "2", "gpu,all", "3"]
+    for place, has in zip(ranges, (cpu, gpu), strict=True):
+        assert [*place, "compute_node", "100Mf", *has, "AS0"] in rows
+    assert "in all: 3,200 cores, 12.8TB memory, 32 gpus, 100 fpga, 32 gpus:v100\n" in shown
+    assert "licences: 10 matlab\n" in shown
+
+
+def test_cluster_of_groups_alone(cli: Cli, tmp_path: Path) -> None:
+    out = tmp_path / "a.xml"
+    groups = ("--group", "hosts=2,gpus=4", "--group", "hosts=1,cores=4,gpus=0")
+    assert cli("platform", "cluster", out, "--cores", 8, *groups).exit_code == 0
+    machine = read_platform(out).machine
+    assert machine is not None
+    assert machine.kinds == ("cores", "gpus")
+    assert machine.amounts == ((8, 4), (8, 4), (4, 0))
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
+        ((), "neither --hosts nor --group is given"),
+        (("--hosts", "4", "--gpus", "v100"), "--gpus is 'v100'; a whole number N, or TYPE:N"),
+        (("--hosts", "4", "--kind", "fpga"), "--kind is 'fpga'; NAME=N with a whole number N"),
+        (("--hosts", "4", "--licence", "m=x"), "--licence is 'm=x'; NAME=N with a whole"),
+        (("--hosts", "4", "--labels", "gpu"), "labels, weights and licences are given for hosts"),
+        (("--group", "hosts=4,core=2"), "'core'; did you mean 'cores'?"),
         (("--hosts", "0"), "hosts is 0; a whole number from 1"),
         (("--hosts", "4", "--speed", "100MHz"), "--speed is '100MHz'; a speed: a number with f"),
         (("--hosts", "4", "--memory", "1Gb"), "--memory is '1Gb'; a size: a number with B"),
@@ -126,8 +172,10 @@ def test_list(cli: Cli) -> None:
     result = cli("platform", "show")
     assert result.exit_code == 0
     rows = [line.replace("│", " ").split() for line in result.out.splitlines()]
-    assert ["kth_sp2_100", "100", "100", "100Mf", "none"] in rows
-    assert ["aroma_grid", "68", "128", "500Mf,", "750Mf,", "1Gf,", "1.5Gf", "yes"] in rows
+    assert ["kth_sp2_100", "100", "100", "100Mf", "none", "none"] in rows
+    shared = ["cores,", "memory,", "gpus,", "gpus:v100"]
+    assert ["shared_8", "8", "128", "100Mf", "none", *shared] in rows
+    assert ["aroma_grid", "68", "128", "500Mf,", "750Mf,", "1Gf,", "1.5Gf", "yes", "none"] in rows
 
 
 def test_every_command_has_an_example(cli: Cli) -> None:

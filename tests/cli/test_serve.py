@@ -106,6 +106,7 @@ def test_a_simulation_is_served_and_summed_up(cli, endpoint, tmp_path):
         "simulation ended": "yes",
     }
     assert result.err.splitlines() == [
+        "where hosts have amounts, start Batsim 4 with --enable-compute-sharing; "
         f"easy listens at {endpoint}",
         f"wrote {tmp_path}/o/run_qos.csv",
     ]
@@ -497,9 +498,10 @@ KILLS = ("fqops", "--set", "kill_and_restart=true")
 DYNAMIC = {"dynamic_jobs_enabled": True, "dynamic_jobs_acknowledged": True}
 
 
-def refused_beginning(engine, sharing=False, **config):
+def refused_beginning(engine, sharing=False, properties=None, **config):
     """Begin a simulation, to which the answer must be a word and no message."""
     data = begins(4, **config) | {"allow_compute_sharing": sharing}
+    data["compute_resources"][2]["properties"] = properties or {}
     with pytest.raises(json.JSONDecodeError):
         engine.tell(0.0, ("SIMULATION_BEGINS", data))
 
@@ -539,6 +541,12 @@ def refused_beginning(engine, sharing=False, **config):
             (*KILLS, "--any-engine"),
             {"profile_reuse_enabled": False},
             "kill_and_restart is on, but the engine was not started with --enable-dynamic-jobs ",
+        ),
+        (
+            ("easy", "--any-engine"),
+            {"properties": {"memory": "16GiB", "cores": "4"}},
+            "has amounts that jobs share, but the engine was not started with "
+            "--enable-compute-sharing\n",
         ),
         (
             ("easy", "--any-engine"),

@@ -9,8 +9,9 @@ import pytest
 
 from qops_batsim import InputError, read_platform, simulate
 from qops_batsim.engine import EngineOptions
-from qops_batsim.platform import make_cluster, write_platform
+from qops_batsim.platform import EqualHosts, make_cluster, make_mixed_cluster, write_platform
 from qops_batsim.platform.network import Network
+from qops_batsim.platform.platform_model import host_groups
 from qops_batsim.platform.simgrid_write import format_platform
 from qops_batsim.shipped import find_input, shipped_directory, shipped_names
 from support.shipped_inputs import shipped_platforms, write_shipped_platforms
@@ -43,6 +44,55 @@ def test_without_network_is_read_back(tmp_path: Path) -> None:
     for platform in (make_cluster(1), make_cluster(12, memory=5, cores=2)):
         write_platform(platform, tmp_path / "a.xml")
         assert read_platform(tmp_path / "a.xml") == platform
+
+
+def test_cores_have_one_meaning() -> None:
+    """SimGrid's cores, which compute, are those that jobs share."""
+    platform = make_cluster(3, cores=4, memory=10**9, gpus=1)
+    assert {host.cores for host in platform.compute_hosts} == {4}
+    assert platform.machine is not None
+    assert platform.machine.totals == {"cores": 12, "memory": 3 * 10**9, "gpus": 3}
+    assert make_cluster(3, memory=10**9).machine is None
+
+
+def test_groups_of_hosts(tmp_path: Path) -> None:
+    plain = EqualHosts(hosts=9, cores=32, memory=128 * 10**9, labels=("cpu",))
+    fast = EqualHosts(hosts=2, cores=16, gpus={"v100": 2}, kinds={"fpga": 3}, weight=5)
+    platform = make_mixed_cluster([plain, fast], licences={"matlab": 7, "x": 1})
+    machine = platform.machine
+    assert machine is not None
+    assert machine.names[8:] == ("host08", "host09", "host10")
+    assert machine.kinds == ("cores", "memory", "gpus", "fpga", "gpus:v100")
+    assert machine.amounts[8:] == ((32, 128 * 10**9, 0, 0, 0), *[(16, 0, 2, 3, 2)] * 2)
+    assert machine.labels == {"cpu": 2**9 - 1}
+    assert machine.weights == (0,) * 9 + (5,) * 2
+    assert machine.licences == {"matlab": 7, "x": 1}
+    write_platform(platform, tmp_path / "a.xml")
+    assert read_platform(tmp_path / "a.xml") == platform
+    # Licences are the machine's, whichever host carries them.
+    assert [(group.first_id, group.last_id) for group in host_groups(platform)] == [
+        *((0, 8), (9, 10), (None, None)),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("group", "licences", "message"),
+    [
+        ({"cores": 0}, {}, "cores is 0; a whole number from 1"),
+        ({"gpus": -1}, {}, "a cluster: property gpus is '-1'; a whole number from 0"),
+        ({"gpus": {"a b": 1}}, {}, "property 'gpus:a b'; a name of letters"),
+        ({"kinds": {"cores": 1}}, {}, "property 'kind:cores'; a name of letters"),
+        ({"cores": 1, "weight": -1}, {}, "property weight is '-1'"),
+        ({"cores": 1, "labels": ("a", "")}, {}, "property labels is 'a,'; names of letters"),
+        ({"cores": 1}, {"m": -1}, "property 'licence:m' is '-1'"),
+        ({"labels": ("a",)}, {}, "labels, weights and licences are given for hosts without"),
+        ({"memory": 1}, {"m": 1}, "labels, weights and licences are given for hosts without"),
+    ],
+)
+def test_refused_groups(group: dict[str, Any], licences: dict[str, int], message: str) -> None:
+    with pytest.raises(InputError) as caught:
+        make_mixed_cluster([EqualHosts(hosts=1, **group)], licences=licences)
+    assert message in str(caught.value)
 
 
 @pytest.mark.parametrize(
@@ -143,6 +193,13 @@ def test_aroma_grid() -> None:
     )
     for name in hosts:
         assert network.path("master_host", name).latency < 1e-3
+
+
+def test_a_small_machine_of_shared_hosts() -> None:
+    machine = shipped_platforms()["shared_8"].platform.machine
+    assert machine is not None
+    assert machine.totals == {"cores": 128, "memory": 512 * 10**9, "gpus": 4, "gpus:v100": 4}
+    assert machine.labels == {"gpu": 0b11000000}
 
 
 def test_equal_platforms_give_equal_bytes() -> None:

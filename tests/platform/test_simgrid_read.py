@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 from qops_batsim import InputError, read_platform
-from qops_batsim.platform import Link, parse_platform
+from qops_batsim.platform import Host, Link, Platform, Zone, parse_platform
+from qops_batsim.platform.simgrid_write import format_platform
 from support.platform_text import HEADER, TREE, parse, parse_zone
 
 
@@ -189,3 +190,47 @@ def test_equality_leaves_the_source_aside() -> None:
     other = parse_platform((HEADER + TREE).encode(), source="b.xml")
     assert one == other
     assert one != parse_zone(host("a"))
+
+
+def test_the_machine_of_hosts_and_clusters() -> None:
+    """Only compute hosts count, in the order of ids."""
+    prop = '<prop id="{}" value="{}"/>'.format
+    amounts = prop("cores", 4) + prop("labels", "new") + prop("licence:x", 2)
+    text = (
+        '<platform version="4.1"><zone id="root" routing="Full"><zone id="z" routing="Full">'
+        f'<host id="m" speed="1f">{prop("role", "master")}{prop("cores", "any")}</host>'
+        f'<host id="d" speed="1f">{prop("role", "storage")}{prop("cores", -1)}</host>'
+        f'<host id="c1" speed="1f">{prop("cores", 8)}{prop("memory", "2GiB")}</host></zone>'
+        '<cluster id="c" prefix="c" suffix="" radical="0,2" speed="1f" bw="1Bps" lat="0s">'
+        f"{amounts}</cluster></zone></platform>"
+    )
+    platform = parse(text)
+    machine = platform.machine
+    assert machine is not None
+    assert machine is platform.machine
+    assert machine.names == ("c0", "c1", "c2")
+    assert (machine.kinds, machine.amounts) == (("cores", "memory"), ((4, 0), (8, 2**31), (4, 0)))
+    assert (machine.labels, machine.licences) == ({"new": 0b101}, {"x": 4})
+    assert parse_platform(format_platform(platform).encode(), source="b.xml").machine == machine
+
+
+def test_batsim_5_numbers_the_hosts_of_a_machine_by_value() -> None:
+    hosts = [Host(name=f"h{n}", speeds=(1.0,), properties={"cores": str(n)}) for n in (1, 10, 2)]
+    platform = Platform(compute_hosts=tuple(hosts))
+    assert platform.machine is not None
+    assert platform.machine.amounts == ((1,), (10,), (2,))
+    in_other_order = platform.numbered_by_value().machine
+    assert in_other_order is not None
+    assert in_other_order.amounts == ((1,), (2,), (10,))
+
+
+def test_properties_that_are_no_amounts_stay_what_they_are() -> None:
+    properties = {"memory": "plenty", "labels": ",", "weight": "none", "licence:": "?"}
+    platform = Platform(
+        compute_hosts=(
+            Host(name="a", speeds=(1.0,), zone="z", properties=properties, coordinates=(0, 0, 0)),
+        ),
+        zones=(Zone(name="z", routing="Vivaldi"),),
+    )
+    assert platform.machine is None
+    assert parse_platform(format_platform(platform).encode(), source="b.xml") == platform

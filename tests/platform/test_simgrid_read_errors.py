@@ -81,6 +81,15 @@ def error_in_zone(content: str, routing: str = "Full") -> str:
             "<prop id='x'>: given twice in <host>; once",
         ),
         (
+            f'{A}\n<host id="b" speed="1f"><prop id="cores" value="-1"/></host>',
+            "a.xml: line 6: <host id='b'>: property cores is '-1'; a whole number from 0 to 1000",
+        ),
+        (
+            '<host id="a" speed="1f"><prop id="memory" value="1 parsec"/></host>\n'
+            '<host id="b" speed="1f"><prop id="gpus:v100" value="1"/></host>',
+            "a.xml: line 5: <host id='a'>: property memory is '1 parsec'; a size: a number with B",
+        ),
+        (
             '<host id="a" speed="1f"><prop id="role" value="boss"/></host>',
             "<host id='a'>: property role is 'boss'; compute_node, master, storage or nothing",
         ),
@@ -277,6 +286,13 @@ def test_routes_between_zones(attributes: str, message: str) -> None:
 )
 def test_documents(xml: str, message: str) -> None:
     assert message in error_in(xml)
+
+
+def test_properties_of_shared_hosts_in_a_cluster() -> None:
+    message = error_in_zone(
+        cluster().replace("/>", '><prop id="gpus:v100" value="two"/></cluster>')
+    )
+    assert "<cluster id='c'>: property 'gpus:v100' is 'two'; a whole number from 0" in message
 
 
 def test_a_radical_is_bounded_before_hosts_are_made() -> None:

@@ -30,6 +30,7 @@ class Case(msgspec.Struct):
     directory: Path = Path()
     recorded: str = "recorded"
     energy: bool = False
+    events: str = ""
 
     @property
     def zero_latency(self) -> bool:
@@ -56,19 +57,23 @@ def cases(shared: Path) -> list[Case]:
         for case in (msgspec.convert(entry, Case) for entry in entries):
             case.directory = directory
             case.energy = "energy" in case.name
+            case.events = "inputs/ev.txt" if case.name == "events" else ""
             read.append(case)
     return [*read, switching_case(shared)]
 
 
 def switching_case(shared: Path) -> Case:
     """A session in which hosts go to sleep and wake up."""
-    directory = shared / "batsim" / "switching"
-    transcript = (directory / "switch_sleep.transcript.jsonl").read_text().splitlines()
+    inputs = {"platform": "sw4_nonet.xml", "workloads": ["sw.json"], "energy": True}
+    return case_in(shared / "batsim" / "switching", "switch_sleep", **inputs)
+
+
+def case_in(directory: Path, name: str, **inputs: Any) -> Case:
+    """A session of 4.2.1 that lies beside its inputs, with the options that it announces."""
+    transcript = (directory / f"{name}.transcript.jsonl").read_text().splitlines()
     begins = json.loads(json.loads(transcript[0])["raw"])["events"][0]["data"]
     return Case(
-        name="switch_sleep",
-        platform="sw4_nonet.xml",
-        workloads=["sw.json"],
+        name=name,
         hosts=begins["nb_compute_resources"],
         compute_sharing=begins["allow_compute_sharing"],
         config=begins["config"],
@@ -76,7 +81,7 @@ def switching_case(shared: Path) -> Case:
         batsim="4.2.1",
         directory=directory,
         recorded=".",
-        energy=True,
+        **inputs,
     )
 
 
@@ -148,8 +153,8 @@ def engine_options(case: Case) -> EngineOptions:
     """The options under which the case was recorded."""
     config = case.config
     events = None
-    if case.name == "events":
-        events = read_external_events(case.directory / "inputs" / "ev.txt", forward_unknown=True)
+    if case.events:
+        events = read_external_events(case.directory / case.events, forward_unknown=True)
     return EngineOptions(
         hosts=case.hosts,
         compute_sharing=case.compute_sharing,

@@ -14,7 +14,7 @@ import msgspec
 from qops_batsim import Job
 from qops_batsim.platform import Host, Link, Platform, Zone, make_cluster, write_platform
 from qops_batsim.platform.assembly import PendingRoute, PlatformParts
-from qops_batsim.platform.equal_hosts import MASTER_HOST
+from qops_batsim.platform.equal_hosts import MASTER_HOST, EqualHosts, make_mixed_cluster
 from qops_batsim.platform.platform_model import Cluster, Route
 from qops_batsim.quantities import BANDWIDTH, SIZE, SPEED, TIME
 from qops_batsim.shipped import shipped_directory
@@ -109,6 +109,11 @@ _MACHINES = {
     ),
 }
 
+_SHARED_COMMENT = """\
+A small machine whose jobs share hosts, for documentation: 8 hosts of 16 cores
+and 64 GB, the last two also with 2 GPUs. No network latency, so that dates are
+the same in the embedded engine and in the real Batsim."""
+
 _POWER = {"wattage_per_state": "120:120:200", "wattage_off": "10"}
 
 _POWER_COMMENT = """\
@@ -142,7 +147,14 @@ def shipped_platforms() -> dict[str, ShippedPlatform]:
         _with_power(kth.platform), kth.comment.replace("\nMade", f"\n{_POWER_COMMENT}\nMade")
     )
     made["aroma_grid"] = ShippedPlatform(_aroma_grid(), f"{_AROMA_COMMENT}\nMade by qops-batsim.")
+    made["shared_8"] = ShippedPlatform(_shared(), f"{_SHARED_COMMENT}\nMade by qops-batsim.")
     return made
+
+
+def _shared() -> Platform:
+    plain = EqualHosts(hosts=6, cores=16, memory=64 * 10**9)
+    with_gpus = msgspec.structs.replace(plain, hosts=2, gpus={"v100": 2}, labels=("gpu",))
+    return make_mixed_cluster([plain, with_gpus])
 
 
 def _with_power(platform: Platform) -> Platform:

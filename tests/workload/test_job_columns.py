@@ -47,6 +47,7 @@ def same(one: Workload, other: Workload) -> None:
     """Check that two workloads hold the same, to the type of every number."""
     assert [repr(job) for job in one.jobs] == [repr(job) for job in other.jobs]
     assert [repr(job.qos) for job in one.jobs] == [repr(job.qos) for job in other.jobs]
+    assert [job.hosts_asked for job in one.jobs] == [job.hosts_asked for job in other.jobs]
     assert [job.estimate for job in one.jobs] == [job.estimate for job in other.jobs]
     assert format_workload(one) == format_workload(other)
     assert (one.processors, one.provenance) == (other.processors, other.provenance)
@@ -151,7 +152,10 @@ FIELDS = st.fixed_dictionaries(
         ),
         "user": st.integers(0, 3),
         "queue": st.sampled_from([1, "q", "user"]),
-        "extra_data": st.just({"deadline": 5}),
+        "extra_data": st.sampled_from([{"deadline": 5}, {"per_host": {"cores": 3}, "memory": 2}]),
+        "per_host": st.dictionaries(st.sampled_from(["cores", "gpus:v", "gpu"]), NUMBERS),
+        "exclusive": st.booleans(),
+        "hosts_with": st.lists(st.sampled_from(["a:b", "c", '"', ","])),
     },
 )
 
@@ -197,6 +201,9 @@ def test_changed_texts_are_read_or_refused(place: int, dropped: int, piece: str)
         ('"nb_res": 4', '"nb_res": 4, "nb_res": 4'),
         ('"qos": {}', '"qos": {"deadline": 1, "deadline": 1}'),
         ('"qos": {}', '"qos": {}, "qos": {}'),
+        ('"qos": {}', '"per_host": {"gpus:v": 1, "gpus:v": 1}'),
+        ('"qos": {}', '"per_host": {"gpus\\u003av": 1, "gpus\\u003av": 1}'),
+        ('"qos": {}', '"exclusive": true, "exclusive": true'),
         ("{}", '{"a": 1, "a": 1}'),
     ],
 )

@@ -16,7 +16,7 @@ from qops_batsim.core.system import HostDescription
 from qops_batsim.errors import InputError, shown
 from qops_batsim.platform.network import Network, longest_round_trip
 from qops_batsim.platform.platform_model import Platform
-from qops_batsim.quantities import SPEED
+from qops_batsim.quantities import SIZE, SPEED
 from qops_batsim.schedulers.aroma.application import SharedHost
 
 DEFAULT_SPEED = 100e6
@@ -62,7 +62,7 @@ class UnequalHosts:
                 )
             speed = _speed(host) if found is None else found.speed
             cores = int(_positive(host, "cores", 1.0)) if found is None else found.cores
-            memory = _positive(host, "memory", math.inf)
+            memory = _memory(host)
             self.hosts.append(SharedHost(index, speed, cores, memory, groups[index]))
 
         if reference_speed is None:
@@ -140,6 +140,13 @@ def _speed(host: HostDescription) -> float:
     if text is None:
         return DEFAULT_SPEED
     return SPEED.parse(text, where=f"host {shown(host.name)}: property speed")
+
+
+def _memory(host: HostDescription) -> float:
+    text = host.properties.get("memory", host.zone_properties.get("memory"))
+    if text is None:
+        return math.inf
+    return SIZE.parse(text, where=f"host {shown(host.name)}: property memory")
 
 
 def _positive(host: HostDescription, name: str, default: float) -> float:

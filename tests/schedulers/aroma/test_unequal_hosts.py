@@ -55,7 +55,7 @@ def test_else_from_the_properties_of_the_hosts() -> None:
     [
         ({"speed": "fast"}, "host 'a': property speed"),
         ({"cores": "0"}, "host 'a': property cores is '0'; a number above 0 is expected"),
-        ({"memory": "much"}, "host 'a': property memory is 'much'; a number above 0 is"),
+        ({"memory": "much"}, "host 'a': property memory is 'much'; a size: a number"),
     ],
 )
 def test_properties_without_sense(properties, message) -> None:

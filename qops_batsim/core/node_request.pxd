@@ -1,0 +1,53 @@
+cimport cython
+
+cdef class HostPart:
+    cdef readonly Py_ssize_t count
+    cdef readonly long long tasks  # 0: hosts are asked for
+    cdef readonly bint is_whole, is_licence
+    cdef readonly long long[::1] amounts  # by kind
+    cdef readonly Py_ssize_t size  # of the candidates
+    cdef readonly long long[::1] candidates
+    cdef readonly double[::1] tiers
+
+    cdef public long long failed_pass
+    cdef public double failed_duration
+
+    cpdef set_candidates(self, list rows, list tiers)
+
+cdef class Places:
+    # Place i: row, index of the part, times its amounts; in cells 3 i, 3 i + 1 and 3 i + 2. Only
+    # size of the room places are in use.
+    cdef readonly Py_ssize_t size
+    cdef Py_ssize_t room
+    cdef long long[::1] cells
+    cdef readonly list parts  # HostPart
+
+    cdef clear(self, list parts)
+    @cython.locals(cell=Py_ssize_t, first=Py_ssize_t, cells="long long[::1]")
+    cdef add(self, Py_ssize_t row, Py_ssize_t part, long long times)
+    @cython.locals(cell=Py_ssize_t)
+    cpdef copy_from(self, Places other)
+    cpdef Places copied(self)
+    @cython.locals(kept=Py_ssize_t, place=Py_ssize_t, first=Py_ssize_t, row=Py_ssize_t, part=HostPart)
+    cpdef keep_within(self, object hosts)
+    @cython.locals(place=Py_ssize_t, part=HostPart)
+    cpdef list listed(self)
+
+cdef class NodeRequest:
+    cdef readonly list parts  # HostPart
+    cdef readonly object refusal  # Refusal or None
+    cdef readonly double size
+    cdef readonly bint is_single  # one part
+    cdef readonly Places held, found, tried, used
+    cdef public bint is_used
+
+cdef class NodeLayout:
+    cdef readonly object machine  # Machine
+    cdef readonly list licences  # names, in the order of their kinds
+    cdef readonly dict totals
+    cdef readonly Py_ssize_t hosts, rows, kinds
+    cdef readonly long long[::1] capacity
+    cdef readonly long long stamp
+    cdef readonly dict known  # parts and refusals by what is asked for
+
+    cdef long long next_stamp(self) noexcept

@@ -1,0 +1,413 @@
+"""What jobs ask for of hosts that they share, and which hosts they were given.
+
+A :class:`NodeLayout` has the amounts of a machine in arrays; it turns what a job asks for into a
+:class:`NodeRequest`, whose parts are shared by all jobs that ask for the same. The rule by which
+hosts are chosen is in :mod:`~qops_batsim.core.node_profile`.
+"""
+
+from __future__ import annotations
+
+from array import array
+from typing import Any
+
+from msgspec.structs import replace
+
+from qops_batsim.core.hostset import HostSet
+from qops_batsim.core.machine import Machine
+from qops_batsim.core.refusal import Refusal, RefusalKind
+from qops_batsim.job_fields import AskedPart, HostsAsked
+
+
+class HostPart:
+    """One part of a request: amounts on each of a number of hosts, or of a number of tasks.
+
+    Attributes
+    ----------
+    count
+        Number of hosts; of tasks, the most that they may be on.
+    tasks
+        Number of tasks, 0 if hosts are asked for.
+    is_whole
+        Whether the hosts are taken whole, whatever they have.
+    is_licence
+        Whether this is about licences, which the machine has and no host.
+    amounts
+        By kind: what is needed on each host, or for each task.
+    candidates, tiers
+        The rows of hosts on which it fits when they are empty, ascending; and for each of these the
+        part of its score that does not depend on what is free.
+    """
+
+    def __init__(
+        self, count: int, tasks: int, is_whole: bool, is_licence: bool, amounts: array[int]
+    ) -> None:
+        self.count = count
+        self.tasks = tasks
+        self.is_whole = is_whole
+        self.is_licence = is_licence
+        self.amounts = amounts
+        self.size = 0
+        self.candidates = array("q")
+        self.tiers = array("d")
+
+        # Of the last pass that found it not to fit now: the pass, and the shortest duration.
+        self.failed_pass = -1
+        self.failed_duration = 0.0
+
+    def set_candidates(self, rows: list[int], tiers: list[float]) -> None:
+        """Set on which rows it fits when they are empty, and their tiers."""
+        self.size = len(rows)
+        self.candidates = array("q", rows)
+        self.tiers = array("d", tiers)
+
+
+class Places:
+    """The hosts that a request was given: for each place a row, a part of the request, and how many
+    times the part's amounts are taken there.
+    """
+
+    def __init__(self) -> None:
+        self.size = 0
+        self.room = 0
+        self.cells = array("q")
+        self.parts: list[HostPart] = []
+
+    def clear(self, parts: list[HostPart]) -> None:
+        """Remove all places; those to come are for these parts. O(1)."""
+        self.size = 0
+        self.parts = parts
+
+    def add(self, row: int, part: int, times: int) -> None:
+        """Add a place. Amortised O(1)."""
+        if self.size == self.room:
+            self.room = 2 * self.room + 1
+            cells = array("q", bytes(24 * self.room))
+            for cell in range(3 * self.size):
+                cells[cell] = self.cells[cell]
+            self.cells = cells
+        first = 3 * self.size
+        self.cells[first] = row
+        self.cells[first + 1] = part
+        self.cells[first + 2] = times
+        self.size += 1
+
+    def copy_from(self, other: Places) -> None:
+        """Replace the places by those of another object. O(places)."""
+        if self.room < other.size:
+            self.room = other.size
+            self.cells = array("q", bytes(24 * self.room))
+        self.size = other.size
+        self.parts = other.parts
+        for cell in range(3 * other.size):
+            self.cells[cell] = other.cells[cell]
+
+    def copied(self) -> Places:
+        """Return an independent copy. O(places)."""
+        copy = Places()
+        copy.copy_from(self)
+        return copy
+
+    def keep_within(self, hosts: int) -> None:
+        """Remove the places on hosts that are not in a set (bits). O(places)."""
+        kept = 0
+        for place in range(self.size):
+            first = 3 * place
+            row = self.cells[first]
+            part = self.parts[self.cells[first + 1]]
+            if part.is_licence or hosts >> row & 1:
+                self.cells[3 * kept] = row
+                self.cells[3 * kept + 1] = self.cells[first + 1]
+                self.cells[3 * kept + 2] = self.cells[first + 2]
+                kept += 1
+        self.size = kept
+
+    def mask(self) -> int:
+        """Return the hosts; bit *i* of the result stands for host *i*. O(places)."""
+        mask = 0
+        for host, _ in self.listed():
+            mask |= 1 << host
+        return mask
+
+    def listed(self) -> list[tuple[int, int]]:
+        """Return each host with how many times its part's amounts are taken there, without
+        licences. O(places).
+        """
+        found = []
+        for place in range(self.size):
+            part = self.parts[self.cells[3 * place + 1]]
+            if not part.is_licence:
+                found.append((int(self.cells[3 * place]), int(self.cells[3 * place + 2])))
+        return found
+
+
+class NodeRequest:
+    """What a job asks for of the hosts of a machine with amounts, and the hosts that it has.
+
+    Attributes
+    ----------
+    parts
+        The parts of the request; none if the machine can never give it.
+    refusal
+        Why the machine can never give it, None if it can.
+    size
+        The dominant share: the greatest of its amounts over what the machine has of the kind, times
+        the number of hosts.
+    held
+        The hosts that the plan reserves.
+    found
+        The hosts that the last search for an earliest fit found.
+    tried
+        The hosts in a plan that is tried.
+    used, is_used
+        The hosts that it has while it runs, and whether it has them.
+    """
+
+    def __init__(self, parts: list[HostPart], refusal: Refusal | None, size: float) -> None:
+        self.parts = parts
+        self.refusal = refusal
+        self.size = size
+        self.is_single = len(parts) == 1
+        self.held = Places()
+        self.found = Places()
+        self.tried = Places()
+        self.used = Places()
+        self.is_used = False
+
+    def has_tasks(self) -> bool:
+        """Return whether it asks for tasks that may share a host."""
+        return any(part.tasks for part in self.parts)
+
+    def hosts_mask(self) -> int:
+        """Return the hosts that it is to have or has; bit *i* stands for host *i*."""
+        return self.held.mask()
+
+    def mapping(self) -> list[int]:
+        """Return for each of the job's executors its host where tasks share hosts, else nothing.
+
+        A job with tasks has as many executors as it may have hosts. Those beyond its hosts are on
+        the last one.
+        """
+        if not self.has_tasks():
+            return []
+        hosts = sorted(host for host, _ in self.held.listed())
+        most = sum(part.count for part in self.parts if not part.is_licence)
+        last = hosts[len(hosts) - 1]
+        return hosts + [last] * (most - len(hosts))
+
+
+class NodeLayout:
+    """The amounts of a machine's hosts in arrays, a row for each host.
+
+    Licences, which the machine has and no host, are one more row.
+
+    Parameters
+    ----------
+    machine
+        What each host has.
+
+    Attributes
+    ----------
+    hosts, rows, kinds
+        Numbers of hosts, of rows, and of kinds in each row.
+    capacity
+        What row *r* has of kind *k*, at ``r * kinds + k``.
+    stamp
+        The last number given to the contents of a row of any profile of this machine.
+    """
+
+    def __init__(self, machine: Machine) -> None:
+        self.machine = machine
+        self.hosts = machine.hosts
+        self.licences = sorted(machine.licences)
+        self.rows = self.hosts + bool(self.licences)
+        self.kinds = max(len(machine.kinds), len(self.licences))
+        self.stamp = 0
+
+        self.capacity = array("q", bytes(8 * self.rows * self.kinds))
+        for row, amounts in enumerate(machine.amounts):
+            for kind, amount in enumerate(amounts):
+                self.capacity[row * self.kinds + kind] = amount
+        for kind, name in enumerate(self.licences):
+            self.capacity[self.hosts * self.kinds + kind] = machine.licences[name]
+
+        self.totals = machine.totals
+        self.known: dict[Any, HostPart | Refusal] = {}
+
+    def request(self, asked: HostsAsked | None, hosts: int) -> NodeRequest:
+        """Return the request of a job that asks for ``hosts`` hosts, whole ones unless ``asked``
+        says more.
+        """
+        if asked is None:
+            asked = HostsAsked(parts=(AskedPart(hosts=hosts, exclusive=True),))
+        made = [self.part(part) for part in asked.parts]
+        if asked.licences:
+            made.append(self.licence_part(asked.licences))
+
+        parts: list[HostPart] = []
+        for part in made:
+            if isinstance(part, Refusal):
+                return NodeRequest([], part, float(hosts))
+            parts.append(part)
+
+        refusal = self.why_not_together(parts)
+        if refusal is not None:
+            return NodeRequest([], refusal, float(hosts))
+        return NodeRequest(parts, None, self.size_of(asked.parts))
+
+    def part(self, asked: AskedPart) -> HostPart | Refusal:
+        """Return a part as arrays, or why no host has it. O(hosts × kinds) for each new one."""
+        key = (asked.hosts, asked.tasks, asked.exclusive, asked.labels, *asked.amounts.items())
+        known = self.known.get(key)
+        if known is None:
+            known = self.made_part(asked)
+            self.known[key] = known
+        return known
+
+    def made_part(self, asked: AskedPart) -> HostPart | Refusal:
+        """Return a new part, or why no host has it."""
+        machine = self.machine
+        refusal = self.why_unknown(asked)
+        if refusal is not None:
+            return refusal
+
+        amounts = array("q", bytes(8 * self.kinds))
+        for kind, name in enumerate(machine.kinds):
+            amounts[kind] = asked.amounts.get(name, 0)
+        is_whole = asked.exclusive or not asked.amounts
+        part = HostPart(asked.hosts, asked.tasks, is_whole, False, amounts)
+
+        labelled = HostSet.first(self.hosts).mask
+        for label in asked.labels:
+            labelled &= machine.labels[label]
+        rows: list[int] = []
+        tiers: list[float] = []
+        for row, has in enumerate(machine.amounts):
+            if not labelled >> row & 1 or any(map(int.__lt__, has, amounts)):
+                continue
+            idle = sum(1 for kind, amount in enumerate(has) if amount > 0 and amounts[kind] == 0)
+            rows.append(row)
+            tiers.append(float(machine.weights[row] * (len(machine.kinds) + 1) + idle))
+        part.set_candidates(rows, tiers)
+        return self.why_too_few(asked, part, labelled) or part
+
+    def why_unknown(self, asked: AskedPart) -> Refusal | None:
+        """Return a refusal if a part asks for a kind or a label that no host has, else None."""
+        for name, amount in asked.amounts.items():
+            if amount > 0 and name not in self.machine.kinds:
+                return Refusal(kind=RefusalKind.NO_SUCH_KIND, name=name, asked=amount)
+        if not all(label in self.machine.labels for label in asked.labels):
+            return Refusal(
+                kind=RefusalKind.NO_LABELS, processors=asked.hosts, hosts=0, labels=asked.labels
+            )
+        return None
+
+    def why_too_few(self, asked: AskedPart, part: HostPart, labelled: int) -> Refusal | None:
+        """Return a refusal if too few of the hosts with the labels (bits) have what a part asks for
+        even when they are empty.
+        """
+        needed = 1 if part.tasks > 0 else part.count
+        refusal = Refusal(
+            kind=RefusalKind.NO_LABELS,
+            processors=part.count,
+            hosts=labelled.bit_count(),
+            labels=asked.labels,
+        )
+        if labelled.bit_count() < needed:
+            return refusal
+
+        for kind, name in enumerate(self.machine.kinds):
+            amount = part.amounts[kind]
+            has = [
+                amounts[kind]
+                for row, amounts in enumerate(self.machine.amounts)
+                if labelled >> row & 1
+            ]
+            most = sorted(has)[-needed]
+            if most < amount:
+                return replace(
+                    refusal,
+                    kind=RefusalKind.HOSTS_TOO_SMALL,
+                    processors=needed,
+                    name=name,
+                    asked=int(amount),
+                    available=most,
+                    hosts=sum(one >= amount for one in has),
+                )
+
+        apart = replace(refusal, kind=RefusalKind.AMOUNTS_APART, hosts=part.size)
+        if part.tasks > 0:
+            most = sum(sorted(self.most_tasks(part, row) for row in part.candidates)[-part.count :])
+            if most < part.tasks:
+                return replace(apart, asked=int(part.tasks), available=most)
+        elif part.size < part.count:
+            return replace(apart, name=", ".join(asked.amounts))
+        return None
+
+    def most_tasks(self, part: HostPart, row: int) -> int:
+        """Return how many tasks of a part an empty host takes."""
+        first = row * self.kinds
+        most = part.tasks
+        for kind in range(self.kinds):
+            if part.amounts[kind] > 0:
+                most = min(most, self.capacity[first + kind] // part.amounts[kind])
+        return most
+
+    def licence_part(self, licences: dict[str, int]) -> HostPart | Refusal:
+        """Return the part of a request that is about licences, or why the machine has too few."""
+        amounts = array("q", bytes(8 * self.kinds))
+        for name, amount in licences.items():
+            has = self.machine.licences.get(name, 0)
+            if amount > has:
+                kind = RefusalKind.TOO_FEW_LICENCES
+                return Refusal(kind=kind, name=name, asked=amount, available=has)
+            if has:
+                amounts[self.licences.index(name)] = amount
+        part = HostPart(1, 0, False, True, amounts)
+        part.set_candidates([self.hosts], [0.0])
+        return part
+
+    def why_not_together(self, parts: list[HostPart]) -> Refusal | None:
+        """Return a refusal if the parts of a job do not find different hosts on the empty machine.
+
+        Each part takes its hosts in turn, by the rule of the empty machine.
+        """
+        if sum(not part.is_licence for part in parts) < 2:
+            return None
+        from qops_batsim.core.node_profile import NodeProfile
+
+        if NodeProfile(self).has_place(parts):
+            return None
+        asked = sum(part.count for part in parts if not part.is_licence)
+        return Refusal(kind=RefusalKind.AMOUNTS_APART, processors=asked)
+
+    def can_give(self, request: NodeRequest, there: int) -> bool:
+        """Return whether the hosts ``there`` (bits) could give what a request asks for if they were
+        empty, each part by itself. O(hosts).
+        """
+        for part in request.parts:
+            able = 0
+            for row in part.candidates:
+                if part.is_licence or there >> row & 1:
+                    able += self.most_tasks(part, row) if part.tasks else 1
+            if able < (part.tasks or part.count):
+                return False
+        return len(request.parts) > 0
+
+    def size_of(self, parts: tuple[AskedPart, ...]) -> float:
+        """Return the dominant share of a request, in hosts."""
+        whole = 0
+        asked = dict.fromkeys(self.machine.kinds, 0)
+        for part in parts:
+            if part.exclusive or not part.amounts:
+                whole += part.hosts
+                continue
+            for name, amount in part.amounts.items():
+                if amount > 0:
+                    asked[name] += amount * (part.tasks or part.hosts)
+        shares = [asked[name] / total for name, total in self.totals.items() if total > 0]
+        return whole + max(shares, default=0.0) * self.hosts
+
+    def next_stamp(self) -> int:
+        """Return a number that no row of any profile of this machine has had."""
+        self.stamp += 1
+        return self.stamp

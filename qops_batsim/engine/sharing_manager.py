@@ -1,0 +1,89 @@
+"""The resource manager of a run in the embedded loop, on hosts that jobs share by amounts."""
+
+from __future__ import annotations
+
+from array import array
+
+from qops_batsim.core.hostset import HostSet
+from qops_batsim.core.job import Job
+from qops_batsim.core.machine import Machine
+from qops_batsim.engine.embedded_manager import EmbeddedManager
+from qops_batsim.engine.wait_heap import Turns
+
+
+class SharingManager(EmbeddedManager):
+    """The manager of a run whose jobs share hosts, and sleep.
+
+    A host computes as long as it has a job. ``jobs_on`` is how many compute on each, without those
+    that were killed, which keep their amounts until the scheduler hears of that.
+    """
+
+    def __init__(self, machine: Machine, jobs: int, turns: Turns) -> None:
+        EmbeddedManager.__init__(self, machine.hosts, jobs, turns)
+        self.share_by_amounts(machine)
+        self.jobs_on = array("q", bytes(8 * machine.hosts))
+
+    def start_job(self, job: Job, hosts: object) -> None:
+        request = self.asking(job)
+        if not request.is_used:
+            self.check_start(job, hosts)
+            self.use.take(job)
+
+        index = job.index
+        self.offsets[index] = self.used
+        taken = HostSet(request.used.mask())
+        for low, high in taken.intervals():
+            self.note_interval(low, high)
+        self.begin_run(job, self.count_on(taken, 1))
+
+    def check_start(self, job: Job, hosts: object) -> None:
+        """Have a job hold the hosts on which it is to start; raise a SimulationError unless they
+        give it what it asks for now.
+        """
+        if hosts is None:
+            if not self.use.fits(job):
+                why = (
+                    "jobs share its hosts, and those that it holds do not give it that now; "
+                    "self.availability().fit(job) finds hosts"
+                )
+                raise self.refused(job, "start", why)
+            return
+        mask = self.asked_hosts(job, hosts)
+        if mask >> self.machine_size or not self.use.put_on(job, mask):
+            where = f"start on hosts {HostSet(mask)}"
+            raise self.refused(job, where, "they do not give it what it asks for now")
+
+    def count_on(self, hosts: HostSet, more: int) -> int:
+        """Count a job on its hosts (``more`` 1), or no longer (-1); return how many of them begin
+        to compute by that (below 0: cease to).
+        """
+        changed = 0
+        for host in hosts:
+            before = self.jobs_on[host]
+            self.jobs_on[host] = before + more
+            if before == 0 or before + more == 0:
+                changed += more
+        return changed
+
+    def leave(self, job: Job) -> None:
+        changed = self.count_on(HostSet(job.request.used.mask()), -1)
+        self.note_taken(job)
+        self.note_busy(changed)
+
+    def note_taken(self, job: Job) -> None:
+        if self.has_outages:
+            busy = (host for host in range(self.machine_size) if self.jobs_on[host] > 0)
+            self.taken = HostSet.of(busy).mask
+
+    def release(self, job: Job) -> None:
+        self.use.give(job)
+
+    def free_mask(self) -> int:
+        """Return the hosts that no job has and on which one can start (bits)."""
+        idle = (host for host in range(self.machine_size) if self.use.jobs[host] == 0)
+        return HostSet.of(idle).mask & ~self.use.closed
+
+    def count_free(self) -> None:
+        """Count the hosts on which a job may start, as far as they have what it asks for."""
+        self.use.closed = self.capacity.closed(drains=self.drains).mask
+        self.free = self.machine_size - self.use.closed.bit_count()

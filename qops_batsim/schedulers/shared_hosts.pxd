@@ -1,0 +1,27 @@
+from qops_batsim.core.job cimport Job
+from qops_batsim.core.node_profile cimport NodeProfile
+from qops_batsim.core.node_request cimport HostPart, NodeRequest
+from qops_batsim.core.scheduler cimport ResourceManager
+from qops_batsim.timing cimport end_of, up_to_grid
+cimport cython
+
+cdef double SHORTEST
+
+cdef class SharedHosts:
+    cdef readonly ResourceManager manager
+    cdef readonly NodeProfile profile
+    cdef readonly double now
+    cdef readonly long long passes
+    cdef public bint is_stale
+    cdef list overdue  # those that the current pass has extended
+
+    cdef double end_of(self, Job job) except? -1
+    @cython.locals(manager=ResourceManager, profile=NodeProfile, job=Job, end=double)
+    cpdef begin_pass(self, list running)
+    @cython.locals(manager=ResourceManager, job=Job)
+    cdef rebuild(self, list running)
+    cdef started(self, Job job)
+    cdef ended(self, Job job)
+    cdef double fit(self, Job job) except? -1
+    @cython.locals(request=NodeRequest, part=HostPart, is_known=bint)
+    cdef bint fits_now(self, Job job) except -1

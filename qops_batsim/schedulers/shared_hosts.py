@@ -1,0 +1,106 @@
+"""What running jobs leave free of hosts that jobs share, for schedulers that keep no plan."""
+
+from __future__ import annotations
+
+from qops_batsim.core.host_bits import HostBits
+from qops_batsim.core.hostset import HostSet
+from qops_batsim.core.job import Job
+from qops_batsim.core.node_profile import NodeProfile
+from qops_batsim.core.scheduler import ResourceManager
+from qops_batsim.timing import SHORTEST, end_of, up_to_grid
+
+
+class SharedHosts:
+    """The profile of the running jobs on their hosts until their expected ends.
+
+    A job that runs longer than expected counts as about to end, a microsecond from now; not as long
+    as the news of its end may be under way. The profile is kept from one pass to the next.
+
+    Attributes
+    ----------
+    profile
+        What the running jobs leave free, and in a pass what is reserved.
+    now
+        The date of the current pass (seconds, whole microseconds).
+    passes
+        How many passes there were.
+    is_stale
+        Whether the next pass has to build the profile again.
+    """
+
+    def __init__(self, manager: ResourceManager) -> None:
+        self.manager = manager
+        self.profile = NodeProfile(manager.use.layout)
+        self.now = 0.0
+        self.passes = 0
+        self.is_stale = False
+        self.overdue: list[Job] = []
+
+    def end_of(self, job: Job) -> float:
+        """Return the expected end of a running job (seconds, whole microseconds)."""
+        return end_of(up_to_grid(job.start), job.duration)
+
+    def begin_pass(self, running: list[Job]) -> None:
+        """Bring the profile up to date; jobs are by expected end. O(hosts + overdue jobs)."""
+        manager = self.manager
+        profile = self.profile
+        for job in self.overdue:
+            profile.give(job, self.now, self.now + SHORTEST)
+        self.overdue.clear()
+
+        self.now = up_to_grid(manager.now)
+        self.passes += 1
+        if self.is_stale:
+            self.rebuild(running)
+        profile.trim(self.now)
+        for job in running:
+            end = self.end_of(job)
+            if end > self.now + manager.grace:
+                break
+            if end <= self.now - manager.grace:
+                profile.take(job, self.now, self.now + SHORTEST)
+                self.overdue.append(job)
+
+    def rebuild(self, running: list[Job]) -> None:
+        """Build the profile from the running jobs, on hosts on which jobs may start. O(running ×
+        steps).
+        """
+        manager = self.manager
+        self.is_stale = False
+        closed = manager.capacity.closed(drains=manager.drains)
+        there = HostSet.first(manager.machine_size) - closed
+        self.profile.reset(self.now, HostBits.of(there.mask, manager.machine_size))
+        for job in running:
+            job.request.held.copy_from(job.request.used)
+            job.request.held.keep_within(there.mask)
+            self.profile.take(job, self.now, self.end_of(job))
+
+    def started(self, job: Job) -> None:
+        """Reserve the hosts of a job that has just started."""
+        self.profile.take(job, self.now, self.end_of(job))
+
+    def ended(self, job: Job) -> None:
+        """Release the hosts of a job that has ended."""
+        self.profile.give(job, up_to_grid(self.manager.now), self.end_of(job))
+
+    def fit(self, job: Job) -> float:
+        """Return the earliest fit of a waiting job (seconds), which holds the hosts found there."""
+        return self.profile.fit(job, self.now)
+
+    def fits_now(self, job: Job) -> bool:
+        """Return whether a waiting job fits now, and have it hold the hosts found.
+
+        What has been found not to fit in this pass does not fit if it asks for the same for as
+        long.
+        """
+        request = job.request
+        part = request.parts[0] if request.is_single else None
+        is_known = part is not None and part.failed_pass == self.passes
+        if is_known and job.duration >= part.failed_duration:
+            return False
+        if self.profile.fits_at(job, self.now):
+            return True
+        if part is not None:
+            part.failed_pass = self.passes
+            part.failed_duration = job.duration
+        return False
