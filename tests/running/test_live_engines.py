@@ -24,7 +24,7 @@ from support.live_engines import (
 )
 from support.random_platforms import zoned_case
 from support.random_simulations import SCHEDULERS, Case, random_case
-from support.shared_cases import SHARING, shared_case
+from support.shared_cases import SHARING, only_sleeps, shared_case
 
 pytestmark = pytest.mark.usefixtures("batsim")
 
@@ -121,9 +121,11 @@ def test_random_simulations_without_network(tmp_path: Path, scheduler: str, seed
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("scheduler", SHARING)
 def test_random_simulations_on_shared_hosts(tmp_path: Path, scheduler: str, seed: int) -> None:
-    runs = run_case(shared_case(seed, scheduler, events=seed == 2), tmp_path)
+    case = shared_case(seed, scheduler, events=seed == 1)
+    runs = run_case(case, tmp_path)
     assert difference(runs) == ""
-    assert schedule_in_digits(runs[0]) == schedule_in_digits(runs[1])
+    if only_sleeps(case):
+        assert schedule_in_digits(runs[0]) == schedule_in_digits(runs[1])
     assert runs[0].violations == runs[1].violations == []
     assert runs[0].compute_sharing
     assert runs[0].lateness == runs[1].lateness

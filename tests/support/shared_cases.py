@@ -69,6 +69,11 @@ def shared_case(
     )
 
 
+def only_sleeps(case: Case) -> bool:
+    """Return whether no job of a case computes, so that its length depends on no neighbour."""
+    return all(each["type"] == "delay" for each in case.workload["profiles"].values())
+
+
 def _with_amounts(platform: str, machine: list[dict[str, str]]) -> str:
     """Return a platform's text with the properties of its hosts ``h0``, ``h1`` …"""
     lines = platform.splitlines()
