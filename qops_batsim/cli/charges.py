@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from qops_batsim.cli.command_inputs import prices_in, run_name
-from qops_batsim.cli.common_options import AsJson, PricesFile, Run, WorkloadsOfRun, manual
+from qops_batsim.cli.common_options import (
+    AsJson,
+    PlatformOfRun,
+    PricesFile,
+    Run,
+    WorkloadsOfRun,
+    manual,
+)
 from qops_batsim.cli.console import note, print_json, print_table, say
 from qops_batsim.errors import InputError
 from qops_batsim.texts import number_text
@@ -44,6 +51,7 @@ def charges(
     prices: PricesFile = None,
     reference: Annotated[str | None, _about("--reference")] = None,
     workload: WorkloadsOfRun = None,
+    platform: PlatformOfRun = None,
     fill: Annotated[bool, _about("--fill")] = False,
     example: Annotated[bool, _about("--example", callback=_print_example, is_eager=True)] = False,
     as_json: AsJson = False,
@@ -51,7 +59,8 @@ def charges(
     """Print what the jobs of a finished run pay, by category and in total.
 
     Resource charge: processors × run time (processor-seconds), times the price of the queue that
-    the job was in, where queues have prices. QoS charge: mean slowdown of
+    the job was in, where queues have prices; where jobs share hosts, dominant share of the
+    machine, or weighted amounts, instead of processors. QoS charge: mean slowdown of
     the job's category / slowdown that its admitted deadline grants; only for jobs whose
     user asked for a deadline, and it was promised and kept. A missed deadline, promised or
     not, costs the centre its QoS charge. A job that was killed and run again is charged once.
@@ -87,7 +96,9 @@ def charges(
             "file; the PREFIX of a run is expected"
         )
 
-    found = charge_runs(run, against, prices=chosen, workloads=workload, reference=reference)
+    found = charge_runs(
+        run, against, prices=chosen, workloads=workload, reference=reference, platform=platform
+    )
     runs = [replace(each, run=name) for each, name in zip(found.runs, named, strict=True)]
     found = replace(found, runs=runs)
     if as_json:
@@ -103,8 +114,9 @@ def _print(found: ChargeComparison) -> None:
     prices = found.prices
     per_second, per_qos = prices.weights
     rate = f"{per_second:g} * resource charge"
+    weighted = prices.billing_weights is not None
     if prices.currency:
-        rate = f"{prices.rate:g} {prices.unit} a core-hour"
+        rate = f"{prices.rate:g} {prices.unit} a {'billed' if weighted else 'core'}-hour"
     totals = [each.report.total for each in found.runs]
     failed = any(each.failed for each in totals)
     kills = any(each.kills for each in totals)
@@ -112,11 +124,17 @@ def _print(found: ChargeComparison) -> None:
 
     for each in found.runs:
         report = each.report
-        rows = [_cells(row, failed, kills, unused) for row in (*report.categories, report.total)]
+        shown: dict[str, Any] = {
+            "failed": failed,
+            "kills": kills,
+            "unused": unused,
+            "weighted": weighted,
+        }
+        rows = [_cells(row, **shown) for row in (*report.categories, report.total)]
         print_table(f"Charges of {each.run}", [*rows[0]], [[*row.values()] for row in rows])
         if report.queues:
             title = f"Charges of {each.run} by queue"
-            rows = [_cells(row, failed, kills, unused, kind="queue") for row in report.queues]
+            rows = [_cells(row, **shown, kind="queue") for row in report.queues]
             print_table(title, [*rows[0]], [[*row.values()] for row in rows])
 
     extra = f" + {prices.unused_promise:g} of it for unused promises" if unused else ""
@@ -131,7 +149,13 @@ def _print(found: ChargeComparison) -> None:
 
 
 def _cells(
-    row: CategoryCharges, failed: bool, kills: bool, unused: bool, kind: str = "category"
+    row: CategoryCharges,
+    *,
+    failed: bool,
+    kills: bool,
+    unused: bool,
+    weighted: bool,
+    kind: str = "category",
 ) -> dict[str, str]:
     cells = {kind: row.category}
     if kind == "category":
@@ -139,7 +163,7 @@ def _cells(
     cells |= {
         "jobs": f"{row.jobs:,}",
         "charged": f"{row.charged_jobs:,}",
-        "resource charge (proc-s)": f"{row.charge.resource:,.0f}",
+        f"resource charge ({'billed' if weighted else 'proc'}-s)": f"{row.charge.resource:,.0f}",
         "QoS charge": f"{row.charge.qos:,.2f}",
     }
     if failed:
@@ -147,7 +171,7 @@ def _cells(
     if kills:
         cells |= {"kills": f"{row.kills:,}", "wasted proc-h": f"{row.wasted_work / _HOUR:,.1f}"}
     if unused:
-        cells["unused proc-h"] = f"{row.unused_work / _HOUR:,.1f}"
+        cells[f"unused {'billed' if weighted else 'proc'}-h"] = f"{row.unused_work / _HOUR:,.1f}"
     return cells
 
 

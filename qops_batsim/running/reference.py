@@ -57,7 +57,7 @@ def easy_reference(inputs: RunInputs, grace: float = 0.0) -> EasyReference:
         engine=msgspec.structs.replace(engine, dynamic_jobs=False, profile_reuse=False),
         allow_smaller_machine=smaller_machine,
     )
-    outcomes = outcomes_of_simulation(simulation.ended_jobs, workload)
+    outcomes = outcomes_of_simulation(simulation.ended_jobs, workload, machine=platform.machine)
     used = utilization(MeasuredJobs(outcomes, len(simulation.hosts)))
 
     return EasyReference(
@@ -90,7 +90,7 @@ def easy_response_times(
 
 
 def easy_references(
-    workload: Workload, prefix: str = "", *, of_all: bool = True
+    workload: Workload, prefix: str = "", *, of_all: bool = True, platform: Platform | None = None
 ) -> dict[str, ReferenceJob]:
     """Return each job's outcome under EASY by job id: the reference for charges.
 
@@ -102,5 +102,9 @@ def easy_references(
         Put in front of each id.
     of_all
         Whether a job that can never run is an error; else it is left out.
+    platform
+        The machine; None: as many equal hosts as the workload has processors.
     """
-    return reference_of_workload(workload, easy_response_times(workload, of_all=of_all), prefix)
+    responses = easy_response_times(workload, of_all=of_all, platform=platform)
+    machine = None if platform is None else platform.machine
+    return reference_of_workload(workload, responses, prefix, machine)
