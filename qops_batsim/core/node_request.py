@@ -220,13 +220,17 @@ class NodeLayout:
         self.hosts = machine.hosts
         self.licences = sorted(machine.licences)
         self.rows = self.hosts + bool(self.licences)
-        self.kinds = max(len(machine.kinds), len(self.licences))
+        # Hosts that have nothing can be taken whole: they have one of a kind that nobody asks for.
+        has_empty = not all(map(any, machine.amounts))
+        self.kinds = max(len(machine.kinds) + has_empty, len(self.licences))
         self.stamp = 0
 
         self.capacity = array("q", bytes(8 * self.rows * self.kinds))
         for row, amounts in enumerate(machine.amounts):
             for kind, amount in enumerate(amounts):
                 self.capacity[row * self.kinds + kind] = amount
+            if not any(amounts):
+                self.capacity[row * self.kinds + len(machine.kinds)] = 1
         for kind, name in enumerate(self.licences):
             self.capacity[self.hosts * self.kinds + kind] = machine.licences[name]
 
@@ -282,7 +286,9 @@ class NodeLayout:
         rows: list[int] = []
         tiers: list[float] = []
         for row, has in enumerate(machine.amounts):
-            if not labelled >> row & 1 or any(map(int.__lt__, has, amounts)):
+            if not labelled >> row & 1:
+                continue
+            if any(has[kind] < amounts[kind] for kind in range(len(has))):
                 continue
             idle = sum(1 for kind, amount in enumerate(has) if amount > 0 and amounts[kind] == 0)
             rows.append(row)

@@ -23,7 +23,6 @@ from qops_batsim.core.qos_log import QosLog, QosRecord
 from qops_batsim.core.refusal import Refusal
 from qops_batsim.core.system import UNDESCRIBED
 from qops_batsim.errors import SimulationError, require_type
-from qops_batsim.job_fields import read_hosts_asked
 from qops_batsim.jobs import QOS_REJECTED, check_resumable, rest_of_delay
 
 
@@ -232,8 +231,7 @@ class ResourceManager:
         """Return what a job asks for of hosts that jobs share, made on first use."""
         if job.request is None:
             assert self.use is not None
-            asked = read_hosts_asked(job.fields, f"job {job.id}")
-            job.request = self.use.layout.request(asked, job.processors)
+            job.request = self.use.layout.request(job.hosts_asked, job.processors)
             job.size = job.request.size
         return job.request
 
@@ -271,6 +269,29 @@ class ResourceManager:
         return self.refused(job, f"start on hosts {named}" if count else "start on no host", why)
 
     # What implementations share
+
+    def take_shared(self, job: Job, hosts: object) -> int:
+        """Give a job what it asks for of shared hosts: those that it holds (None), or given ones.
+
+        Return them (bits); raise a SimulationError if they do not give it that now.
+        """
+        use = self.use
+        request = self.asking(job)
+        if not request.is_used:
+            if hosts is None:
+                mask = request.hosts_mask()
+                fits = use.fits(job)
+            else:
+                mask = self.asked_hosts(job, hosts)
+                fits = not mask >> self.machine_size and use.put_on(job, mask)
+            if not mask:
+                why = "jobs share its hosts: self.availability().fit(job) finds hosts for it"
+                raise self.refused(job, "start", why)
+            if not fits:
+                where = f"start on hosts {HostSet(mask)}"
+                raise self.refused(job, where, "they do not give now what it asks for")
+            use.take(job)
+        return int(request.used.mask())
 
     def asked_hosts(self, job: Job, hosts: object) -> int:
         """Return the hosts (bits) on which a job is to start."""

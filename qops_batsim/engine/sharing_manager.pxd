@@ -1,5 +1,4 @@
 from qops_batsim.core.job cimport Job
-from qops_batsim.core.node_request cimport NodeRequest
 from qops_batsim.core.node_use cimport NodeUse
 from qops_batsim.engine.embedded_manager cimport EmbeddedManager
 from qops_batsim.engine.wait_heap cimport Turns
@@ -8,8 +7,5 @@ cimport cython
 cdef class SharingManager(EmbeddedManager):
     cdef long long[::1] jobs_on  # by host
 
-    @cython.locals(request=NodeRequest, index=Py_ssize_t)
-    cpdef start_job(self, Job job, object hosts)
-    cdef check_start(self, Job job, object hosts)
     @cython.locals(before="long long", changed="long long")
     cdef long long count_on(self, object hosts, long long more) except? -1

@@ -24,34 +24,11 @@ class SharingManager(EmbeddedManager):
         self.jobs_on = array("q", bytes(8 * machine.hosts))
 
     def start_job(self, job: Job, hosts: object) -> None:
-        request = self.asking(job)
-        if not request.is_used:
-            self.check_start(job, hosts)
-            self.use.take(job)
-
-        index = job.index
-        self.offsets[index] = self.used
-        taken = HostSet(request.used.mask())
+        taken = HostSet(self.take_shared(job, hosts))
+        self.offsets[job.index] = self.used
         for low, high in taken.intervals():
             self.note_interval(low, high)
         self.begin_run(job, self.count_on(taken, 1))
-
-    def check_start(self, job: Job, hosts: object) -> None:
-        """Have a job hold the hosts on which it is to start; raise a SimulationError unless they
-        give it what it asks for now.
-        """
-        if hosts is None:
-            if not self.use.fits(job):
-                why = (
-                    "jobs share its hosts, and those that it holds do not give it that now; "
-                    "self.availability().fit(job) finds hosts"
-                )
-                raise self.refused(job, "start", why)
-            return
-        mask = self.asked_hosts(job, hosts)
-        if mask >> self.machine_size or not self.use.put_on(job, mask):
-            where = f"start on hosts {HostSet(mask)}"
-            raise self.refused(job, where, "they do not give it what it asks for now")
 
     def count_on(self, hosts: HostSet, more: int) -> int:
         """Count a job on its hosts (``more`` 1), or no longer (-1); return how many of them begin

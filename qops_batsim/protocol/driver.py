@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from qops_batsim.core.host_properties import shares_hosts
+from qops_batsim.core.host_properties import are_shared
 from qops_batsim.core.qos_log import QosLog
 from qops_batsim.core.system import System
 from qops_batsim.errors import InputError, shown
@@ -139,7 +139,7 @@ def check_needs(module: SchedulerModule, event: SimulationBegins, *, any_engine:
 
     if not event.allow_compute_sharing:
         for host in event.compute_resources:
-            if shares_hosts(host.properties):
+            if are_shared((host.properties,)):
                 raise InputError(
                     f"host {shown(host.name)} has amounts that jobs share, but the engine was not "
                     f"started with {SHARING_OPTION}"

@@ -11,8 +11,6 @@ from qops_batsim.core.hostset import HostSet, lowest_bits
 from qops_batsim.core.job import COMING, OVER, RUNNING, WAITING, Job
 from qops_batsim.core.needs import EngineNeeds
 from qops_batsim.core.news import Hearing, News
-from qops_batsim.core.node_request import NodeLayout, NodeRequest
-from qops_batsim.core.node_use import NodeUse
 from qops_batsim.core.overrides import check_attributes, is_overridden
 from qops_batsim.core.qos_log import QosLog
 from qops_batsim.core.scheduler import ResourceManager, Scheduler
@@ -66,7 +64,6 @@ class MessageManager(ResourceManager):
         super().__init__(len(system.hosts))
         self.system = system
         machine = system.machine()
-        self.use: NodeUse | None = None
         if machine is not None:
             self.share_by_amounts(machine)
         self.decisions: list[Decision] = []
@@ -82,7 +79,7 @@ class MessageManager(ResourceManager):
     def start_job(self, job: Job, hosts: object) -> None:
         mapping = None
         if self.use is not None:
-            mask = self._take_amounts(self.use, job, hosts)
+            mask = self.take_shared(job, hosts)
             mapping = _mapping_of(job, mask)
         elif hosts is None:
             mask = lowest_bits(self._free, job.processors)
@@ -161,7 +158,7 @@ class MessageManager(ResourceManager):
         self._hosts[job.id] = hosts
         if self.use is not None:
             self.asking(job)
-            self._take_amounts(self.use, job, HostSet(hosts))
+            self.take_shared(job, HostSet(hosts))
 
     # What an engine tells
 
@@ -221,40 +218,13 @@ class MessageManager(ResourceManager):
         job.phase = WAITING
         self.jobs[job.id] = job
 
-    def share_by_amounts(self, machine: Any) -> None:
-        self.use = NodeUse(NodeLayout(machine))
-        self.shares_hosts = True
-
-    def asking(self, job: Job) -> NodeRequest:
-        if job.request is None:
-            assert self.use is not None
-            job.request = self.use.layout.request(job.hosts_asked, job.processors)
-            job.size = job.request.size
-        return job.request
-
-    def _take_amounts(self, use: NodeUse, job: Job, hosts: object) -> int:
-        """Give a job what it asks for of the hosts that it holds, or of given ones; return them
-        (bits).
-        """
-        if hosts is None:
-            mask = self.asking(job).hosts_mask()
-            fits = use.fits(job)
-            if not mask:
-                why = "no hosts were found for it, as availability().fit(job) does"
-                raise self.refused(job, "start", why)
-        else:
-            mask = self.asked_hosts(job, hosts)
-            fits = not mask >> self.machine_size and use.put_on(job, mask)
-
-        if not fits:
-            on = f"start on hosts {HostSet(mask)}" if mask else "start on no host"
-            raise self.refused(job, on, "they do not give now what it asks for")
-        use.take(job)
-        return mask
-
     def _set_free(self, mask: int) -> None:
+        """Set the hosts that no job has; where jobs share hosts, each that is open takes more."""
         self._free = mask
-        self.free = mask.bit_count()
+        if self.use is None:
+            self.free = mask.bit_count()
+        else:
+            self.free = self.machine_size - self._closed.bit_count()
 
 
 def _mapping_of(job: Job, mask: int) -> dict[str, str] | None:

@@ -395,8 +395,16 @@ class PlanScheduler(Scheduler):
         log.started(plan.starting)
 
     def call_for_start(self) -> None:
-        """Ask the engine to call the scheduler at the next promised start."""
+        """Ask the engine to call the scheduler at the next promised start.
+
+        Where reservations are of shared hosts, at the next planned start: jobs that keep their
+        hosts can be left with a start at which no other job ends any more.
+        """
         date = self.plan.fixed.next_start(self.plan.now)
+        if self.plan.use is not None and self.plan.waiting:
+            first: Job = self.plan.waiting[0]
+            if first.start > self.plan.now:
+                date = min(date, first.start)
         if date < _INFINITY and date != self.called_for:
             self.called_for = date
             self.manager.call_at(date)

@@ -499,7 +499,7 @@ class QueueScheduler(Scheduler):
     # What fits now
 
     def fits_now(self, job: Job) -> bool:
-        """Return whether a waiting job can start now; where hosts are shared, it holds those found."""
+        """Return whether a waiting job can start now; the job holds the shared hosts found."""
         if self.shared is None:
             return job.processors <= self.manager.free
         return self.shared.fits_now(job)

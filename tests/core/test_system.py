@@ -9,7 +9,7 @@ import pytest
 from qops_batsim import Easy, InputError, read_platform, read_workload, run, simulate
 from qops_batsim.core.machine import Machine
 from qops_batsim.core.system import UNDESCRIBED, HostDescription, System
-from qops_batsim.engine import Simulation
+from qops_batsim.engine import EngineOptions, Simulation
 from qops_batsim.protocol import ModuleDriver, SchedulerModule
 from qops_batsim.running.run import BatsimCall
 
@@ -39,7 +39,8 @@ def test_the_embedded_engine_tells_what_hosts_have() -> None:
     assert TOLD.pop() == machine
     # In Batsim's messages.
     driver = ModuleDriver(SchedulerModule(Looking()))
-    Simulation(read_platform("shared_8"), [read_workload("tiny_8")], driver).run()
+    options = EngineOptions(compute_sharing=True)
+    Simulation(read_platform("shared_8"), [read_workload("tiny_8")], driver, options).run()
     assert TOLD.pop() == machine
 
 
