@@ -16,7 +16,7 @@ _THINNEST = 1 / 64
 _ROUNDING = 1e-9
 
 
-class Shares(NamedTuple):
+class HostShares(NamedTuple):
     """Stays of jobs on hosts, and the part of the host's row that each takes: from ``low`` to
     ``high``, of 0 to 1.
     """
@@ -26,7 +26,7 @@ class Shares(NamedTuple):
     high: Floats
 
 
-def shares_of_hosts(requests: RequestsOfRun, stays: Stays) -> Shares:
+def shares_of_hosts(requests: RequestsOfRun, stays: Stays) -> HostShares:
     """Return where jobs stand in the rows of their hosts.
 
     A job is as high as the largest of its shares of what the host has. It takes the lowest place
@@ -41,7 +41,7 @@ def shares_of_hosts(requests: RequestsOfRun, stays: Stays) -> Shares:
     tops = np.ones(requests.machine.hosts)
     np.maximum.at(tops, stays.hosts, low + heights)
     scale = tops[stays.hosts]
-    return Shares(stays, low / scale, (low + heights) / scale)
+    return HostShares(stays, low / scale, (low + heights) / scale)
 
 
 def lowest_places(hosts: Integers, start: Floats, finish: Floats, heights: Floats) -> Floats:
