@@ -101,7 +101,7 @@ _of_runs = manual(
         allocated host id + 1.
     --workload, -w FILE: Workload that was run (JSON); repeat it for several, in their order.
         Default: the one that PREFIX_run.json names, if it still exists.
-    --platform FILE: Platform that was run on, for what its hosts have (cores, memory, GPUs).
+    --platform, -p FILE: Platform that was run on, for what its hosts have (cores, memory, GPUs).
         Default: the one that PREFIX_run.json names, if hosts were shared and it still exists.
     """
 )
