@@ -8,7 +8,6 @@ from typing import Any, Protocol
 import msgspec
 
 from qops_batsim.core.host_bits import HostBits
-from qops_batsim.core.node_request import NodeRequest
 from qops_batsim.job_fields import (
     FIELDS,
     HostsAsked,
@@ -204,7 +203,7 @@ class Job:
         self.number = -1
         self.reserved = self.processors
         self.bits = NO_HOSTS
-        self.request: NodeRequest | None = None
+        self.request: Any = None  # a NodeRequest where hosts are shared
         self.size = float(self.processors)
         self.place = -1
         self.turn = -1

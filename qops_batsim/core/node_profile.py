@@ -21,6 +21,7 @@ from qops_batsim.core.host_bits import HostBits
 from qops_batsim.core.job import Job
 from qops_batsim.core.node_request import HostPart, NodeLayout, NodeRequest, Places
 from qops_batsim.core.profile import Profile
+from qops_batsim.core.refusal import Refusal, RefusalKind
 from qops_batsim.timing import SHORTEST, end_of, on_grid
 
 INFINITY = float("inf")
@@ -706,6 +707,22 @@ class NodeProfile(Profile):
                     assert date > before[0], f"row {row}: {date!r} is not later"
                     assert amounts != before[1], f"row {row} at {date:g}: as much as before"
                 before = date, amounts
+
+
+def request_of(layout: NodeLayout, job: Job) -> NodeRequest:
+    """Return what a job asks for of hosts that jobs share.
+
+    It is refused where the empty machine cannot give it: by :meth:`NodeLayout.request`, and if its
+    parts, in turn, do not find different hosts.
+    """
+    request = layout.request(job.hosts_asked, job.processors)
+    hosts = [part for part in request.parts if not part.is_licence]
+    if len(hosts) > 1 and not NodeProfile(layout).has_place(request.parts):
+        refusal = Refusal(
+            kind=RefusalKind.AMOUNTS_APART, processors=sum(part.count for part in hosts)
+        )
+        return NodeRequest([], refusal, request.size)
+    return request
 
 
 def smallest(values: array[float], size: int, rank: int) -> float:

@@ -253,9 +253,6 @@ class NodeLayout:
                 return NodeRequest([], part, float(hosts))
             parts.append(part)
 
-        refusal = self.why_not_together(parts)
-        if refusal is not None:
-            return NodeRequest([], refusal, float(hosts))
         return NodeRequest(parts, None, self.size_of(asked.parts))
 
     def part(self, asked: AskedPart) -> HostPart | Refusal:
@@ -328,7 +325,7 @@ class NodeLayout:
                 for row, amounts in enumerate(self.machine.amounts)
                 if labelled >> row & 1
             ]
-            most = sorted(has)[-needed]
+            most = sorted(has)[len(has) - needed]
             if most < amount:
                 return replace(
                     refusal,
@@ -342,7 +339,8 @@ class NodeLayout:
 
         apart = replace(refusal, kind=RefusalKind.AMOUNTS_APART, hosts=part.size)
         if part.tasks > 0:
-            most = sum(sorted(self.most_tasks(part, row) for row in part.candidates)[-part.count :])
+            fits = sorted((self.most_tasks(part, row) for row in part.candidates), reverse=True)
+            most = sum(fits[: part.count])
             if most < part.tasks:
                 return replace(apart, asked=int(part.tasks), available=most)
         elif part.size < part.count:
@@ -371,20 +369,6 @@ class NodeLayout:
         part = HostPart(1, 0, False, True, amounts)
         part.set_candidates([self.hosts], [0.0])
         return part
-
-    def why_not_together(self, parts: list[HostPart]) -> Refusal | None:
-        """Return a refusal if the parts of a job do not find different hosts on the empty machine.
-
-        Each part takes its hosts in turn, by the rule of the empty machine.
-        """
-        if sum(not part.is_licence for part in parts) < 2:
-            return None
-        from qops_batsim.core.node_profile import NodeProfile
-
-        if NodeProfile(self).has_place(parts):
-            return None
-        asked = sum(part.count for part in parts if not part.is_licence)
-        return Refusal(kind=RefusalKind.AMOUNTS_APART, processors=asked)
 
     def can_give(self, request: NodeRequest, there: int) -> bool:
         """Return whether the hosts ``there`` (bits) could give what a request asks for if they were

@@ -6,7 +6,6 @@ from typing import Any
 
 from qops_batsim.core.host_bits import HostBits
 from qops_batsim.core.job import Job
-from qops_batsim.core.node_request import Places
 from qops_batsim.core.node_use import NodeUse
 
 
@@ -41,7 +40,7 @@ class PlanHosts:
         self.by_host = by_host
         self.names_hosts = by_host
         self.all = (1 << machine_size) - 1
-        self.everything: int | HostBits = self.amount_of(self.all)
+        self.everything: Any = self.amount_of(self.all)  # int or HostBits
         self.present = machine_size
         self.is_final = False
         self.free = machine_size
@@ -53,7 +52,7 @@ class PlanHosts:
         """Return what a reservation of these hosts (bits) takes: themselves, or their number."""
         return HostBits.of(hosts, self.machine_size) if self.by_host else hosts.bit_count()
 
-    def amount_for(self, job: Job) -> int | HostBits:
+    def amount_for(self, job: Job) -> Any:
         """Return what a job reserves: its number of processors, or a copy of its host set."""
         return HostBits.of(job.bits.mask(), self.machine_size) if self.by_host else job.reserved
 
@@ -97,7 +96,7 @@ class PlanHosts:
 class SharedPlanHosts(PlanHosts):
     """The hosts of a plan whose jobs share them by amounts.
 
-    A reservation is the places that a job holds (:class:`Places`), or the whole hosts of a set.
+    A reservation is the places that a job holds (``Places``), or the whole hosts of a set.
     """
 
     def __init__(self, use: NodeUse) -> None:
@@ -109,7 +108,7 @@ class SharedPlanHosts(PlanHosts):
     def amount_of(self, hosts: int) -> HostBits:
         return HostBits.of(hosts, self.machine_size)
 
-    def amount_for(self, job: Job) -> Places:
+    def amount_for(self, job: Job) -> Any:
         return job.request.held.copied()
 
     def restore_amount(self, job: Job, amount: Any) -> None:
@@ -124,7 +123,8 @@ class SharedPlanHosts(PlanHosts):
         held.keep_within(hosts)
 
     def can_hold(self, job: Job) -> bool:
-        return self.use.layout.can_give(job.request, self.everything.mask())
+        there: int = self.everything.mask()
+        return self.use.layout.can_give(job.request, there)
 
     def can_start(self, job: Job) -> bool:
         return not job.is_held and self.use.fits(job)

@@ -15,6 +15,7 @@ from qops_batsim.core.job import OVER, RUNNING, WAITING, Job
 from qops_batsim.core.machine import Machine
 from qops_batsim.core.needs import EngineNeeds
 from qops_batsim.core.news import News
+from qops_batsim.core.node_profile import request_of
 from qops_batsim.core.node_request import NodeLayout, NodeRequest
 from qops_batsim.core.node_use import NodeUse
 from qops_batsim.core.options import SchedulerOptions
@@ -84,7 +85,7 @@ class ResourceManager:
         self.grace = 0.0
         self.news_in_parts = False
         self.system = UNDESCRIBED
-        self.use: NodeUse | None = None
+        self.use: Any = None  # a NodeUse where hosts are shared
 
         # What is kept of jobs.
         self.qos_log = QosLog()
@@ -221,7 +222,8 @@ class ResourceManager:
         """Return why a job can never run on the machine, None if it may still run."""
         if self.use is None:
             return self.capacity.never_fits(job.processors)
-        return self.use.why_never(self.asking(job), self.capacity)
+        refusal: Refusal | None = self.use.why_never(self.asking(job), self.capacity)
+        return refusal
 
     def share_by_amounts(self, machine: Machine) -> None:
         """Have jobs share the hosts of a machine by amounts; before the first job."""
@@ -230,10 +232,11 @@ class ResourceManager:
     def asking(self, job: Job) -> NodeRequest:
         """Return what a job asks for of hosts that jobs share, made on first use."""
         if job.request is None:
-            assert self.use is not None
-            job.request = self.use.layout.request(job.hosts_asked, job.processors)
-            job.size = job.request.size
-        return job.request
+            request = request_of(self.use.layout, job)
+            job.request = request
+            job.size = request.size
+        asked: NodeRequest = job.request
+        return asked
 
     def restore_running(self, job: Job, hosts: int) -> None:
         """Add a job that was running before this scheduler took over; ``hosts`` are its hosts

@@ -58,7 +58,8 @@ class SharingManager(EmbeddedManager):
     def free_mask(self) -> int:
         """Return the hosts that no job has and on which one can start (bits)."""
         idle = (host for host in range(self.machine_size) if self.use.jobs[host] == 0)
-        return HostSet.of(idle).mask & ~self.use.closed
+        closed: int = self.use.closed
+        return HostSet.of(idle).mask & ~closed
 
     def count_free(self) -> None:
         """Count the hosts on which a job may start, as far as they have what it asks for."""

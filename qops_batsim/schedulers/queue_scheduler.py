@@ -301,7 +301,8 @@ class QueueScheduler(Scheduler):
         self.is_own = not is_ours(type(self))
         self.decisions = 0
         self.timetable: Timetable | None = None
-        self.shared = None if manager.use is None else SharedHosts(manager)
+        # SharedHosts, None where hosts are whole.
+        self.shared: Any = None if manager.use is None else SharedHosts(manager)
 
     # What a subclass may override
 
@@ -502,7 +503,8 @@ class QueueScheduler(Scheduler):
         """Return whether a waiting job can start now; the job holds the shared hosts found."""
         if self.shared is None:
             return job.processors <= self.manager.free
-        return self.shared.fits_now(job)
+        fits: bool = self.shared.fits_now(job)
+        return fits
 
     def start_sharing(self, line: list[Job], backfills: bool) -> None:
         """Start jobs of a line on hosts that jobs share, in order; the first that does not fit gets

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from qops_batsim.core.host_bits import HostBits
 from qops_batsim.core.hostset import HostSet
 from qops_batsim.core.job import Job
@@ -94,7 +96,7 @@ class SharedHosts:
         long.
         """
         request = job.request
-        part = request.parts[0] if request.is_single else None
+        part: Any = request.parts[0] if request.is_single else None
         is_known = part is not None and part.failed_pass == self.passes
         if is_known and job.duration >= part.failed_duration:
             return False
