@@ -188,19 +188,17 @@ def charge_runs(
     prices: Prices = Prices(),  # noqa: B008 - it is frozen
     workloads: list[Path] | None = None,
     reference: str | None = None,
-    platform: Path | None = None,
 ) -> ChargeComparison:
     """Compute what the jobs of a run cost their users, and to compare them the jobs of ``against``,
     another run of the same workload.
 
     ``workloads`` are what was run, in order; by default what the run's description names.
     Slowdowns are those of the run ``reference``; by default of EASY, run now on as many hosts
-    as the workload is for, or on the run's own where they have amounts. The ``platform`` is that of
-    the runs; by default the one that the run's description names.
+    as the workload is for, or on the run's own where they have amounts.
     """
     prices.check(by_weights=True)
     names = [run] if against is None else [run, against]
-    results = [read_run(name, platform=platform) for name in names]
+    results = [read_run(name) for name in names]
 
     known, doubt = workloads_of_run(results[0], workloads)
     if not known:

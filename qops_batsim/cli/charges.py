@@ -9,7 +9,6 @@ import typer
 from qops_batsim.cli.command_inputs import prices_in, run_name
 from qops_batsim.cli.common_options import (
     AsJson,
-    PlatformOfRun,
     PricesFile,
     Run,
     WorkloadsOfRun,
@@ -51,7 +50,6 @@ def charges(
     prices: PricesFile = None,
     reference: Annotated[str | None, _about("--reference")] = None,
     workload: WorkloadsOfRun = None,
-    platform: PlatformOfRun = None,
     fill: Annotated[bool, _about("--fill")] = False,
     example: Annotated[bool, _about("--example", callback=_print_example, is_eager=True)] = False,
     as_json: AsJson = False,
@@ -59,8 +57,7 @@ def charges(
     """Print what the jobs of a finished run pay, by category and in total.
 
     Resource charge: processors × run time (processor-seconds), times the price of the queue that
-    the job was in, where queues have prices; where jobs share hosts, dominant share of the
-    machine, or weighted amounts, instead of processors. QoS charge: mean slowdown of
+    the job was in, where queues have prices. QoS charge: mean slowdown of
     the job's category / slowdown that its admitted deadline grants; only for jobs whose
     user asked for a deadline, and it was promised and kept. A missed deadline, promised or
     not, costs the centre its QoS charge. A job that was killed and run again is charged once.
@@ -96,9 +93,7 @@ def charges(
             "file; the PREFIX of a run is expected"
         )
 
-    found = charge_runs(
-        run, against, prices=chosen, workloads=workload, reference=reference, platform=platform
-    )
+    found = charge_runs(run, against, prices=chosen, workloads=workload, reference=reference)
     runs = [replace(each, run=name) for each, name in zip(found.runs, named, strict=True)]
     found = replace(found, runs=runs)
     if as_json:

@@ -101,7 +101,7 @@ _of_runs = manual(
         allocated host id + 1.
     --workload, -w FILE: Workload that was run (JSON); repeat it for several, in their order.
         Default: the one that PREFIX_run.json names, if it still exists.
-    --platform FILE: Platform that was run on, for what its hosts have (cores, memory, GPUs).
+    --platform, -p FILE: Platform that was run on, for what its hosts have (cores, memory, GPUs).
         Default: the one that PREFIX_run.json names, if hosts were shared and it still exists.
     """
 )
@@ -176,7 +176,8 @@ _of_accounting = manual(
         Default: jobs outside reservations.
     [What a job is]
     --nodes FILE: Nodes of the partitions: output of scontrol show node, or of sinfo with PARTITION,
-        CPUS and GRES. Default: as many as jobs use at most at once.
+        CPUS and GRES, or a platform whose hosts have amounts. Default: as many as jobs use at most
+        at once.
     """
 )
 Qos = Annotated[list[str] | None, _of_accounting("--qos")]

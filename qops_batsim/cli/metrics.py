@@ -115,6 +115,7 @@ def print_metrics(values: Measures) -> None:
     machine = _machine(values)
     names = ("utilization (%)", "loss of capacity (%)")
     told = ", ".join(f"{name} {machine[name]}" for name in names)
+    told += " of dominant shares" if values.kinds else ""
     _say_fact("machine", f"{values.hosts:,} hosts, {told}")
     longest = machine["queue length, maximum (jobs)"]
     mean = machine["queue length, mean (jobs)"]

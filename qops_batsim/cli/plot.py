@@ -46,8 +46,8 @@ def plot(
         gantt        which host ran which job, when; colours tell deadlines met,
                      with how much to spare, and missed, else how jobs ended
         utilization  utilization and queue length over time
-        occupation   where jobs share hosts: how many tasks each host runs, by class
-                     of service, or how much of cores, memory and GPUs is used
+        occupation   where jobs share hosts: how many tasks each host runs, by
+                     class of service; or how much of each kind is used
         deadlines    how many deadlines were met, missed and refused
 
     Utilization and deadlines are drawn of one run or of several.

@@ -279,8 +279,14 @@ class DeadlineRuns:
             if measured.keep_estimates and all(job.walltime is None for job in requests.jobs):
                 return workload
         if choices.needs_ends and self._ends is None:
-            self._ends = easy_ends(requests)
+            self._ends = easy_ends(requests, self._shared)
         return with_estimates(workload, choices, requests=requests, ends=self._ends)
+
+    @property
+    def _shared(self) -> Platform | None:
+        """The platform, if jobs share its hosts by amounts: then EASY needs it for deadlines."""
+        has_amounts = self.platform is not None and self.platform.machine is not None
+        return self.platform if has_amounts else None
 
     def _measure(self, scenario: Scenario) -> Measured:
         """Return a scenario's workload without deadlines, and its schedule under EASY."""
@@ -298,7 +304,12 @@ class DeadlineRuns:
             keep = scenario.deadlines_by == USERS
             self._measured = (
                 same,
-                measure(scaled, reference=scenario.reference, keep_estimates=keep),
+                measure(
+                    scaled,
+                    reference=scenario.reference,
+                    keep_estimates=keep,
+                    platform=self._shared,
+                ),
             )
             self._ends = self._prices = None
             self._blind.clear()

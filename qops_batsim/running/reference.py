@@ -72,7 +72,7 @@ def easy_response_times(
 ) -> dict[str, float]:
     """Return each job's response time (seconds) under EASY, by job id.
 
-    Without a ``platform``, the machine has as many hosts as the workload has processors
+    The machine is the ``platform``, or has as many whole hosts as the workload has processors
     (``nb_res``); a job that EASY rejects, because it asks for no processor or more than there are,
     is an error, or left out where not ``of_all``.
     """

@@ -272,8 +272,9 @@ def billed_amounts(
     requests = requests_of_run(result, workloads)
     if requests is None:
         raise InputError(
-            f"{result.source}: billing_weights are for machines whose hosts have amounts, which "
-            "this run's has not, or its platform is not known; --platform FILE is expected"
+            f"{result.source}: billing_weights are for machines whose hosts have amounts, and "
+            "those of this run have none, or its platform has moved or changed since; the run of "
+            "a platform with amounts is expected"
         )
     taken = np.where(result.executed[:, None], requests.taken, requests.demand)
     hosts = result.allocation_sizes

@@ -36,7 +36,7 @@ from qops_batsim.measures.plots.drawing import (
     set_time_axis,
 )
 from qops_batsim.measures.plots.part import nothing_runs, part_to_show
-from qops_batsim.measures.plots.shares import Shares, shares_of_hosts
+from qops_batsim.measures.plots.shares import HostShares, shares_of_hosts
 from qops_batsim.measures.results.allocations import Stays
 from qops_batsim.measures.results.host_amounts import requests_of_run
 from qops_batsim.measures.results.result_tables import Booleans, Floats, Integers, original_id
@@ -319,7 +319,7 @@ def _share_hosts(result: RunResult) -> bool:
 
 def _shares(
     result: RunResult, workloads: Mapping[str, Workload] | None, shown: Booleans
-) -> Shares | None:
+) -> HostShares | None:
     """Return where jobs stand in the rows of hosts that they share by amounts; None elsewhere."""
     if result.machine is None:
         return None
@@ -337,7 +337,7 @@ def _draw(
     axes: Any,
     shown: Booleans,
     part: tuple[float, float],
-    shares: Shares | None,
+    shares: HostShares | None,
 ) -> None:
     begin, end = part
     width = round(_WIDTH * (_RIGHT - _LEFT) * DOTS_PER_INCH)
@@ -366,7 +366,7 @@ def _outline(
     axes: Any,
     shown: Booleans,
     part: tuple[float, float],
-    shares: Shares | None,
+    shares: HostShares | None,
 ) -> None:
     """Outline the jobs whose rectangles are large enough, and write the job's id into those with
     room for it.
@@ -414,7 +414,7 @@ def occupation_image(
     shown: Booleans,
     part: tuple[float, float],
     size: tuple[int, int],
-    shares: Shares | None = None,
+    shares: HostShares | None = None,
 ) -> Floats:
     """Return the image of a Gantt chart: the mean colour of the jobs in each cell of a grid of
     hosts × time.
@@ -465,7 +465,7 @@ def occupation_image(
     return image
 
 
-def _on_lines(shares: Shares, lines: int) -> tuple[Stays, Floats]:
+def _on_lines(shares: HostShares, lines: int) -> tuple[Stays, Floats]:
     """Return the stays on each of so many lines of every host instead of on the host, and how much
     of the line each covers (0 to 1).
     """

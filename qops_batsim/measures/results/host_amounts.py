@@ -13,7 +13,7 @@ import msgspec
 import numpy as np
 
 from qops_batsim.core.machine import Machine
-from qops_batsim.core.never_fits import hosts_with
+from qops_batsim.core.shortage import hosts_with
 from qops_batsim.job_fields import AskedPart, HostsAsked
 from qops_batsim.measures.results.allocations import Stays
 from qops_batsim.measures.results.result_tables import Booleans, Floats, Integers, original_id

@@ -12,6 +12,7 @@ import pytest
 
 from measures.conftest import Ran, Writer
 from qops_batsim import read_run
+from qops_batsim.core.node_request import NodeLayout
 from qops_batsim.measures.metrics.measures import Measures, run_measures
 from qops_batsim.measures.metrics.outcomes import outcomes_with_deadlines
 from qops_batsim.measures.results.host_amounts import requests_of_run, sizes_of
@@ -61,6 +62,12 @@ def test_sizes_are_dominant_shares_in_hosts(
     assert kinds == ["cores", "gpus", "gpus", "", "cores"]
     assert sizes_of(workloads["w0"], PLATFORM.machine).tolist() == requests.sizes.tolist()
     assert sizes_of(workloads["w0"], None).tolist() == [2.0, 1.0, 1.0, 1.0, 2.0]
+
+    # Schedulers have the same.
+    layout = NodeLayout(requests.machine)
+    jobs = workloads["w0"].jobs
+    of_schedulers = [layout.request(job.hosts_asked, job.processors).size for job in jobs]
+    assert of_schedulers == requests.sizes.tolist()
 
 
 def test_utilization_is_that_of_dominant_shares(

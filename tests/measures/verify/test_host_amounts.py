@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from measures.conftest import Ran, Writer
-from qops_batsim import read_run
+from qops_batsim import read_run, run
 from qops_batsim.measures import Verification
 from qops_batsim.measures.verify.rule import Violation
 from qops_batsim.measures.verify.rules_hosts import _can_be_spread
@@ -233,3 +234,24 @@ def test_it_agrees_with_a_count_at_each_date(drawn: Drawn, write_run: Writer) ->
     found = {each.host for each in violations(write_run, placed, platform)}
     assert found <= expected
     assert bool(found) == bool(expected)
+
+
+@pytest.mark.parametrize("kind", ["cores", "memory", "gpus", "gpus:a100", "fpga", "ansys"])
+def test_an_engine_that_overbooks_a_kind_by_one_unit_is_seen(kind: str, tmp_path: Path) -> None:
+    """The engine is told that one host has one unit more than it has."""
+    has = {"cores": 3, "memory": 3, "gpus": 3, "gpus:a100": 3, "kind:fpga": 3, "licence:ansys": 3}
+    prefix = {"fpga": "kind:", "ansys": "licence:"}.get(kind, "")
+    more = {name: amount + (name == prefix + kind) for name, amount in has.items()}
+    more["gpus"] += kind == "gpus:a100"
+    other = {name: amount for name, amount in has.items() if not name.startswith("licence:")}
+    asked: dict[str, Any] = {"per_host": {kind: 1}}
+    if kind == "ansys":
+        asked = {"per_host": {"cores": 1}, "licences": {kind: 1}}
+    jobs = [{"run_time": 10 + number} | asked for number in range(9)]
+
+    (workload,) = workload_of(jobs, hosts=2).values()
+    done = run("easy", workload, platform=platform_of(more, other), out=tmp_path / "easy")
+    assert done.violations == []
+    result = replace(done.result, platform=platform_of(has, other))
+    found = Verification(result, workloads={"w0": workload}).violations()
+    assert {each.rule for each in found} == {"host-amounts"}
