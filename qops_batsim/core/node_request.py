@@ -173,6 +173,10 @@ class NodeRequest:
         self.used = Places()
         self.is_used = False
 
+    def parts_of_hosts(self) -> int:
+        """Return how many of its parts are about hosts, not licences."""
+        return sum(not part.is_licence for part in self.parts)
+
     def has_tasks(self) -> bool:
         """Return whether it asks for tasks that may share a host."""
         return any(part.tasks for part in self.parts)
@@ -370,16 +374,19 @@ class NodeLayout:
         part.set_candidates([self.hosts], [0.0])
         return part
 
-    def can_give(self, request: NodeRequest, there: int) -> bool:
+    def can_give_each(self, request: NodeRequest, there: int) -> bool:
         """Return whether the hosts ``there`` (bits) could give what a request asks for if they were
         empty, each part by itself. O(hosts).
         """
         for part in request.parts:
-            able = 0
-            for row in part.candidates:
-                if part.is_licence or there >> row & 1:
-                    able += self.most_tasks(part, row) if part.tasks else 1
-            if able < (part.tasks or part.count):
+            able = [
+                self.most_tasks(part, row) if part.tasks else 1
+                for row in part.candidates
+                if part.is_licence or there >> row & 1
+            ]
+            if part.tasks:
+                able = sorted(able, reverse=True)[: part.count]
+            if sum(able) < (part.tasks or part.count):
                 return False
         return len(request.parts) > 0
 
