@@ -429,6 +429,15 @@ def host_fields_of(fields: Mapping[str, Any]) -> dict[str, Any]:
     return told
 
 
+def hosts_unknown(job_id: str, fields: Mapping[str, Any], platform: object) -> str:
+    """Return the error of a job that asks for something of hosts that say nothing of themselves."""
+    asked = ", ".join(host_fields_of(fields))
+    return (
+        f"job {job_id} says what it asks for of its hosts ({asked}), but no host of {platform} has "
+        "a property that says what it has, such as cores"
+    )
+
+
 _OF_PART = ("res", "per_host", "hosts_with", "exclusive")
 
 
