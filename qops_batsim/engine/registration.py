@@ -81,7 +81,7 @@ def register_job(world: World, decision: RegisterJob) -> JobRecord:
         raise world.error(f"REGISTER_JOB: job {job_id!r} already exists")
 
     if world.shared is None and job.hosts_asked is not None:
-        raise world.error(f"REGISTER_JOB: {hosts_unknown(job_id, job.fields, 'the platform')}")
+        raise world.error(hosts_unknown(job_id, job.hosts_asked, "the platform"))
     _borrow(world, workload_name, job.profile)
     if job.profile not in world.profiles.get(workload_name, {}):
         raise world.error(

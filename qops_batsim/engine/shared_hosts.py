@@ -152,10 +152,11 @@ def _licences(job: Job) -> dict[str, int]:
     return {} if job.hosts_asked is None else job.hosts_asked.licences
 
 
-def check_hosts_asked(workload: Workload, machine: Machine | None, platform: object) -> None:
+def check_hosts_asked(workload: Workload, machine: Machine | None, platform: str) -> None:
     """Check that hosts have amounts where jobs ask for some; InputError if not."""
-    asked = workload.columns.hosts_asked
-    if machine is None and asked is not None:
-        job = next(job for job in workload.jobs if job.hosts_asked is not None)
-        trouble = hosts_unknown(job.id, job.fields, platform)
-        raise InputError(f"{workload.source}: {trouble}")
+    columns = workload.columns
+    if machine is not None or columns.hosts_asked is None:
+        return
+    for name, asked in zip(columns.ids, columns.hosts_asked, strict=True):
+        if asked is not None:
+            raise InputError(f"{workload.source}: {hosts_unknown(name, asked, platform)}")

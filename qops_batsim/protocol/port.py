@@ -209,7 +209,7 @@ class MessageManager(ResourceManager):
         if self.use is not None:
             self.asking(job)
         elif job.hosts_asked is not None:
-            raise InputError(hosts_unknown(job.id, job.fields, "the engine's platform"))
+            raise InputError(hosts_unknown(job.id, job.hosts_asked, "the engine's platform"))
         job.index = len(self.jobs)
         job.phase = WAITING
         self.jobs[job.id] = job
