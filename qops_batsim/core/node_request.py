@@ -383,19 +383,6 @@ class NodeLayout:
         part.set_candidates([self.hosts], [0.0])
         return part
 
-    def can_give(self, request: NodeRequest, there: int) -> bool:
-        """Return whether the hosts ``there`` (bits) could give what a request asks for if they were
-        empty, each part by itself. O(hosts).
-        """
-        for part in request.parts:
-            able = 0
-            for row in part.candidates:
-                if part.is_licence or there >> row & 1:
-                    able += self.most_tasks(part, row) if part.tasks else 1
-            if able < (part.tasks or part.count):
-                return False
-        return len(request.parts) > 0
-
     def size_of(self, parts: tuple[AskedPart, ...]) -> float:
         """Return the dominant share of a request, in hosts."""
         whole = 0
