@@ -709,19 +709,6 @@ class NodeProfile(Profile):
                 before = date, amounts
 
 
-def can_give(layout: NodeLayout, request: NodeRequest, there: int) -> bool:
-    """Return whether the hosts ``there`` (bits) could give what a request asks for if they were
-    empty; its parts, in turn, on different ones. O(hosts).
-    """
-    if not layout.can_give_each(request, there):
-        return False
-    if request.parts_of_hosts() < 2:
-        return True
-    profile = NodeProfile(layout)
-    profile.reset(0.0, HostBits.of(there, layout.hosts))
-    return profile.has_place(request.parts)
-
-
 def request_of(layout: NodeLayout, job: Job) -> NodeRequest:
     """Return what a job asks for of hosts that jobs share.
 
@@ -729,12 +716,24 @@ def request_of(layout: NodeLayout, job: Job) -> NodeRequest:
     parts, in turn, do not find different hosts.
     """
     request = layout.request(job.hosts_asked, job.processors)
-    everywhere = (1 << layout.hosts) - 1
-    if request.parts_of_hosts() > 1 and not can_give(layout, request, everywhere):
-        asked = sum(part.count for part in request.parts if not part.is_licence)
-        refusal = Refusal(kind=RefusalKind.AMOUNTS_APART, processors=asked)
+    hosts = [part for part in request.parts if not part.is_licence]
+    if len(hosts) > 1 and not NodeProfile(layout).has_place(request.parts):
+        refusal = Refusal(
+            kind=RefusalKind.AMOUNTS_APART, processors=sum(part.count for part in hosts)
+        )
         return NodeRequest([], refusal, request.size)
     return request
+
+
+def can_give(layout: NodeLayout, request: NodeRequest, there: int) -> bool:
+    """Return whether the hosts ``there`` (bits) would give what a request asks for if they were
+    empty, its parts in turn. O(hosts).
+    """
+    if not request.parts or there.bit_count() == layout.hosts:
+        return len(request.parts) > 0
+    profile = NodeProfile(layout)
+    profile.reset(0.0, HostBits.of(there, layout.hosts))
+    return bool(profile.has_place(request.parts))
 
 
 def smallest(values: array[float], size: int, rank: int) -> float:
