@@ -174,10 +174,6 @@ class NodeRequest:
         self.used = Places()
         self.is_used = False
 
-    def parts_of_hosts(self) -> int:
-        """Return how many of its parts are about hosts, not licences."""
-        return sum(not part.is_licence for part in self.parts)
-
     def has_tasks(self) -> bool:
         """Return whether it asks for tasks that may share a host."""
         return any(part.tasks for part in self.parts)
