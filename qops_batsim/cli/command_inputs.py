@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from qops_batsim.economics.prices import Prices
     from qops_batsim.measures.results.run_result import RunResult
     from qops_batsim.schedulers.loading.plugins import AllowedCode
+    from qops_batsim.workload.accounting.node_sizes import NodeSizes
     from qops_batsim.workload.workload_model import Workload
 
 
@@ -139,14 +140,24 @@ def selection(
         "reservations": reservation or (),
     }
     if nodes is not None:
-        from qops_batsim.slurm.nodes import read_nodes
-
-        listed = read_nodes(nodes)
+        listed = _nodes_in(nodes)
         chosen["nodes"] = listed
         away = len(listed.away(listed))
         if away and tell:
             note(f"{nodes}: {away:,} nodes are away now, and count: the log is of the past")
     return chosen
+
+
+def _nodes_in(path: Path) -> NodeSizes:
+    """Read nodes as Slurm lists them, or the hosts of a platform."""
+    from qops_batsim.files import read_text
+    from qops_batsim.platform import read_platform
+    from qops_batsim.slurm.nodes import read_nodes
+    from qops_batsim.workload.accounting.node_sizes import nodes_of_platform
+
+    if read_text(path, what="a list of nodes").lstrip().startswith("<"):
+        return nodes_of_platform(read_platform(path))
+    return read_nodes(path)
 
 
 def duration(text: str, where: str, *, zero: bool = True) -> float:

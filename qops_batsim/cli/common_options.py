@@ -173,7 +173,8 @@ _of_accounting = manual(
         Default: jobs outside reservations.
     [What a job is]
     --nodes FILE: Nodes of the partitions: output of scontrol show node, or of sinfo with PARTITION,
-        CPUS and GRES. Default: as many as jobs use at most at once.
+        CPUS and GRES, or a platform whose hosts have amounts. Default: as many as jobs use at most
+        at once.
     """
 )
 Qos = Annotated[list[str] | None, _of_accounting("--qos")]
