@@ -48,7 +48,11 @@ def run_name(name: str, code: AllowedCode = ()) -> str:
 
 
 def read_runs(
-    runs: Sequence[str], hosts: int | None, *, is_verified: bool = False
+    runs: Sequence[str],
+    hosts: int | None,
+    platform: Path | None = None,
+    *,
+    is_verified: bool = False,
 ) -> list[RunResult]:
     """Read runs by name, and print which number of hosts is assumed where none is recorded.
 
@@ -58,10 +62,11 @@ def read_runs(
     from dataclasses import replace
 
     from qops_batsim.measures.results.run_files import find_run
-    from qops_batsim.measures.results.run_result import read_files
+    from qops_batsim.measures.results.run_result import named_platform, read_files
 
+    options: dict[str, Any] = {"hosts": hosts, "platform": named_platform(platform)}
     results = [
-        read_files(find_run(run_name(run)), hosts=hosts, is_verified=is_verified) for run in runs
+        read_files(find_run(run_name(run)), is_verified=is_verified, **options) for run in runs
     ]
     names = Counter(result.name for result in results)
     for index, (run, result) in enumerate(zip(runs, results, strict=True)):

@@ -21,7 +21,7 @@ from qops_batsim.cli.common_options import (
     with_options,
 )
 from qops_batsim.cli.console import print_json, print_table, say, warn
-from qops_batsim.cli.texts import load_text
+from qops_batsim.cli.texts import asked_text, load_text
 from qops_batsim.errors import InputError, did_you_mean, require_one_of, shown
 
 if TYPE_CHECKING:
@@ -422,6 +422,8 @@ def _convert_workload(stored: Stored, source: str, out: Path | None, release: st
     profiles = f"{len(workload.profiles):,} profiles"
     written = f"for batsim{release}" if out else f"{workload.processors:,} processors"
     say(f"{out or source}: {len(workload.jobs):,} jobs, {profiles}, {written}")
+    if told := asked_text(workload):
+        say(told)
     for line in losses:
         warn(line)
     return bool(losses)
