@@ -64,15 +64,16 @@ class CountedLayout(NodeLayout):
     def __init__(self, truth: Machine, per_number: Mapping[str, float] | None = None) -> None:
         self.truth = NodeLayout(truth)
         self.per_number = per_number
-        total = {kind: 0 for kind in truth.kinds}
+        total: dict[str, int] = {}
         for amounts in truth.amounts:
-            for kind, amount in self.seen(dict(zip(truth.kinds, amounts, strict=True)), 1).items():
-                total[kind] += amount
+            of_host = self.seen(dict(zip(truth.kinds, amounts, strict=True)), 1)
+            for kind, amount in of_host.items():
+                total[kind] = total.get(kind, 0) + amount
 
-        seen = {kind: amount for kind, amount in total.items() if amount > 0}
-        nothing = (0,) * len(seen)
-        amounts = (tuple(seen.values()), *[nothing] * (truth.hosts - 1))
-        NodeLayout.__init__(self, replace(truth, kinds=tuple(seen), amounts=amounts, labels={}))
+        # As many hosts as there are, so that their numbers are valid.
+        nothing = (0,) * len(total)
+        by_host = (tuple(total.values()), *[nothing] * (truth.hosts - 1))
+        NodeLayout.__init__(self, replace(truth, kinds=tuple(total), amounts=by_host, labels={}))
 
     def seen(self, amounts: Mapping[str, int], times: int) -> dict[str, int]:
         """Return what counts of amounts that are asked for so many times."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -26,8 +26,11 @@ if __name__ == "__main__":  # the checkout, which has the studies
 from qops_batsim import simulate
 from qops_batsim.experiments import (
     CONFIRMED,
+    SHARE,
+    UNLIMITED,
     Claim,
     KeptRuns,
+    Limits,
     ViewedQops,
     changes,
     differences,
@@ -42,7 +45,7 @@ from qops_batsim.experiments import (
 from qops_batsim.measures import COLORS, MARKERS, picture
 from qops_batsim.platform import make_cluster
 from qops_batsim.traces import read_trace
-from qops_batsim.workload import subset
+from qops_batsim.workload import Workload, exact_estimates, subset
 from studies.logs import jobs_before
 from studies.shared import (
     Settings,
@@ -53,8 +56,17 @@ from studies.shared import (
     told,
     usual_need,
 )
-from studies.shared_nodes.mix import KINDS, Demand, demand_of, import_log, is_narrow
-from studies.shared_nodes.mix import platform_of, stretches_of, with_gpus
+from studies.shared_nodes.mix import (
+    KINDS,
+    Demand,
+    Imported,
+    demand_of,
+    import_log,
+    is_narrow,
+    platform_of,
+    stretches_of,
+    with_gpus,
+)
 
 NODES = "nodes"
 VIEWS = {
@@ -64,6 +76,9 @@ VIEWS = {
     NODES: "nodes",
 }
 """Views of the machine, as tables name them."""
+
+USERS, EXACT = "users", "exact"
+"""What plans take for run times: the users' limits, or the run times."""
 
 DATE_TOLERANCE = 1e-3
 """By so many seconds a promise may be missed."""
@@ -75,6 +90,7 @@ class Case(msgspec.Struct, frozen=True):
     stretch: int
     load: float
     view: str
+    estimates: str
 
 
 class Group(msgspec.Struct):
@@ -124,12 +140,15 @@ class Mix:
         self.directory = directory
 
     @cached_property
-    def stretches(self) -> list[tuple[Any, Demand]]:
+    def imported(self) -> Imported:
+        """The log."""
+        return import_log(self.settings, Path(self.directory))
+
+    @cached_property
+    def stretches(self) -> list[tuple[Workload, Demand]]:
         """The stretches, with what their jobs ask for."""
-        machine = self.settings["machine"]
-        imported = import_log(self.settings, Path(self.directory))
-        parts = stretches_of(imported.workload, self.settings["log"])
-        return [(part, demand_of(part, machine)) for part in parts]
+        parts = stretches_of(self.imported.workload, self.settings["log"])
+        return [(part, demand_of(part, self.settings["machine"])) for part in parts]
 
     def __getstate__(self) -> dict[str, Any]:
         return {"settings": self.settings, "directory": self.directory}
@@ -138,6 +157,8 @@ class Mix:
         machine, widest = self.settings["machine"], self.settings["log"]["widest"]
         workload, demand = self.stretches[case.stretch]
         hosts = demand.hosts_for(machine, case.load, 8 * widest)
+        if case.estimates == EXACT:
+            workload = exact_estimates(workload)
         ran = simulate(ViewedQops, workload, platform_of(machine, hosts), {"view": case.view})
         ended = ran.ended_jobs
         dates = dict(zip(ended.ids, zip(ended.starts, ended.finishes, strict=True), strict=True))
@@ -158,7 +179,7 @@ class Mix:
             group.admitted += 1
             group.admitted_work += amount
             late = float(finish - job.qos.deadline)
-            late_start = float(start + job.walltime - job.qos.deadline)
+            late_start = float(start + job.estimate - job.qos.deadline)
             if late > DATE_TOLERANCE:
                 group.late += 1
                 group.late_work += amount
@@ -172,8 +193,7 @@ class WholeCase(msgspec.Struct, frozen=True):
 
     log: str
     stretch: int
-    scheduler: str
-    bound: bool
+    way: str
 
 
 class WholeRun(msgspec.Struct):
@@ -191,24 +211,33 @@ class WholeHosts:
 
     def __call__(self, case: WholeCase) -> WholeRun:
         file, processors, jobs, _ = self.settings["whole_hosts"][case.log]
+        scheduler, options, has_amounts = WAYS[case.way]
         trace = read_trace(find_trace(file, Path()), processors=processors)
         part = subset(trace.workload, skip=jobs_before(case.stretch + 1, jobs), first=jobs)
-        if case.scheduler == "qops":
-            if part.calendar is None:
-                need = usual_need()
-            else:
-                need = msgspec.structs.replace(usual_need(), calendar=None)
+        if scheduler == "qops":
+            need = usual_need()
+            if part.calendar is not None:
+                need = msgspec.structs.replace(need, calendar=None)
             part = give_deadlines_by_need(part, need)
-        options = {"reserve": "processors"} if case.scheduler == "conservative" else {}
-        platform = make_cluster(processors, cores=1 if case.bound else None)
-        ended = simulate(case.scheduler, part, platform, options).ended_jobs
+        platform = make_cluster(processors, cores=1 if has_amounts else None)
+        ended = simulate(scheduler, part, platform, options).ended_jobs
         ran = ended.ran
         waits = (ended.starts - ended.submission_times)[ran]
         return WholeRun(float(waits.mean()), float(100 - 100 * ran.mean()))
 
 
+WAYS: dict[str, tuple[str, dict[str, str], bool]] = {
+    "conservative, counted": ("conservative", {"reserve": "processors"}, False),
+    "conservative, named hosts": ("conservative", {"reserve": "hosts"}, False),
+    "conservative, nodes": ("conservative", {}, True),
+    "qops, counted": ("qops", {}, False),
+    "qops, nodes": ("qops", {}, True),
+}
+"""Scheduler, its options, and whether hosts have amounts."""
+
+
 Runs = Mapping[tuple[float, str], list[Run]]
-"""Runs by load and view, a run for each stretch."""
+"""Runs of one kind of estimates by load and view, a run for each stretch."""
 
 Metric = Callable[[Run], float]
 
@@ -220,39 +249,44 @@ METRICS: dict[str, Metric] = {
 }
 """What is compared with nodes."""
 
+LATE = "late (% of the promises)"
+
 BROKEN: dict[str, Metric] = {
-    "late (% of the promises)": lambda run: run.share("late", "admitted"),
+    LATE: lambda run: run.share("late", "admitted"),
     "started too late (%)": lambda run: run.share("unsafe", "admitted"),
 }
 
 
-def all_runs(settings: Settings, out: Path, workers: int, directory: str) -> Runs:
-    """Make the runs that a directory does not hold yet; return all."""
+def all_runs(mix: Mix, out: Path, workers: int) -> dict[str, Runs]:
+    """Make the runs that a directory does not hold yet; return all by estimates."""
+    settings = mix.settings
     asked, log = settings["runs"], settings["log"]
     cases = [
-        Case(stretch, load, view)
+        Case(stretch, load, view, estimates)
         for stretch in range(log["stretches"])
         for load in asked["loads"]
         for view in asked["views"]
+        for estimates in asked["estimates"]
     ]
     made_of = [log, settings["machine"]]
     found = run_cases(
-        Mix(settings, directory),
+        mix,
         cases,
         workers=workers,
         kept=KeptRuns(out / "mix", Run, made_of),
         group_by=lambda case: case.stretch,
         on_progress=told(12),
     )
-    runs: dict[tuple[float, str], list[Run]] = {}
+    runs: dict[str, dict[tuple[float, str], list[Run]]] = {}
     for case, run in found.items():
-        runs.setdefault((case.load, case.view), []).append(run)
-    return runs
+        own = runs.setdefault(case.estimates, {})
+        own.setdefault((case.load, case.view), []).append(run)
+    return dict(runs)
 
 
-def text(values: Sequence[float], sign: str = "") -> str:
+def text(values: Sequence[float], limits: Limits = UNLIMITED) -> str:
     """Return a mean with its interval."""
-    return mean_interval(values).text(sign=sign)
+    return mean_interval(values, limits).text()
 
 
 def marked(claim: Claim) -> str:
@@ -289,130 +323,135 @@ def promise_rows(settings: Settings, runs: Runs) -> Iterator[list[str]]:
     for load in settings["runs"]["loads"]:
         for view in settings["runs"]["views"]:
             own = runs[load, view]
-            cells = [text([metric(run) for run in own]) for metric in METRICS.values()]
-            cells += [text([metric(run) for run in own]) for metric in BROKEN.values()]
+            shares = [*METRICS.values(), *BROKEN.values()]
+            cells = [text([metric(run) for run in own], SHARE) for metric in shares]
             late = sum(run.total("late") for run in own)
             worst = max(run.worst for run in own) / 3600
             yield [f"{load:g}", VIEWS[view], *cells, f"{late:,.0f}", f"{worst:.1f}"]
 
 
-def difference_rows(settings: Settings, runs: Runs) -> Iterator[list[str]]:
-    """Yield differences to nodes, by load and view."""
+def difference_rows(made: Mapping[str, Runs]) -> Iterator[list[str]]:
+    """Yield differences to nodes, by estimates, load and view."""
     found = {}
-    for (load, view), own in runs.items():
-        if view == NODES:
-            continue
+    keys = [
+        (estimates, load, view)
+        for estimates, runs in made.items()
+        for load, view in runs
+        if view != NODES
+    ]
+    for estimates, load, view in keys:
+        runs = made[estimates]
         for name, metric in METRICS.items():
-            pairs = ([metric(run) for run in each] for each in (own, runs[load, NODES]))
-            found[load, view, name] = differences(*pairs)
+            pairs = ([metric(run) for run in runs[load, each]] for each in (view, NODES))
+            found[estimates, load, view, name] = differences(*pairs)
     claims = judged(found, "views")
-    for load, view in runs:
-        if view != NODES:
-            cells = [marked(claims[load, view, name]) for name in METRICS]
-            yield [f"{load:g}", VIEWS[view], *cells]
+    for estimates, load, view in keys:
+        own = made[estimates][load, view]
+        cells = [marked(claims[estimates, load, view, name]) for name in METRICS]
+        late = text([BROKEN[LATE](run) for run in own], SHARE)
+        yield [estimates, f"{load:g}", VIEWS[view], *cells, late]
 
 
 def group_rows(settings: Settings, runs: Runs) -> Iterator[list[str]]:
     """Yield what is promised and late of each kind and width, over all loads and stretches."""
+
+    def total(view: str, name: str, chosen: str = "") -> float:
+        own = (run for (_, each), found in runs.items() if each == view for run in found)
+        return sum(run.total(name, chosen) for run in own)
+
     for chosen in (*KINDS, "one host", "several hosts"):
-        cells = []
-        shares: list[str] = []
+        cells = [chosen]
+        for name in ("jobs", "work"):
+            cells.append(f"{100 * total(NODES, name, chosen) / total(NODES, name):.0f}")
         for view in settings["runs"]["views"]:
-            own = [run for (_, each), found in runs.items() if each == view for run in found]
-
-            def sum_of(name: str, own: Iterable[Run] = own) -> float:
-                return sum(run.total(name, chosen) for run in own)
-
-            jobs, promised = sum_of("jobs"), sum_of("admitted")
-            all_jobs = sum(run.total("jobs") for run in own)
-            all_work = sum(run.total("work") for run in own)
-            shares = [f"{100 * jobs / all_jobs:.0f}", f"{100 * sum_of('work') / all_work:.0f}"]
-            late = 100 * sum_of("late") / promised if promised else 0.0
-            cells.append(f"{100 * promised / jobs if jobs else 0:.1f}, {late:.2f}")
-        yield [chosen, *shares, *cells]
+            promised = total(view, "admitted", chosen)
+            share = 100 * promised / max(1, total(view, "jobs", chosen))
+            late = 100 * total(view, "late", chosen) / max(1, promised)
+            cells.append(f"{share:.1f}, {late:.2f}")
+        yield cells
 
 
 def whole_rows(settings: Settings, out: Path, workers: int) -> Iterator[list[str]]:
     """Yield what binding costs where each job has its hosts for itself."""
     logs = {name: told for name, told in settings["whole_hosts"].items() if told}
-    ways = [(scheduler, bound) for scheduler in ("conservative", "qops") for bound in (False, True)]
     cases = [
-        WholeCase(name, stretch, *way)
+        WholeCase(name, stretch, way)
         for name, (*_, count) in logs.items()
         for stretch in range(count)
-        for way in ways
+        for way in WAYS
     ]
     kept = KeptRuns(out / "whole", WholeRun, logs)
     work = WholeHosts(settings)
     found = run_cases(work, cases, workers=workers, kept=kept, on_progress=told(40))
-    values: dict[Any, Sequence[float]] = {}
-    for name in logs:
-        for scheduler, metric in (("conservative", "wait"), ("qops", "refused")):
-            both = [
-                [
-                    float(getattr(run, metric))
-                    for case, run in found.items()
-                    if (case.log, case.scheduler, case.bound) == (name, scheduler, bound)
-                ]
-                for bound in (True, False)
-            ]
-            less = (changes if metric == "wait" else differences)(*both)
-            values[name, scheduler] = less
-            unit = "wait (s)" if metric == "wait" else "refused (%)"
-            cells = [text(each) for each in reversed(both)]
-            if metric == "wait":
-                change = mean_interval(less).as_changes() if less else None
-                cells.append("-" if change is None else f"{change.text(sign='+')} %")
-            else:
-                cells.append(f"{text(less, '+')} points")
-            yield [f"{name}, {len(less)} stretches", f"`{scheduler}`, {unit}", *cells]
+    values: dict[tuple[str, str], list[WholeRun]] = {}
+    for case, run in found.items():
+        values.setdefault((case.log, case.way), []).append(run)
+
+    for (name, way), runs in values.items():
+        counted = values[name, f"{way.partition(',')[0]}, counted"]
+        waits = [run.wait for run in runs]
+        cells = [f"{name}, {len(runs)} stretches", way, text(waits)]
+        refused = [run.refused for run in runs]
+        more = changes(waits, [run.wait for run in counted])
+        less = differences(refused, [run.refused for run in counted])
+        if way.endswith("counted"):
+            cells += ["", text(refused), ""]
+        else:
+            cells += [f"{mean_interval(more).as_changes().text(sign='+')} %", text(refused)]
+            cells += [mean_interval(less).text(sign="+")]
+        yield cells
 
 
-def left_out(settings: Settings, directory: Path) -> Iterator[str]:
+def left_out(mix: Mix) -> Iterator[str]:
     """Yield what the import left out and what is not taken, and when the first job shares."""
-    imported = import_log(settings, directory)
-    log = settings["log"]
-    jobs = imported.workload.jobs
+    log = mix.settings["log"]
+    jobs = mix.imported.workload.jobs
     wide = sum(job.processors > log["widest"] for job in jobs)
     lengthy = sum(not is_narrow(job, log) for job in jobs) - wide
-    yield from ("```", imported.said.strip(), "```", "")
+    yield from ("```", mix.imported.said.strip(), "```", "")
     yield (
         f"Of {len(jobs):,} jobs, {wide:,} are on more than {log['widest']} hosts and not taken, "
         f"nor are {lengthy:,} others that may run for more than {log['longest'] / 3600:.0f} hours."
     )
     firsts = []
     shared = []
-    for part in stretches_of(imported.workload, log):
-        demand = demand_of(part, settings["machine"])
+    for part, demand in mix.stretches:
         hosts = np.array([job.processors for job in part.jobs])
         shares = (demand.amounts[:, :2].max(axis=1) < hosts - 1e-9).nonzero()[0]
         firsts.append(int(shares[0]) + 1)
         shared.append(100 * len(shares) / len(part.jobs))
     yield (
-        f"Of the jobs of a stretch, {text(shared)} % leave cores and memory of their hosts to "
-        f"others; the first of these is job number {min(firsts)} to {max(firsts)}."
+        f"Of the jobs of a stretch, {text(shared, SHARE)} % leave cores and memory of their hosts "
+        f"to others; the first of these is job number {min(firsts)} to {max(firsts)}."
     )
 
 
-def tables(settings: Settings, runs: Runs, out: Path, workers: int, directory: Path) -> str:
+def in_points(name: str) -> str:
+    """Return the name of a difference of shares."""
+    return name.replace("(%)", "(points)")
+
+
+def tables(mix: Mix, made: Mapping[str, Runs], out: Path, workers: int) -> str:
     """Return all tables."""
+    settings = mix.settings
+    runs = made[USERS]
     heads = ["load", "planned with", *METRICS]
     late = [*BROKEN, "late jobs", "by at most (h)"]
     views = [f"{VIEWS[view]}: promised, late (%)" for view in settings["runs"]["views"]]
     parts = [
-        left_out(settings, directory),
+        left_out(mix),
         machine_lines(settings, runs),
         markdown_table([*heads, *late], list(promise_rows(settings, runs))),
         markdown_table(
-            ["load", "less nodes", *(name.replace("(%)", "(points)") for name in METRICS)],
-            list(difference_rows(settings, runs)),
+            ["estimates", "load", "less nodes", *map(in_points, METRICS), LATE],
+            list(difference_rows(made)),
         ),
         markdown_table(
             ["binds, or width", "of the jobs (%)", "of the work (%)", *views],
             list(group_rows(settings, runs)),
         ),
         markdown_table(
-            ["hosts of one's own", "what", "counted", "bound", "bound against counted"],
+            ["hosts of one's own", "planned", "wait (s)", "change", "refused (%)", "points"],
             list(whole_rows(settings, out, workers)),
         ),
     ]
@@ -423,7 +462,7 @@ def draw(settings: Settings, runs: Runs, directory: Path) -> None:
     """Draw broken promises and kept jobs by load."""
     loads = settings["runs"]["loads"]
     panels: dict[str, Metric] = {
-        "promises that end late (%)": BROKEN["late (% of the promises)"],
+        "promises that end late (%)": BROKEN[LATE],
         "jobs promised and in time (%)": METRICS["kept jobs (%)"],
         "work promised and in time (%)": METRICS["kept work (%)"],
     }
@@ -436,7 +475,10 @@ def draw(settings: Settings, runs: Runs, directory: Path) -> None:
                 ends = [mean.known or (mean.mean, mean.mean) for mean in means]
                 reach = [
                     [max(0.0, mean.mean - low) for mean, (low, _) in zip(means, ends, strict=True)],
-                    [max(0.0, high - mean.mean) for mean, (_, high) in zip(means, ends, strict=True)],
+                    [
+                        max(0.0, high - mean.mean)
+                        for mean, (_, high) in zip(means, ends, strict=True)
+                    ],
                 ]
                 axes.errorbar(
                     at,
@@ -461,11 +503,12 @@ def main() -> None:
     asked = parser.parse_args()
     settings = settings_of(__file__, quick=asked.quick)
     with TemporaryDirectory() as directory:
-        runs = all_runs(settings, asked.out, asked.workers, directory)
-        page = tables(settings, runs, asked.out, asked.workers, Path(directory))
+        mix = Mix(settings, directory)
+        made = all_runs(mix, asked.out, asked.workers)
+        page = tables(mix, made, asked.out, asked.workers)
     print_or_put(page + "\n", asked.write)
     if asked.draw is not None:
-        draw(settings, runs, asked.draw)
+        draw(settings, made[USERS], asked.draw)
 
 
 if __name__ == "__main__":

@@ -54,9 +54,7 @@ def import_log(settings: Settings, directory: Path) -> Imported:
     write_platform(platform_of(settings["machine"], 400), platform)
     command = [sys.executable, "-m", "qops_batsim", "workload", "import", str(log), str(out)]
     command += ["--by", "amounts", "--nodes", str(platform), "--unit", "memory=MB"]
-    ended = subprocess.run(
-        [*command, "--map", COLUMNS], check=True, capture_output=True, text=True
-    )
+    ended = subprocess.run([*command, "--map", COLUMNS], check=True, capture_output=True, text=True)
     return Imported(read_workload(out), ended.stdout)
 
 

@@ -143,7 +143,9 @@ def random_jobs(rng: random.Random, count: int) -> list[tuple[Job, float]]:
 
 
 def check_hosts(
-    platform: Platform, jobs: Sequence[tuple[Job, float]], found: dict[str, tuple[float, str] | None]
+    platform: Platform,
+    jobs: Sequence[tuple[Job, float]],
+    found: dict[str, tuple[float, str] | None],
 ) -> None:
     """Raise an AssertionError if a host gives more than it has at the start of a job."""
     machine = platform.machine
