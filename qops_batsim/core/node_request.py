@@ -375,10 +375,11 @@ class NodeLayout:
         empty, each part by itself. O(hosts).
         """
         for part in request.parts:
-            able = 0
-            for row in part.candidates:
-                if part.is_licence or there >> row & 1:
-                    able += self.most_tasks(part, row) if part.tasks else 1
+            rows = [row for row in part.candidates if part.is_licence or there >> row & 1]
+            able = len(rows)
+            if part.tasks:
+                most = sorted((self.most_tasks(part, row) for row in rows), reverse=True)
+                able = sum(most[: part.count])
             if able < (part.tasks or part.count):
                 return False
         return len(request.parts) > 0

@@ -124,7 +124,7 @@ class SharedPlanHosts(PlanHosts):
 
     def can_hold(self, job: Job) -> bool:
         there: int = self.everything.mask()
-        return self.use.layout.can_give(job.request, there)
+        return self.use.can_give(job.request, there)
 
     def can_start(self, job: Job) -> bool:
         return not job.is_held and self.use.fits(job)

@@ -16,11 +16,20 @@ from typing import Any, NamedTuple
 from qops_batsim import simulate
 from qops_batsim.core.job import Job
 from qops_batsim.core.node_request import Places
-from qops_batsim.engine import ExternalEvent, Simulation
+from qops_batsim.core import HostSet
+from qops_batsim.engine import (
+    UNAVAILABLE,
+    ExternalEvent,
+    Simulation,
+    events_in_order,
+    maintenance_events,
+)
+from qops_batsim.engine.engine_options import AVAILABLE
 from qops_batsim.jobs import COMPLETED_KILLED, REJECTED
 from qops_batsim.protocol import SchedulerModule, make_scheduler
 from qops_batsim.schedulers.planning import PlanScheduler
 from qops_batsim.schedulers.registry import scheduler_object
+from support.host_failures import random_losses
 from support.node_cases import platform_of, random_jobs, random_machine, workload_of
 from support.node_oracles import LICENCES, NodeJob, SharedMachine
 from support.plan_checks import check_plan
@@ -39,7 +48,10 @@ SCHEDULERS: list[tuple[str, dict[str, Any]]] = [
     ("slack", {"average_wait": 10.0}),
     ("slack", {"average_wait": 5.0, "heuristic": "exhaustive", "early_gain": "promise"}),
     ("slack", {"average_wait": 10.0, "heuristic": "descending_cost", "removal": "null_job"}),
-    ("slack", {"average_wait": 10.0, "heuristic": "descending_utilization", "removal": "compression"}),
+    (
+        "slack",
+        {"average_wait": 10.0, "heuristic": "descending_utilization", "removal": "compression"},
+    ),
     ("msb", {}),
     ("msb", {"price": "delays", "fairness": True}),
     ("mrt", {}),
@@ -78,6 +90,38 @@ def random_case(rng: random.Random, most: int = 24, *, deadlines: bool = True) -
         if rng.random() < 0.3:
             each["qos"]["checkpoint"] = rng.randint(1, 4)
     return Case(machine, jobs, workload)
+
+
+def with_outages(rng: random.Random, case: Case) -> Case:
+    """Let hosts leave and return, with maintenance known ahead, and give some jobs fixed starts."""
+    hosts = len(case.machine.hosts)
+    events = list(random_losses(rng, hosts)) if rng.random() < 0.7 else []
+    last = max((event.timestamp for event in events), default=0.0)
+    if not events or rng.random() < 0.4:
+        # Only when all are back: a host in maintenance does not leave.
+        gone = HostSet.of(away_at(events, last))
+        if gone:
+            events.append(ExternalEvent(last + 1.0, AVAILABLE, gone, {}))
+        start = last + rng.randint(2, 20)
+        notice = float(max(last + 1, start - rng.randint(0, 15)))
+        some = HostSet.of(rng.sample(range(hosts), rng.randint(1, hosts)))
+        events += maintenance_events(notice, some, start, start + rng.randint(1, 15))
+    for fields, job in zip(case.workload["jobs"], case.jobs, strict=True):
+        if rng.random() < 0.15:
+            fields["qos"]["start"] = job.submission + rng.randint(0, 25)
+            fields["qos"].pop("deadline", None)
+    return case._replace(events=events_in_order(events))
+
+
+def away_at(events: Sequence[ExternalEvent], date: float) -> set[int]:
+    """Return the hosts that are away after the events of a date."""
+    away: set[int] = set()
+    for event in events:
+        if event.timestamp <= date and event.type == UNAVAILABLE:
+            away |= set(event.hosts)
+        elif event.timestamp <= date and event.type == AVAILABLE:
+            away -= set(event.hosts)
+    return away
 
 
 class Ran(NamedTuple):
@@ -215,7 +259,8 @@ def check_shares(outcome: Outcome) -> None:
         by_slot.setdefault(ran.slot, []).append(ran)
     for slot, job in enumerate(case.jobs):
         runs = by_slot.get(slot, [])
-        assert bool(runs) != (slot in outcome.refused), f"{slot} ran and was refused, or neither"
+        ran_last = bool(runs) and not runs[-1].was_killed
+        assert ran_last != (slot in outcome.refused), f"{slot} ran and was refused, or neither"
         for before, after in zip(runs, runs[1:]):
             assert before.finish <= after.start, f"{before.name} runs beside {after.name}"
         if not runs:
@@ -224,6 +269,8 @@ def check_shares(outcome: Outcome) -> None:
         assert all(run.was_killed for run in runs[:-1])
         if len(runs) == 1:
             assert runs[0].finish == runs[0].start + job.lasts
+    for ran in outcome.runs:
+        assert not away_at(case.events, ran.start) & set(ran.hosts), f"{ran.name} on hosts away"
 
 
 def broken_promises(outcome: Outcome) -> list[tuple[str, float, float]]:
