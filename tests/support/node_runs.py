@@ -10,13 +10,14 @@ import json
 import random
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from qops_batsim import simulate
+from qops_batsim.core import HostSet
 from qops_batsim.core.job import Job
 from qops_batsim.core.node_request import Places
-from qops_batsim.core import HostSet
 from qops_batsim.engine import (
     UNAVAILABLE,
     ExternalEvent,
@@ -261,13 +262,13 @@ def check_shares(outcome: Outcome) -> None:
         runs = by_slot.get(slot, [])
         ran_last = bool(runs) and not runs[-1].was_killed
         assert ran_last != (slot in outcome.refused), f"{slot} ran and was refused, or neither"
-        for before, after in zip(runs, runs[1:]):
+        for before, after in pairwise(runs):
             assert before.finish <= after.start, f"{before.name} runs beside {after.name}"
         if not runs:
             continue
         assert runs[0].start >= job.submission
         assert all(run.was_killed for run in runs[:-1])
-        if len(runs) == 1:
+        if len(runs) == 1 and ran_last:
             assert runs[0].finish == runs[0].start + job.lasts
     for ran in outcome.runs:
         assert not away_at(case.events, ran.start) & set(ran.hosts), f"{ran.name} on hosts away"
