@@ -12,16 +12,22 @@ from typing import Any
 
 import pytest
 
+from qops_batsim import simulate
+from qops_batsim.protocol import SchedulerModule, make_scheduler
+from qops_batsim.schedulers.registry import scheduler_object
 from support.node_runs import (
     NAMES,
     SCHEDULERS,
+    Case,
     Outcome,
     broken_promises,
     count_promises,
     outcome_of,
     random_case,
     with_outages,
+    written,
 )
+from support.replaced_modules import ReplacedModule
 
 
 @pytest.fixture(params=[20, pytest.param(500, marks=pytest.mark.sweep)], ids=["few", "many"])
@@ -31,6 +37,16 @@ def seeds(request: pytest.FixtureRequest) -> range:
 
 
 PROMISING = ("slack", "msb", "mrt", "qops", "fqops")
+
+SNAPSHOTS: list[tuple[str, dict[str, Any]]] = [
+    ("conservative", {}),
+    ("qops", {}),
+    ("qops", {"insertion": "best"}),
+    ("msb", {}),
+    ("mrt", {}),
+    ("fqops", {"tolerance_factor": 4.0, "slack_factor": 1.5}),
+    ("fqops", {"kill_and_restart": True, "tolerance_factor": 4.0, "slack_factor": 2.0}),
+]
 
 every_scheduler = pytest.mark.parametrize(("scheduler", "settings"), SCHEDULERS, ids=NAMES)
 
@@ -69,3 +85,37 @@ def test_hosts_that_leave_break_promises_only_as_recorded(
         assert broken_promises(outcome) == [], f"seed {seed}"
         renewed += renewals(outcome)
     assert (renewed > 0) == (scheduler not in ("nqs", "slurm"))
+
+
+def schedule(module: SchedulerModule, case: Case, folder: Path) -> list[tuple[object, ...]]:
+    """Return what becomes of each job, and what is recorded of it."""
+    platform, workload = written(case, folder)
+    done = simulate(module, workload, platform, events=case.events)
+    records = {each.job.id: each for each in done.ended}
+    return sorted(
+        (name, each.state, each.start, each.finish, str(each.hosts), *promised(module, name))
+        for name, each in records.items()
+    )
+
+
+def promised(module: SchedulerModule, name: str) -> tuple[object, ...]:
+    record = module.qos_log.record(name)
+    return repr(record.admitted_deadline), repr(record.latest_start), record.new_promises
+
+
+@pytest.mark.parametrize(("scheduler", "settings"), SNAPSHOTS)
+def test_a_fresh_scheduler_goes_on_from_a_snapshot(
+    scheduler: str, settings: dict[str, Any], tmp_path: Path
+) -> None:
+    replaced = 0
+    for seed in range(25):
+        rng = random.Random(f"snapshots {scheduler} {settings} {seed}")
+        case = random_case(rng)
+        if seed % 2 == 1:
+            case = with_outages(rng, case)
+
+        module = ReplacedModule(lambda: scheduler_object(scheduler, settings))
+        expected = schedule(make_scheduler(scheduler, settings), case, tmp_path)
+        assert schedule(module, case, tmp_path) == expected, f"seed {seed}"
+        replaced += module.replaced
+    assert replaced > 200

@@ -174,11 +174,17 @@ def checking(scheduler: str, settings: Mapping[str, Any]) -> SchedulerModule:
     return make_scheduler(Checking, settings)
 
 
-def outcome_of(scheduler: str, settings: Mapping[str, Any], case: Case, folder: Path) -> Outcome:
-    """Run a case, and check that no host gives more than it has, and every job gets its due."""
+def written(case: Case, folder: Path) -> tuple[Path, Path]:
+    """Write a case's platform and workload, and return their paths."""
     platform, workload = folder / "machine.xml", folder / "jobs.json"
     platform.write_text(platform_of(case.machine))
     workload.write_text(json.dumps(case.workload))
+    return platform, workload
+
+
+def outcome_of(scheduler: str, settings: Mapping[str, Any], case: Case, folder: Path) -> Outcome:
+    """Run a case, and check that no host gives more than it has, and every job gets its due."""
+    platform, workload = written(case, folder)
     module = checking(scheduler, settings)
     done = simulate(module, workload, platform, events=case.events)
     known = module.scheduler.known
