@@ -5,10 +5,9 @@ from __future__ import annotations
 from array import array
 from typing import TYPE_CHECKING
 
-from qops_batsim.core.host_bits import HostBits
 from qops_batsim.core.hostset import HostSet
 from qops_batsim.core.job import Job
-from qops_batsim.core.node_profile import NodeProfile
+from qops_batsim.core.node_profile import can_give
 from qops_batsim.core.node_request import HostPart, NodeLayout, NodeRequest, Places
 from qops_batsim.core.refusal import Refusal, RefusalKind
 
@@ -127,25 +126,12 @@ class NodeUse:
                 most = min(most, self.free[row * self.kinds + kind] // part.amounts[kind])
         return int(most)
 
-    def can_give(self, request: NodeRequest, there: int) -> bool:
-        """Return whether the hosts ``there`` (bits) could give what a request asks for if they were
-        empty. O(hosts).
-        """
-        if not self.layout.can_give(request, there):
-            return False
-        if request.is_single:
-            return True
-        # Parts take hosts from each other.
-        empty = NodeProfile(self.layout)
-        empty.reset(0.0, HostBits.of(there, self.layout.hosts))
-        return empty.has_place(request.parts)
-
     def why_never(self, request: NodeRequest, capacity: Capacity) -> Refusal | None:
         """Return why a request can never be given, None if it still may be."""
         if request.refusal is not None or not capacity.is_final:
             return request.refusal
         there = HostSet.first(self.layout.hosts) - capacity.away
-        if self.can_give(request, there.mask):
+        if can_give(self.layout, request, there.mask):
             return None
         size = self.layout.hosts
         asked = sum(part.count for part in request.parts if not part.is_licence)
