@@ -820,7 +820,13 @@ class Slack(PlanScheduler):
         return self.slacks
 
     def begin(self, manager: ResourceManager) -> None:
-        """Start with an empty plan."""
+        """Start with an empty plan; InputError if jobs that share hosts are to be extended."""
+        if manager.use is not None and self.options.on_overrun == "extend":
+            raise InputError(
+                "scheduler 'slack': option on_overrun is 'extend', but jobs share hosts by "
+                "amounts, where a job cannot be extended on its own hosts; 'none' or 'kill' is "
+                "expected"
+            )
         PlanScheduler.begin(self, manager)
         self.search = Search(self.plan, self.options)
         self.average = AverageWait(self.options)
