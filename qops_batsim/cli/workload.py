@@ -44,8 +44,8 @@ _of_generate = manual(
     """
     --preset NAME: Parameters: ctc-sp2, sdsc-sp2 and kth-sp2 are fitted to those machines' logs,
         lublin-batch are the published ones; mixed, graham: see above.
-    --platform FILE: Of graham, the machine on which each job fits: a SimGrid platform whose hosts
-        have amounts. Default: hosts of 32 cores and 128,000 MiB, 16 % of them with 2 GPUs.
+    --platform, -p FILE: Of graham, the machine on which each job fits: a SimGrid platform
+        whose hosts have amounts. Default: hosts of 32 cores and 128,000 MiB, 16 % of them with 2 GPUs.
     --load X: Offered load, reached by one factor on all gaps between submissions. Default: that
         of the log; as sampled for lublin-batch; 0.9 for graham.
     --exact-estimates: Estimates equal run times: each job carries its run time in qos and has
@@ -199,8 +199,8 @@ _of_scale = manual(
 )
 _of_easy = manual(
     """
-    --platform FILE: The machine on which EASY runs, which jobs that ask for parts of hosts need.
-        Default: as many whole hosts as the workload has processors.
+    --platform, -p FILE: The machine on which EASY runs, needed by jobs that ask for parts of
+        hosts. Default: as many whole hosts as the workload has processors.
     """
 )
 _of_deadlines = manual(

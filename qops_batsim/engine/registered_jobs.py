@@ -77,7 +77,7 @@ class Registry:
         """Begin to execute a job that does more than sleep, on hosts (bits)."""
         world = self._world
         world.now = now
-        # On shared hosts tasks may be fewer hosts' than executors, and parts have theirs in turn.
+        # Tasks may be on fewer hosts than there are executors, and parts have theirs in turn.
         executors = () if job.request is None else tuple(job.request.mapping())
         world.begin(world.records[job.id], HostSet(hosts), executors or None)
 
