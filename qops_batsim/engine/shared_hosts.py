@@ -95,7 +95,7 @@ class SharedHosts:
         return {host: _Share(part, 1) for host, part in sorted(zip(placed, each, strict=True))}
 
     def _least_tasks(self, part: AskedPart, hosts: HostSet) -> dict[int, int]:
-        """Return how many tasks are on each host at least: one, and those without room elsewhere."""
+        """Return how many tasks each host has at least: one, and those without room elsewhere."""
         room = {host: self._room(host, part) for host in hosts}
         left = part.tasks - sum(room.values())
         return {host: max(1, left + own) for host, own in room.items()}

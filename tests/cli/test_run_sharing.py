@@ -102,3 +102,17 @@ def test_hosts_with_amounts_cannot_be_alone(cli: Cli, tmp_path: Path) -> None:
         f"qops-batsim: error: {platform}: hosts have amounts that jobs share, but compute sharing "
         "is turned off; it is expected to be on\n"
     )
+
+
+@pytest.mark.parametrize("kind", ["delay", "parallel_homogeneous"])
+def test_computing_jobs_on_shared_hosts_are_told(cli: Cli, kind: str) -> None:
+    profile = {"type": kind, "delay": 9, "cpu": 1e9, "com": 0}
+    asked = {"subtime": 0, "res": 1, "profile": "p", "per_host": {"cores": 1}}
+    jobs = [{"id": "a", **asked}, {"id": "b", **asked}]
+    content = {"nb_res": 8, "jobs": jobs, "profiles": {"p": profile}}
+    Path("jobs.json").write_text(json.dumps(content))
+    result = cli("run", "easy", "-w", "jobs.json", "-p", "shared_8", "-q")
+    assert result.exit_code == 0, result.err
+    computes = kind != "delay"
+    assert ("job a and its like compute, and slow down jobs" in result.err) == computes
+    assert ("length does not depend on neighbours" in result.err) == computes
