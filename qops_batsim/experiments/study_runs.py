@@ -339,6 +339,11 @@ def _inputs(
     first_trace = traces[names[study.logs[0].name]]
     if study.platform and platform is None:
         platform = load_platform(study.platform, first_trace)
+    if study.bound is not None and platform is not None and platform.machine is None:
+        raise InputError(
+            f"bound with platform {platform.source}: a bound assumes as many equal hosts as the "
+            "log has processors, or hosts that jobs share; leave one of the two out"
+        )
     note = ""
     if len(study.logs) == len(study.models) == 1 and study.models.keys() <= {USERS, EXACT}:
         note = estimates_sentence(first_trace, *study.models)
