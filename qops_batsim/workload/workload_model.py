@@ -70,7 +70,9 @@ class Workload(msgspec.Struct):
 
     @property
     def offered_load(self) -> float | None:
-        """Offered load of the jobs on a machine of the workload's size (:func:`offered_load`)."""
+        """Offered load of the jobs on a machine of the workload's size (:func:`offered_load`); jobs
+        that ask for parts of hosts count as if they took them whole.
+        """
         columns = self.columns
         return offered_load(self.work, columns.submission_times, self.processors)
 
