@@ -154,9 +154,9 @@ def test_a_broken_promise_ends_the_comparison(monkeypatch: pytest.MonkeyPatch) -
     real = module.outcomes_of_simulation
 
     def later(
-        ended: Iterable[object], workload: Workload, promised: dict[str, float]
+        ended: Iterable[object], workload: Workload, promised: dict[str, float], machine: None
     ) -> JobOutcomes:
-        found = real(ended, workload, promised)
+        found = real(ended, workload, promised, machine)
         return replace(found, start=found.start + 1e6, finish=found.finish + 1e6)
 
     monkeypatch.setattr(module, "outcomes_of_simulation", later)

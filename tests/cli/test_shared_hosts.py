@@ -1,0 +1,56 @@
+"""Commands on a machine whose jobs share hosts: each counts amounts, or refuses by name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+Cli = Callable[..., Any]
+
+SHARED = ("--platform", "shared_8")
+
+
+@pytest.fixture
+def asking(cli: Cli, tmp_path: Path) -> Path:
+    """A workload of jobs that ask for parts of hosts, most of them with deadlines."""
+    path = tmp_path / "w.json"
+    chosen = ("--preset", "graham", "--jobs", "60", "--load", "3", "--deadline-share", "0.8")
+    result = cli("workload", "generate", path, *chosen, "--stretch", "1", "3", *SHARED)
+    assert result.exit_code == 0, result.err
+    return path
+
+
+@pytest.mark.parametrize(
+    ("command", "refusal"),
+    [
+        (("run", "easy", "-w"), "a cluster of 8 hosts tells what it has"),
+        (("advise",), "advise plans processors, and not yet parts of hosts"),
+        (("queue", "backtest"), "queue plans processors, and not yet parts of hosts"),
+        (("compare", "easy", "qops", "--workload"), "a cluster of equal hosts tells what it has"),
+    ],
+    ids=lambda each: each[0] if isinstance(each, tuple) else "",
+)
+def test_commands_without_amounts_refuse(
+    cli: Cli, asking: Path, command: tuple[str, ...], refusal: str
+) -> None:
+    result = cli(*command, asking)
+    assert result.exit_code == 2
+    (line,) = result.err.strip().splitlines()
+    assert refusal in line
+
+
+def test_a_comparison_on_the_platform(cli: Cli, asking: Path, tmp_path: Path) -> None:
+    chosen = ("--loads", "1", "--seeds", "1", "-o", tmp_path / "compared")
+    result = cli("compare", "easy", "qops", "--workload", asking, *chosen, *SHARED)
+    assert result.exit_code == 0, result.err
+    assert "failed" not in result.out
+
+
+def test_quotes_have_charges_of_easy_on_the_platform(cli: Cli, asking: Path) -> None:
+    assert cli("run", "qops", "-w", asking, *SHARED, "-o", "out/qops", "-q").exit_code == 0
+    result = cli("quote", "out/qops@2h", "2x2h")
+    assert result.exit_code == 0, result.err
+    assert "it has jobs of: very-short-sequential" in result.err
