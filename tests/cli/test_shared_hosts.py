@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+from qops_batsim import InputError
+
 Cli = Callable[..., Any]
 
 SHARED = ("--platform", "shared_8")
@@ -47,6 +49,18 @@ def test_a_comparison_on_the_platform(cli: Cli, asking: Path, tmp_path: Path) ->
     result = cli("compare", "easy", "qops", "--workload", asking, *chosen, *SHARED)
     assert result.exit_code == 0, result.err
     assert "failed" not in result.out
+
+
+def test_work_is_told_in_hours_of_hosts(cli: Cli, asking: Path) -> None:
+    result = cli("run", "easy", "-w", asking, *SHARED, "-o", "out/easy")
+    assert "│ host-hours │" in result.out
+    assert "deadlines: asked for (host-h)" in cli("metrics", "out/easy", "out/easy").out
+
+
+def test_an_environment_without_amounts_refuses(asking: Path) -> None:
+    gymnasium = pytest.importorskip("qops_batsim.adapters.gymnasium")
+    with pytest.raises(InputError, match="DeadlinesEnv plans processors"):
+        gymnasium.DeadlinesEnv(str(asking), jobs=10)
 
 
 def test_quotes_have_charges_of_easy_on_the_platform(cli: Cli, asking: Path) -> None:
