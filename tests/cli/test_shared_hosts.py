@@ -44,6 +44,21 @@ def test_commands_without_amounts_refuse(
     assert refusal in line
 
 
+def test_users_who_react_ask_for_processors(cli: Cli, tmp_path: Path) -> None:
+    log = tmp_path / "log.swf"
+    log.write_text(
+        "; MaxProcs: 8\n"
+        + "".join(
+            f"{number} {600 * number} 0 900 1 -1 -1 1 3600 -1 1 {number % 3} -1 -1 -1 -1 -1 -1\n"
+            for number in range(1, 31)
+        )
+    )
+    assert cli("workload", "users", log, tmp_path / "users.json").exit_code == 0
+    result = cli("run", "easy", "--users", tmp_path / "users.json", *SHARED)
+    assert result.exit_code == 2
+    assert "users who react ask for processors" in result.err
+
+
 def test_a_comparison_on_the_platform(cli: Cli, asking: Path, tmp_path: Path) -> None:
     chosen = ("--loads", "1", "--seeds", "1", "-o", tmp_path / "compared")
     result = cli("compare", "easy", "qops", "--workload", asking, *chosen, *SHARED)
