@@ -583,6 +583,28 @@ class NodeProfile(Profile):
             if self.is_in(amount, row):
                 self.change_row(row, None, 1, start, end, -1)
 
+    def give_amount(self, start: float, end: float, places: Places) -> None:
+        """Release places from ``start`` to ``end`` (seconds)."""
+        self.change_places(places, start, end, 1)
+
+    def are_free(self, places: Places, start: float, end: float) -> bool:
+        """Return whether places are free between two dates (seconds). O(places × steps)."""
+        for place in range(places.size):
+            part = places.parts[places.cells[3 * place + 1]]
+            row = places.cells[3 * place]
+            times = places.cells[3 * place + 2]
+            step = self.step_of(row, start)
+            behind = row * self.room_for_steps + self.sizes[row]
+            while step < behind and self.dates[step] < end:
+                for kind in range(self.kinds):
+                    needed = times * part.amounts[kind]
+                    if part.is_whole:
+                        needed = self.capacity[row * self.kinds + kind]
+                    if self.amounts[step * self.kinds + kind] < needed:
+                        return False
+                step += 1
+        return True
+
     # Changes
 
     def change_places(self, places: Places, start: float, end: float, sign: int) -> None:

@@ -140,6 +140,16 @@ class Places:
         return found
 
 
+class FoundHosts(HostSet):
+    """Hosts that a fit found for a job, and what it takes on each of them (``places``)."""
+
+    __slots__ = ("places",)
+
+    def __init__(self, places: Places) -> None:
+        HostSet.__init__(self, places.mask())
+        self.places = places
+
+
 class NodeRequest:
     """What a job asks for of the hosts of a machine with amounts, and the hosts that it has.
 

@@ -16,7 +16,7 @@ from qops_batsim.core.machine import Machine
 from qops_batsim.core.needs import EngineNeeds
 from qops_batsim.core.news import News
 from qops_batsim.core.node_profile import request_of
-from qops_batsim.core.node_request import NodeLayout, NodeRequest
+from qops_batsim.core.node_request import FoundHosts, NodeLayout, NodeRequest
 from qops_batsim.core.node_use import NodeUse
 from qops_batsim.core.options import SchedulerOptions
 from qops_batsim.core.overrides import check_overrides
@@ -281,6 +281,9 @@ class ResourceManager:
         use = self.use
         request = self.asking(job)
         if not request.is_used:
+            if isinstance(hosts, FoundHosts) and hosts.places.parts == request.parts:
+                request.held.copy_from(hosts.places)
+                hosts = None
             if hosts is None:
                 mask = request.hosts_mask()
                 fits = use.fits(job)
@@ -288,7 +291,10 @@ class ResourceManager:
                 mask = self.asked_hosts(job, hosts)
                 fits = not mask >> self.machine_size and use.put_on(job, mask)
             if not mask:
-                why = "jobs share its hosts: self.availability().fit(job) finds hosts for it"
+                why = (
+                    "jobs share the hosts by amounts, and it is given none; availability().fit(job)"
+                    " of a QueueScheduler or DeadlineScheduler finds hosts for it"
+                )
                 raise self.refused(job, "start", why)
             if not fits:
                 where = f"start on hosts {HostSet(mask)}"

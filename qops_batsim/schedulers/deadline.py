@@ -12,8 +12,9 @@ from typing import Annotated, ClassVar, Literal
 
 from msgspec import Meta
 
-from qops_batsim.core.availability import AvailabilityProfile
+from qops_batsim.core.availability import AvailabilityProfile, Fit
 from qops_batsim.core.job import OVER, RUNNING, Job
+from qops_batsim.core.node_request import FoundHosts
 from qops_batsim.core.options import PlannerOptions, SchedulerOptions
 from qops_batsim.core.overrides import is_ours, is_overridden
 from qops_batsim.core.plan import Plan
@@ -202,7 +203,7 @@ class DeadlineScheduler(PlanScheduler):
         return self.plan.nominal()
 
     def availability(self) -> AvailabilityProfile:
-        """Return the availability profile: processors that running jobs leave free. O(steps)."""
+        """Return the availability profile: what running jobs leave free. O(steps)."""
         return AvailabilityProfile.like(self.running, self.plan.machine_size)
 
     def try_admission(self, job: Job) -> object:
@@ -300,7 +301,7 @@ class DeadlineScheduler(PlanScheduler):
         """
         now = self.plan.nominal()
         self.plan.aim_again()
-        if not self.has_profile or self.running.times[0] != now:
+        if not self.has_profile or self.running.start != now:
             self.plan.reserve_running(self.running, now)
             self.has_profile = True
 
@@ -312,11 +313,13 @@ class DeadlineScheduler(PlanScheduler):
         plan.adopt(self.order)
         plan.profile, self.draft = self.draft, plan.profile
 
-    def adopt_starts(self, starts: Mapping[Job, float]) -> None:
+    def adopt_starts(self, starts: Mapping[Job, float | Fit]) -> None:
         """Adopt these starts (seconds) of all waiting jobs and the new one as the plan.
 
         Every job has to end by its target, and its processors have to be free; else
-        SimulationError is raised.
+        SimulationError is raised. Where jobs share hosts, ``availability().fit(job)`` in place of a
+        start keeps the hosts that it found; for a mere start the jobs get hosts in the order of
+        ``starts``, by the rule that all schedulers use.
         """
         expected = {*self.plan.waiting, *self.plan.new}
         require_type(f"{type(self).__name__}.adopt_starts", starts, Mapping, "starts by job")
@@ -335,15 +338,17 @@ class DeadlineScheduler(PlanScheduler):
         self.order = list(starts)
         for job, given in starts.items():
             where = f"{type(self).__name__} at {now:g} s: start of {job.id}"
-            require_type(where, given, (int, float), "a number of seconds")
-            start = on_grid(float(given))
+            require_type(where, given, (int, float, Fit), "a number of seconds or a Fit")
+            start = on_grid(float(given.start if isinstance(given, Fit) else given))
             if not start >= now or not meets(start, job.duration, job.target):
                 raise self.wrong(
                     f"{job.id} a start at {start:g} s; a start at {now:g} s or later, from which "
                     f"the job ends by {job.target:g} s, is expected"
                 )
             end = end_of(start, job.duration)
-            if start < _INFINITY and draft.spare_beside(job, start, end) < 0:
+            if self.plan.use is not None:
+                self.find_hosts(job, start, end, given)
+            elif start < _INFINITY and draft.spare_beside(job, start, end) < 0:
                 raise self.wrong(
                     f"{job.id} a start at {start:g} s, where fewer processors are free than "
                     f"the {job.processors} that it asks for"
@@ -351,6 +356,26 @@ class DeadlineScheduler(PlanScheduler):
             job.trial = start
             draft.take_as_found(job, start, end)
         self.adopt()
+
+    def find_hosts(self, job: Job, start: float, end: float, given: object) -> None:
+        """Have the draft find the hosts of a Fit, or for a mere start those of the rule; raise a
+        SimulationError if they are not free between two dates (seconds).
+        """
+        if start == _INFINITY:
+            return
+        hosts = given.hosts if isinstance(given, Fit) else None
+        if isinstance(hosts, FoundHosts) and hosts.places.parts == job.request.parts:
+            job.request.found.copy_from(hosts.places)
+            is_free = self.draft.are_free(hosts.places, start, end)
+        else:
+            is_free = self.draft.spare_beside(job, start, end) >= 0
+        if not is_free:
+            what = f"hosts {hosts}" if hosts else "no hosts"
+            raise self.wrong(
+                f"{job.id} a start at {start:g} s and {what}, but jobs share hosts by amounts, and "
+                "what it asks for is not free there beside the starts before it; "
+                "availability().fit(job) finds starts and hosts that adopt_starts takes"
+            )
 
     def checked_refusal(self, answer: object) -> object:
         """Return what :meth:`admit` of a subclass returned if it is an answer; else raise a

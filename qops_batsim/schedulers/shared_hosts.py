@@ -28,6 +28,8 @@ class SharedHosts:
         How many passes there were.
     is_stale
         Whether the next pass has to build the profile again.
+    reserved
+        The waiting jobs that have a reservation in the current pass, from ``job.trial`` on.
     """
 
     def __init__(self, manager: ResourceManager) -> None:
@@ -37,6 +39,7 @@ class SharedHosts:
         self.passes = 0
         self.is_stale = False
         self.overdue: list[Job] = []
+        self.reserved: list[Job] = []
 
     def end_of(self, job: Job) -> float:
         """Return the expected end of a running job (seconds, whole microseconds)."""
@@ -76,6 +79,29 @@ class SharedHosts:
             job.request.held.copy_from(job.request.used)
             job.request.held.keep_within(there.mask)
             self.profile.take(job, self.now, self.end_of(job))
+
+    def current(self, running: list[Job]) -> NodeProfile:
+        """Return a copy of the profile of the running jobs as of now; jobs are by expected end.
+        O(hosts + overdue jobs + steps).
+        """
+        self.begin_pass(running)
+        profile = NodeProfile(self.profile.layout)
+        profile.copy_from(self.profile)
+        for job in self.reserved:
+            profile.give(job, job.trial, end_of(job.trial, job.duration))
+        return profile
+
+    def reserve(self, job: Job, start: float) -> None:
+        """Reserve the hosts that a waiting job holds from ``start`` (seconds) on, for this pass."""
+        job.trial = start
+        self.profile.take(job, start, end_of(start, job.duration))
+        self.reserved.append(job)
+
+    def end_pass(self) -> None:
+        """Release what waiting jobs have reserved in this pass."""
+        for job in self.reserved:
+            self.profile.give(job, job.trial, end_of(job.trial, job.duration))
+        self.reserved.clear()
 
     def started(self, job: Job) -> None:
         """Reserve the hosts of a job that has just started."""
