@@ -32,6 +32,8 @@ cdef class NodeProfile(Profile):
     cdef clear_row(self, Py_ssize_t row, bint is_there)
     @cython.locals(kinds=Py_ssize_t, row=Py_ssize_t, size=Py_ssize_t, mine=Py_ssize_t, theirs=Py_ssize_t, step=Py_ssize_t, cell=Py_ssize_t)
     cdef copy_rows(self, NodeProfile other)
+    @cython.locals(row=Py_ssize_t)
+    cpdef keep_within(self, HostBits hosts)
     @cython.locals(row=Py_ssize_t, first=Py_ssize_t, over=Py_ssize_t)
     cpdef trim(self, double now)
     @cython.locals(first=Py_ssize_t, whole=Py_ssize_t, kind=Py_ssize_t)

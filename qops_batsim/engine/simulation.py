@@ -248,13 +248,15 @@ class Simulation:
         return HostChanges.of(self.computing_changes, self._world.switching_changes)
 
     def delay_jobs(self, *, registering: bool = False) -> DelayJobs | None:
-        """Return the jobs in columns, if all only sleep on hosts of their own.
+        """Return the jobs in columns, if all only sleep, on hosts of their own or with amounts.
 
         ``registering`` says that such jobs may be registered.
         """
         from qops_batsim.engine.sleeping_jobs import delay_jobs_in
 
         if isinstance(self._world, NetworkedWorld) or len(self._delays) != 1:
+            return None
+        if self.options.compute_sharing and self.platform.machine is None:
             return None
         ((name, delays),) = self._delays.items()
         return delay_jobs_in(self._world, name, delays, registering=registering)

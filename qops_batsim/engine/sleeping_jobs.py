@@ -139,13 +139,13 @@ def check_profiles(world: World, name: str) -> np.ndarray:
 def delay_jobs_in(
     world: World, name: str, delays: np.ndarray, *, registering: bool = False
 ) -> DelayJobs | None:
-    """Return a simulation's jobs if they only sleep on hosts of their own, else None.
+    """Return a simulation's jobs if they only sleep, else None.
 
     ``delays`` are those of :func:`check_profiles`; ``registering`` says that such jobs may be
     registered.
     """
     options = world.options
-    if options.compute_sharing or options.energy or options.forward_profiles:
+    if options.energy or options.forward_profiles:
         return None
 
     workload = world.workloads[name]
