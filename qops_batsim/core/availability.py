@@ -11,7 +11,7 @@ from qops_batsim.core.job import Job
 from qops_batsim.core.node_profile import NodeProfile, request_of
 from qops_batsim.core.node_request import FoundHosts, Places
 from qops_batsim.core.profile import Profile
-from qops_batsim.errors import SimulationError, require_type
+from qops_batsim.errors import CountsHostsError, SimulationError, require_type
 from qops_batsim.timing import SHORTEST, down_to_grid, duration_on_grid, end_of, up_to_grid
 
 INFINITY = float("inf")
@@ -60,7 +60,7 @@ class AvailabilityProfile:
         Date from which the profile is known (seconds).
     """
 
-    __slots__ = ("_nodes", "_overdue", "_profile", "_reserved", "_since", "processors")
+    __slots__ = ("_found", "_nodes", "_overdue", "_profile", "_reserved", "_since", "processors")
 
     def __init__(self, processors: int, start: float = 0.0) -> None:
         _check_numbers(processors, start=start)
@@ -68,8 +68,9 @@ class AvailabilityProfile:
         self._since = float(start)
         self._overdue = 0
         self._profile = Profile(processors, down_to_grid(self._since))
-        # Where hosts are shared: the same profile, and which reservations of jobs it has.
+        # Where hosts are shared: the same profile, the last fit of each job, and what is reserved.
         self._nodes: NodeProfile | None = None
+        self._found: dict[Job, tuple[float, Places]] = {}
         self._reserved: dict[tuple[Job, float], Places] = {}
 
     @classmethod
@@ -95,6 +96,7 @@ class AvailabilityProfile:
         """Return an independent copy of the profile. O(steps)."""
         made = self.like(self._profile, self.processors, self._since)
         made._overdue = self._overdue
+        made._found = dict(self._found)
         made._reserved = dict(self._reserved)
         return made
 
@@ -122,9 +124,12 @@ class AvailabilityProfile:
         start = self._nodes.try_fit(job, self._date(after))
         if start == INFINITY:
             return Fit(job, start, HostSet())
+        places = request.found.copied()
+        self._found[job] = start, places
         # Between two microseconds the profile begins at the next one, where now counts as there.
-        start = after if start == self._date(after) and after <= self._since else start
-        return Fit(job, start, FoundHosts(request.found.copied()))
+        if start == self._date(after) and after <= self._since:
+            start = after
+        return Fit(job, start, FoundHosts(places))
 
     def earliest_fit(self, after: float, duration: float, processors: int) -> float:
         """Return the first date from ``after`` on (seconds) at which a job fits; infinite if it
@@ -155,6 +160,10 @@ class AvailabilityProfile:
         """Reserve processors from ``start`` for ``duration`` seconds (may be infinite), or as
         ``reserve(job, start)`` what a job takes from ``start`` on if it fits there. O(steps).
 
+        On shared hosts that is on the hosts that the last :meth:`fit` found for it, if it was at
+        this start; else on those that it has in the plan, if it is planned at it; else on those of
+        the rule. Hosts that are not free are left for the next of these.
+
         Raises
         ------
         NotFreeError
@@ -182,9 +191,14 @@ class AvailabilityProfile:
         request = _request(job, nodes)
         begin = self._date(start)
         end = end_of(begin, job.duration)
-        if begin < INFINITY and nodes.spare_beside(job, begin, end) < 0:
-            raise NotFreeError(f"job {job.id} does not fit at {start:g} s, so nothing is reserved")
-        places = request.found.copied()
+        if begin == INFINITY:
+            return
+        found, places = self._found.get(job, (INFINITY, None))
+        if places is None or found != begin or not nodes.are_free(places, begin, end):
+            if not nodes.find_at(job, begin, end):
+                what = f"job {job.id} cannot have a reservation"
+                raise NotFreeError(f"{what} at {start:g} s, where it does not fit")
+            places = request.found.copied()
         nodes.take_amount(begin, end, places)
         self._reserved[job, begin] = places
 
@@ -221,6 +235,8 @@ class AvailabilityProfile:
         if self._nodes is None:
             self.release(start, job.duration, job.processors)
             return
+        if start == INFINITY:
+            return
         _check_numbers(job.processors, start=start)
         begin = self._date(start)
         places = self._reserved.pop((job, begin), None)
@@ -249,7 +265,7 @@ class AvailabilityProfile:
             rows.append(("licences", tuple(nodes.layout.licences)))
         return {
             name: [
-                (date, dict(zip(kinds, amounts, strict=False)))
+                (max(date, nodes.start), dict(zip(kinds, amounts, strict=False)))
                 for date, amounts in nodes.row_steps(row)
             ]
             for row, (name, kinds) in enumerate(rows)
@@ -263,7 +279,7 @@ class AvailabilityProfile:
 
     def _require_whole(self, method: str) -> None:
         if self._nodes is not None:
-            raise SimulationError(
+            raise CountsHostsError(
                 f"{method} of an AvailabilityProfile counts processors, but jobs share these hosts "
                 "by amounts; availability().fit(job) finds hosts for a job, and "
                 "reserve(job, start) reserves them"

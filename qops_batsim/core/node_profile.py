@@ -589,6 +589,16 @@ class NodeProfile(Profile):
             if self.is_in(amount, row):
                 self.change_row(row, None, 1, start, end, -1)
 
+    def find_at(self, job: Job, start: float, end: float) -> bool:
+        """Find a job's hosts between two dates (seconds): those that it holds if it is planned at
+        that start and they are free, else those of the rule; return whether there are any.
+        """
+        request = job.request
+        if start == job.start and request.held.size and self.are_free(request.held, start, end):
+            request.found.copy_from(request.held)
+            return True
+        return self.spare_beside(job, start, end) >= 0
+
     def give_amount(self, start: float, end: float, places: Places) -> None:
         """Release places from ``start`` to ``end`` (seconds)."""
         self.change_places(places, start, end, 1)

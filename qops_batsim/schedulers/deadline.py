@@ -20,7 +20,7 @@ from qops_batsim.core.overrides import is_ours, is_overridden
 from qops_batsim.core.plan import Plan
 from qops_batsim.core.refusal import Refusal, RefusalKind, no_time
 from qops_batsim.core.scheduler import ResourceManager
-from qops_batsim.errors import SimulationError, python_text, require_type
+from qops_batsim.errors import CountsHostsError, SimulationError, python_text, require_type
 from qops_batsim.schedulers.planning import PlanScheduler
 from qops_batsim.timing import DEADLINE_TOLERANCE, end_of, on_grid
 
@@ -317,9 +317,10 @@ class DeadlineScheduler(PlanScheduler):
         """Adopt these starts (seconds) of all waiting jobs and the new one as the plan.
 
         Every job has to end by its target, and its processors have to be free; else
-        SimulationError is raised. Where jobs share hosts, ``availability().fit(job)`` in place of a
-        start keeps the hosts that it found; for a mere start the jobs get hosts in the order of
-        ``starts``, by the rule that all schedulers use.
+        SimulationError is raised. Where jobs share hosts, what ``availability().fit(job)`` returned
+        may stand in place of a start, and keeps the hosts found. With a mere start a job gets its
+        hosts in the order of ``starts``: those that it has if it was planned at that start, else
+        those of the rule.
         """
         expected = {*self.plan.waiting, *self.plan.new}
         require_type(f"{type(self).__name__}.adopt_starts", starts, Mapping, "starts by job")
@@ -368,11 +369,12 @@ class DeadlineScheduler(PlanScheduler):
             job.request.found.copy_from(hosts.places)
             is_free = self.draft.are_free(hosts.places, start, end)
         else:
-            is_free = self.draft.spare_beside(job, start, end) >= 0
+            is_free = self.draft.find_at(job, start, end)
         if not is_free:
             what = f"hosts {hosts}" if hosts else "no hosts"
-            raise self.wrong(
-                f"{job.id} a start at {start:g} s and {what}, but jobs share hosts by amounts, and "
+            raise CountsHostsError(
+                f"{type(self).__name__} at {self.now:g} s gave {job.id} a start at {start:g} s and "
+                f"{what}, but jobs share hosts by amounts, and "
                 "what it asks for is not free there beside the starts before it; "
                 "availability().fit(job) finds starts and hosts that adopt_starts takes"
             )

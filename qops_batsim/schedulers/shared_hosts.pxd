@@ -11,7 +11,7 @@ cdef class SharedHosts:
     cdef readonly ResourceManager manager
     cdef readonly NodeProfile profile
     cdef readonly double now
-    cdef readonly long long passes
+    cdef readonly long long number  # of the current pass
     cdef public bint is_stale
     cdef list overdue  # those that the current pass has extended
     cdef list reserved  # from job.trial on; empty between passes

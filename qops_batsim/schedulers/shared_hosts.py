@@ -24,8 +24,9 @@ class SharedHosts:
         What the running jobs leave free, and in a pass what is reserved.
     now
         The date of the current pass (seconds, whole microseconds).
-    passes
-        How many passes there were.
+    number
+        The number of the current pass, which no other one on this machine has: what a pass learns
+        of a request stands in its parts, which simulations ahead have as well.
     is_stale
         Whether the next pass has to build the profile again.
     reserved
@@ -36,7 +37,7 @@ class SharedHosts:
         self.manager = manager
         self.profile = NodeProfile(manager.use.layout)
         self.now = 0.0
-        self.passes = 0
+        self.number = 0
         self.is_stale = False
         self.overdue: list[Job] = []
         self.reserved: list[Job] = []
@@ -54,7 +55,7 @@ class SharedHosts:
         self.overdue.clear()
 
         self.now = up_to_grid(manager.now)
-        self.passes += 1
+        self.number = self.profile.layout.next_stamp()
         if self.is_stale:
             self.rebuild(running)
         profile.trim(self.now)
@@ -123,12 +124,12 @@ class SharedHosts:
         """
         request = job.request
         part: Any = request.parts[0] if request.is_single else None
-        is_known = part is not None and part.failed_pass == self.passes
+        is_known = part is not None and part.failed_pass == self.number
         if is_known and job.duration >= part.failed_duration:
             return False
         if self.profile.fits_at(job, self.now):
             return True
         if part is not None:
-            part.failed_pass = self.passes
+            part.failed_pass = self.number
             part.failed_duration = job.duration
         return False
