@@ -9,7 +9,7 @@ from typing import overload
 from qops_batsim.core.hostset import HostSet
 from qops_batsim.core.job import Job
 from qops_batsim.core.node_profile import NodeProfile, request_of
-from qops_batsim.core.node_request import FoundHosts, Places
+from qops_batsim.core.node_request import FoundHosts, NodeRequest, Places
 from qops_batsim.core.profile import Profile
 from qops_batsim.errors import CountsHostsError, SimulationError, require_type
 from qops_batsim.timing import SHORTEST, down_to_grid, duration_on_grid, end_of, up_to_grid
@@ -286,12 +286,13 @@ class AvailabilityProfile:
             )
 
 
-def _request(job: Job, nodes: NodeProfile) -> object:
+def _request(job: Job, nodes: NodeProfile) -> NodeRequest:
     """Return what a job asks for of shared hosts, made on first use."""
     if job.request is None:
         job.request = request_of(nodes.layout, job)
         job.size = job.request.size
-    return job.request
+    made: NodeRequest = job.request
+    return made
 
 
 def _check_numbers(processors: object, **seconds: object) -> None:

@@ -376,8 +376,8 @@ class Scheduler:
     kills
         Whether it may kill jobs, with its options: an engine follows each of them then.
     counts_hosts
-        Whether it gives each job whole hosts, so that a machine whose jobs share hosts by amounts is
-        refused.
+        Whether it gives jobs whole hosts, so that it refuses machines whose jobs share hosts by
+        amounts.
     HOOKS
         The methods that a class may override, with the names of their arguments. They are called
         through Python wherever they are overridden; to override any other method is an

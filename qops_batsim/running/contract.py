@@ -183,7 +183,16 @@ def _shared_case() -> ContractCase:
     rows = [(row[0], hosts[turn], *row[2:]) for row, turn in zip(rows, turns, strict=True)]
     workload = _workload(3, rows)
     jobs = [
-        Job(job.id, job.submission_time, job.processors, job.profile, job.walltime, job.qos, None, asked[turn])
+        Job(
+            job.id,
+            job.submission_time,
+            job.processors,
+            job.profile,
+            job.walltime,
+            job.qos,
+            None,
+            asked[turn],
+        )
         for job, turn in zip(workload.jobs, turns, strict=True)
     ]
     small = EqualHosts(hosts=2, cores=4, memory=8)
@@ -250,10 +259,10 @@ def check_scheduler(
     early ends, walltime kills, jobs without estimate and jobs that outlive it, dates that differ by
     less than a tolerance, dates between two microseconds, deadlines (possible and impossible), a
     machine of one host, random bursts, hosts that go away and return, and hosts that jobs share by
-    amounts, unless the scheduler refuses these or starts a job on no certain hosts there. On each, the module must
-    end every job, keep the invariants of the schedule verifier, reject what can never run, decide
-    the same again in a second run, and in a third one in which execution profiles have other names
-    and tell wrong run times until their jobs end.
+    amounts, which a scheduler may refuse by a CountsHostsError. On each, the module must end every
+    job, keep the invariants of the schedule verifier, reject what can never run, decide the same
+    again in a second run, and in a third one in which execution profiles have other names and tell
+    wrong run times until their jobs end.
 
     Parameters
     ----------

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from msgspec import Meta
 
@@ -364,12 +364,13 @@ class DeadlineScheduler(PlanScheduler):
         """
         if start == _INFINITY:
             return
+        draft: Any = self.draft
         hosts = given.hosts if isinstance(given, Fit) else None
         if isinstance(hosts, FoundHosts) and hosts.places.parts == job.request.parts:
             job.request.found.copy_from(hosts.places)
-            is_free = self.draft.are_free(hosts.places, start, end)
+            is_free = draft.are_free(hosts.places, start, end)
         else:
-            is_free = self.draft.find_at(job, start, end)
+            is_free = draft.find_at(job, start, end)
         if not is_free:
             what = f"hosts {hosts}" if hosts else "no hosts"
             raise CountsHostsError(

@@ -1,10 +1,8 @@
 cimport cython
 from qops_batsim.core.job cimport Job
 from qops_batsim.core.scheduler cimport ResourceManager, Scheduler
-from qops_batsim.core.node_profile cimport NodeProfile
 from qops_batsim.schedulers.shared_hosts cimport SharedHosts
 from qops_batsim.schedulers.timetable cimport Timetable
-from qops_batsim.timing cimport end_of
 
 cdef double INFINITY
 cdef int OVER, WAITING

@@ -15,7 +15,6 @@ from qops_batsim.core.scheduler import ResourceManager, Scheduler
 from qops_batsim.errors import SimulationError
 from qops_batsim.schedulers.shared_hosts import SharedHosts
 from qops_batsim.schedulers.timetable import Timetable
-from qops_batsim.timing import end_of
 
 BLOCK = 64
 """Places of a queue that one summary is about."""

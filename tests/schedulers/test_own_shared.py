@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
+import math
 import random
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
@@ -17,14 +18,21 @@ from qops_batsim import (
     Qops,
     QueueScheduler,
     Scheduler,
+    read_platform,
     simulate,
 )
+from qops_batsim.adapters import ADMIT, FEATURES, LEAST_LAXITY, Steered
 from qops_batsim.core.availability import AvailabilityProfile, NotFreeError
 from qops_batsim.core.hostset import HostSet
+from qops_batsim.engine.simulation import Simulation
 from qops_batsim.errors import CountsHostsError, SimulationError
 from qops_batsim.jobs import REJECTED
+from qops_batsim.protocol import ModuleDriver, make_scheduler
+from qops_batsim.running.simulate import default_engine
+from qops_batsim.workload.batsim_json import parse_workload
 from support.node_cases import platform_of, workload_of
-from support.node_drawn import host, job, machine, part
+from support.node_drawn import host, machine, part
+from support.node_drawn import job as asking
 from support.node_oracles import NodeJob, SharedMachine
 from support.node_runs import broken_promises, count_promises, outcome_of, random_case
 
@@ -139,9 +147,7 @@ PROMISING = [EarliestDeadline, Appending, Placing, Asking, Searching, ShortestFi
 
 
 @pytest.mark.parametrize("kind", [*QUEUES, *PROMISING])
-def test_no_host_gives_more_than_it_has_and_no_promise_is_broken(
-    kind: Any, tmp_path: Path
-) -> None:
+def test_no_host_gives_more_than_it_has_and_no_promise_is_broken(kind: Any, tmp_path: Path) -> None:
     promised = 0
     for seed in range(BLOCK):
         case = random_case(random.Random(f"own {kind.__name__} {seed}"))
@@ -194,7 +200,9 @@ def test_what_availability_shows(tmp_path: Path) -> None:
                 assert free.fit(last).start == 10.0
                 copy.release(last, fit.start)
                 assert copy.steps() == free.steps()
-                with pytest.raises(NotFreeError, match="w0!002 cannot have a reservation at 5 s, w"):
+                with pytest.raises(
+                    NotFreeError, match="w0!002 cannot have a reservation at 5 s, w"
+                ):
                     free.reserve(last, 5.0)
                 with pytest.raises(NotFreeError, match="nothing was reserved for job w0!002 at 5"):
                     free.release(last, 5.0)
@@ -204,7 +212,7 @@ def test_what_availability_shows(tmp_path: Path) -> None:
                     free.reserve(job, fit.start)
                     self.start(job, fit.hosts)
 
-    jobs = [job(0, 10, part(cores=3)), job(0, 20, part(cores=2, gpus=1)), job(1, 10, TWO)]
+    jobs = [asking(0, 10, part(cores=3)), asking(0, 20, part(cores=2, gpus=1)), asking(1, 10, TWO)]
     made(Looks, DRAWN, jobs, tmp_path)
     assert seen[0] == {
         "n0": [(1.0, {"cores": 1, "gpus": 0}), (10.0, {"cores": 4, "gpus": 0})],
@@ -215,36 +223,39 @@ def test_what_availability_shows(tmp_path: Path) -> None:
 def test_the_expected_end_on_shared_hosts(tmp_path: Path) -> None:
     found = []
 
-    class Expects(Easy):
+    class Arrives(Easy):
         def arrived(self, job: Job) -> None:
             found.append((job.id, self.expected_end(job)))
             super().arrived(job)
 
     # The last one fits beside A and B on n1, and the third waits for A.
     jobs = [
-        *(job(0, 10, part(cores=3)), job(0, 20, part(cores=2, gpus=1))),
-        *(job(1, 10, TWO), job(2, 3, part(cores=1))),
+        *(asking(0, 10, part(cores=3)), asking(0, 20, part(cores=2, gpus=1))),
+        *(asking(1, 10, TWO), asking(2, 3, part(cores=1))),
     ]
-    ended = made(Expects, DRAWN, jobs, tmp_path)
+    ended = made(Arrives, DRAWN, jobs, tmp_path)
     assert dict(found) == {"w0!000": 10, "w0!001": 20, "w0!002": 20, "w0!003": 5}
     assert {each.job.id: each.finish for each in ended} == dict(found)
+
+
+class Expects(Easy):
+    found: ClassVar[dict[str, float]] = {}
+
+    def decide(self) -> None:
+        for job in self.queue:
+            if self.manager.now == 0 and not self.running:
+                self.found[job.id] = self.expected_end(job)
+        super().decide()
 
 
 def test_expected_ends_are_those_of_the_schedule_where_nothing_else_comes(tmp_path: Path) -> None:
     for seed in range(BLOCK):
         case = random_case(random.Random(f"ends {seed}"), deadlines=False)
         jobs = [replace(each, submission=0, run_time=each.estimate) for each in case.jobs]
-        last: dict[str, float] = {}
-
-        class Expects(Easy):
-            def decide(self) -> None:
-                for job in self.queue:
-                    if self.manager.now == 0 and not self.running:
-                        last[job.id] = self.expected_end(job)
-                super().decide()
-
+        Expects.found.clear()
         ended = made(Expects, case.machine, jobs, tmp_path)
-        assert {e.job.id: e.finish for e in ended if e.state != REJECTED} == last, f"seed {seed}"
+        finished = {each.job.id: each.finish for each in ended if each.state != REJECTED}
+        assert finished == Expects.found, f"seed {seed}"
 
 
 # Who counts
@@ -285,7 +296,7 @@ class Starts(DeadlineScheduler):
     """Plans all jobs for now."""
 
     def admit(self, job: Job) -> object:
-        self.adopt_starts({each: self.now for each in [*self.plan.waiting, job]})
+        self.adopt_starts(dict.fromkeys([*self.plan.waiting, job], self.now))
         return None
 
 
@@ -298,26 +309,63 @@ class Refuses(Fifo):
     [
         (Fifo, r"w0!000, .* cannot start at 0 s: jobs share .*; availability\(\)\.fit\(job\) of a"),
         (FirstFit, r"w0!000, .* cannot start at 0 s: jobs share .*; availability\(\)\.fit\(job\)"),
-        (Counting, r"earliest_fit of an AvailabilityProfile counts .* availability\(\)\.fit\(job\)"),
+        (
+            Counting,
+            r"earliest_fit of an AvailabilityProfile counts .* availability\(\)\.fit\(job\)",
+        ),
         (Reserving, r"reserve of an AvailabilityProfile counts .* availability\(\)\.fit\(job\)"),
         (Starts, r"gave w0!001 a start at 0 s and no hosts, .* availability\(\)\.fit\(job\)"),
         (Refuses, "Refuses reserves whole hosts or none, but jobs share the hosts of this machine"),
     ],
 )
 @pytest.mark.parametrize("kills", [False, True])
-def test_who_counts_gets_one_error(
-    kind: Any, message: str, kills: bool, tmp_path: Path
-) -> None:
+def test_who_counts_gets_one_error(kind: Any, message: str, kills: bool, tmp_path: Path) -> None:
     # Jobs of one that kills are followed one by one.
     kind = type(kind.__name__, (kind,), {"kills": kills})
-    jobs = [job(0, 10, part(cores=3)), job(0, 10, part(2, cores=2))]
+    jobs = [asking(0, 10, part(cores=3)), asking(0, 10, part(2, cores=2))]
     with pytest.raises(CountsHostsError, match=message):
         made(kind, DRAWN, jobs, tmp_path)
 
 
+@pytest.mark.parametrize("kind", [Fifo, FirstFit])
+def test_who_counts_gets_it_by_messages_as_well(kind: Any, tmp_path: Path) -> None:
+    (tmp_path / "m.xml").write_text(platform_of(DRAWN))
+    shared = read_platform(tmp_path / "m.xml")
+    told = json.dumps(workload_of(DRAWN, [asking(0, 10, part(2, cores=2))]))
+    workload = parse_workload(told, source="drawn")
+    module = make_scheduler(kind)
+    options = default_engine(module, shared)
+    with pytest.raises(CountsHostsError, match=r"w0!000, .*; availability\(\)\.fit\(job\) of a"):
+        Simulation(shared, [workload], ModuleDriver(module), options).run()
+
+
+def test_a_policy_sees_dominant_shares(tmp_path: Path) -> None:
+    seen = []
+
+    class Sees(Steered):
+        def act(self, observation: Any) -> tuple[int, int]:
+            told = dict(zip(FEATURES, observation.tolist(), strict=True))
+            seen.append((told["processors"], told["free_now"], told["delay_of_earliest_fit"]))
+            return ADMIT, LEAST_LAXITY
+
+    jobs = [
+        *(asking(0, 10, part(cores=3), deadline=99), asking(1, 20, part(cores=2), deadline=99)),
+        asking(2, 10, TWO, deadline=99),
+    ]
+    made(Sees, DRAWN, jobs, tmp_path)
+    # Of 8 cores 3, 2 and 4 are asked for; the third one waits for 8 s until the first has ended.
+    assert seen == [
+        (pytest.approx(3 / 8), 1.0, 0.0),
+        (pytest.approx(2 / 8), pytest.approx(5 / 8), 0.0),
+        (pytest.approx(4 / 8), pytest.approx(3 / 8), pytest.approx(math.log1p(8))),
+    ]
+
+
 def test_aroma_refuses_machines_with_amounts(tmp_path: Path) -> None:
-    with pytest.raises(CountsHostsError, match="Aroma reserves whole hosts or none, but jobs share"):
-        made("aroma", DRAWN, [job(0, 10, part(cores=3))], tmp_path)
+    with pytest.raises(
+        CountsHostsError, match="Aroma reserves whole hosts or none, but jobs share"
+    ):
+        made("aroma", DRAWN, [asking(0, 10, part(cores=3))], tmp_path)
 
 
 def test_hosts_that_are_not_free_are_an_error(tmp_path: Path) -> None:
@@ -327,7 +375,7 @@ def test_hosts_that_are_not_free_are_an_error(tmp_path: Path) -> None:
                 self.start(job, HostSet.parse("0"))
 
     with pytest.raises(SimulationError, match="start on hosts 0 at 0 s: they do not give now wh"):
-        made(Anywhere, DRAWN, [job(0, 10, part(cores=3))] * 2, tmp_path)
+        made(Anywhere, DRAWN, [asking(0, 10, part(cores=3))] * 2, tmp_path)
 
 
 def test_availability_needs_starts_that_it_knows(tmp_path: Path) -> None:
@@ -337,7 +385,7 @@ def test_availability_needs_starts_that_it_knows(tmp_path: Path) -> None:
                 self.manager.start(job, self.availability().fit(job).hosts)
 
     with pytest.raises(SimulationError, match=r"nothing of; start jobs by self\.start\(job\)"):
-        made(Hides, DRAWN, [job(0, 10, part(cores=1))] * 2, tmp_path)
+        made(Hides, DRAWN, [asking(0, 10, part(cores=1))] * 2, tmp_path)
 
 
 def test_one_class_runs_on_whole_hosts_as_well() -> None:
