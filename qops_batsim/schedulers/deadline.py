@@ -107,11 +107,11 @@ class DeadlineScheduler(PlanScheduler):
     ...         free = self.availability()
     ...         starts = {}
     ...         for next_job in sorted([*self.plan.waiting, job], key=lambda job: job.target):
-    ...             start = free.earliest_fit(self.now, next_job.duration, next_job.processors)
-    ...             if start + next_job.duration > next_job.target:
+    ...             fit = free.fit(next_job)
+    ...             if fit.start + next_job.duration > next_job.target:
     ...                 return f"{next_job.id} would end after its deadline ({next_job.target:g} s)"
-    ...             free.reserve(start, next_job.duration, next_job.processors)
-    ...             starts[next_job] = start
+    ...             free.reserve(next_job, fit.start)
+    ...             starts[next_job] = fit
     ...         self.adopt_starts(starts)
     >>> from qops_batsim import simulate
     >>> from qops_batsim.protocol import make_scheduler
