@@ -277,6 +277,7 @@ QOS_FIELDS = frozenset(field.encode_name for field in msgspec.structs.fields(Qos
 HOST_FIELDS = ("per_host", "tasks", "per_task", "hosts_with", "exclusive", "licences", "parts")
 """Fields of a job that say what it asks of its hosts, beyond their number."""
 
+_HOST_FIELDS = frozenset(HOST_FIELDS)
 _REQUEST_FIELDS = QOS_FIELDS.union(HOST_FIELDS)
 
 KINDS = ("cores", "memory", "gpus")
@@ -421,12 +422,22 @@ def _written_part(part: AskedPart) -> dict[str, Any]:
 
 def host_fields_of(fields: Mapping[str, Any]) -> dict[str, Any]:
     """Return those of :data:`HOST_FIELDS` that a job has, in its object or in ``extra_data``."""
+    if _HOST_FIELDS.isdisjoint(fields) and "extra_data" not in fields:
+        return {}  # As most jobs, of which there are many.
     told = {name: fields[name] for name in HOST_FIELDS if fields.get(name) is not None}
     if not told and "extra_data" in fields:
         extra = object_in(fields["extra_data"])
         if isinstance(extra, dict):
             told = {name: extra[name] for name in HOST_FIELDS if extra.get(name) is not None}
     return told
+
+
+def hosts_unknown(name: str, asked: HostsAsked, platform: str) -> str:
+    """Return the error of a job that asks for parts of hosts of a platform that tells of none."""
+    return (
+        f"job {shown(name)} asks for {', '.join(written_hosts(asked))}, but no host of {platform} "
+        "tells what it has; a platform whose hosts have amounts, such as cores, is expected"
+    )
 
 
 _OF_PART = ("res", "per_host", "hosts_with", "exclusive")
@@ -543,16 +554,7 @@ class _AskedReader:
                 amounts[kind] = int(value)
         if not amounts:
             raise self._error(field, given, "at least one amount above 0")
-        return self._with_gpus(amounts, field) if of_hosts else amounts
-
-    def _with_gpus(self, amounts: dict[str, int], field: str) -> dict[str, int]:
-        """Return amounts in the order of kinds, with as many ``gpus`` as are asked for by type."""
-        typed = sum(value for kind, value in amounts.items() if kind.startswith("gpus:"))
-        if typed and amounts.setdefault("gpus", typed) < typed:
-            accepted = f"at least the {typed} that are asked for by type"
-            raise self._error(f"{field}.gpus", amounts["gpus"], accepted)
-        names = [kind for kind in KINDS if kind in amounts]
-        return {kind: amounts[kind] for kind in (*names, *sorted(amounts.keys() - set(KINDS)))}
+        return _with_gpus(amounts) if of_hosts else amounts
 
     def _labels(self, told: Any, name: str) -> tuple[str, ...]:
         if told is None:
@@ -569,3 +571,12 @@ class _AskedReader:
         return InputError(
             f"{self._where}: field {name!r} is {shown(value)}; {accepted} is expected"
         )
+
+
+def _with_gpus(amounts: dict[str, int]) -> dict[str, int]:
+    """Return amounts in the order of kinds, with at least as many ``gpus`` as asked for by type."""
+    typed = sum(value for kind, value in amounts.items() if kind.startswith("gpus:"))
+    if typed:
+        amounts["gpus"] = max(typed, amounts.get("gpus", 0))
+    names = [kind for kind in KINDS if kind in amounts]
+    return {kind: amounts[kind] for kind in (*names, *sorted(amounts.keys() - set(KINDS)))}

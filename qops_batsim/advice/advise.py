@@ -47,7 +47,7 @@ from qops_batsim.experiments.statistics import (
     paired_difference,
 )
 from qops_batsim.parameters import EXACT
-from qops_batsim.running.plan_asker import EarliestPromises, watched_scheduler
+from qops_batsim.running.search_asker import EarliestPromises, watched_scheduler
 from qops_batsim.traces.reading import read_trace
 from qops_batsim.workload.conversion import Conversion
 from qops_batsim.workload.workload_model import Workload

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +29,7 @@ from qops_batsim.errors import InputError
 from qops_batsim.measures.metrics.charge_totals import (
     ChargeReport,
     JobCharge,
+    billed_amounts,
     charge_jobs,
     charge_of,
     charge_report,
@@ -35,7 +37,7 @@ from qops_batsim.measures.metrics.charge_totals import (
 )
 from qops_batsim.measures.metrics.outcomes import outcomes_of_run
 from qops_batsim.measures.results.run_files import RunInfo
-from qops_batsim.measures.results.run_result import read_run, workloads_of_run
+from qops_batsim.measures.results.run_result import RunResult, read_run, workloads_of_run
 from qops_batsim.running.reference import easy_references
 from qops_batsim.shipped import find_input
 from qops_batsim.workload.batsim_json import read_workload
@@ -68,6 +70,7 @@ class PriceList:
         unknown: str = "",
         prices: Prices = Prices(),  # noqa: B008 - it is frozen
     ) -> None:
+        prices.check()
         self._table = table
         self._prices = prices
         self._categories = prices.categories if table is None else table.categories
@@ -171,6 +174,8 @@ class ChargeComparison(msgspec.Struct, frozen=True, kw_only=True):
             "unused_promise": self.prices.unused_promise,
             "runs": [{"run": one.run, **msgspec.to_builtins(one.report)} for one in self.runs],
         }
+        if self.prices.billing_weights is not None:
+            data |= {"billing_weights": self.prices.billing_weights, "billing": self.prices.billing}
         if self.break_even is not None:
             data["break_even"] = msgspec.to_builtins(self.break_even)
         return data
@@ -189,9 +194,9 @@ def charge_runs(
 
     ``workloads`` are what was run, in order; by default what the run's description names.
     Slowdowns are those of the run ``reference``; by default of EASY, run now on as many hosts
-    as the workload is for.
+    as the workload is for, or on the run's own where they have amounts.
     """
-    prices.check()
+    prices.check(by_weights=True)
     names = [run] if against is None else [run, against]
     results = [read_run(name) for name in names]
 
@@ -201,15 +206,19 @@ def charge_runs(
             f"{results[0].source}: {doubt or 'its workload is not known'}; --workload FILE is "
             "expected"
         )
-    references = _references(known, reference)
+    references = _references(known, reference, results[0])
     # Before any job is charged: a run that cannot be read is told first.
     outcomes = [outcomes_of_run(result, known) for result in results]
     table = category_slowdowns(references.values(), prices.categories, bound=prices.slowdown_bound)
 
     runs = []
+    weights = prices.by_kind
     for name, result, outcome in zip(names, results, outcomes, strict=True):
         try:
-            jobs = charge_jobs(outcome, references, table, prices.function, grace=result.grace)
+            billed = None if weights is None else billed_amounts(result, known, outcome, weights)
+            jobs = charge_jobs(
+                outcome, references, table, prices.function, grace=result.grace, billed=billed
+            )
         except InputError as error:
             raise InputError(f"{name}: {error}") from error
         report = charge_report(jobs, table, prices)
@@ -223,14 +232,17 @@ def charge_runs(
 
 
 def _references(
-    workloads: Mapping[str, Workload], reference: str | None
+    workloads: Mapping[str, Workload], reference: str | None, result: RunResult
 ) -> dict[str, ReferenceJob]:
     if reference is not None:
-        return reference_of_run(read_run(reference))
+        found = read_run(reference)
+        if found.machine is None:
+            found = replace(found, platform=result.shared_platform)
+        return reference_of_run(found, workloads)
     if len(workloads) > 1:
         raise InputError(
             f"the run has {len(workloads)} workloads; a run of the same workloads whose slowdowns "
             "set the charges is expected (--reference PREFIX)"
         )
     ((name, workload),) = workloads.items()
-    return easy_references(workload, f"{name}!", of_all=False)
+    return easy_references(workload, f"{name}!", of_all=False, platform=result.shared_platform)

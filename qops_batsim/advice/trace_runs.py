@@ -28,8 +28,8 @@ from qops_batsim.measures.metrics.outcomes import JobOutcomes, fates
 from qops_batsim.parameters import EXACT, USERS
 from qops_batsim.platform.equal_hosts import make_cluster
 from qops_batsim.protocol.port import SchedulerModule, make_scheduler
-from qops_batsim.running.plan_asker import EarliestPromises, watched_scheduler
 from qops_batsim.running.reference import easy_response_times
+from qops_batsim.running.search_asker import EarliestPromises, watched_scheduler
 from qops_batsim.timing import PLAN_TOLERANCE
 from qops_batsim.workload.deadlines import DAY, users_with_deadline, without_deadlines
 from qops_batsim.workload.delay_jobs import derived, exact_estimates, with_deadline

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from qops_batsim.cli.command_inputs import prices_in, run_name
-from qops_batsim.cli.common_options import AsJson, PricesFile, Run, WorkloadsOfRun, manual
+from qops_batsim.cli.common_options import (
+    AsJson,
+    PricesFile,
+    Run,
+    WorkloadsOfRun,
+    manual,
+)
 from qops_batsim.cli.console import note, print_json, print_table, say
 from qops_batsim.errors import InputError
 from qops_batsim.texts import number_text
@@ -103,8 +109,9 @@ def _print(found: ChargeComparison) -> None:
     prices = found.prices
     per_second, per_qos = prices.weights
     rate = f"{per_second:g} * resource charge"
+    weighted = prices.billing_weights is not None
     if prices.currency:
-        rate = f"{prices.rate:g} {prices.unit} a core-hour"
+        rate = f"{prices.rate:g} {prices.unit} a {'billed' if weighted else 'core'}-hour"
     totals = [each.report.total for each in found.runs]
     failed = any(each.failed for each in totals)
     kills = any(each.kills for each in totals)
@@ -112,11 +119,17 @@ def _print(found: ChargeComparison) -> None:
 
     for each in found.runs:
         report = each.report
-        rows = [_cells(row, failed, kills, unused) for row in (*report.categories, report.total)]
+        shown: dict[str, Any] = {
+            "failed": failed,
+            "kills": kills,
+            "unused": unused,
+            "weighted": weighted,
+        }
+        rows = [_cells(row, **shown) for row in (*report.categories, report.total)]
         print_table(f"Charges of {each.run}", [*rows[0]], [[*row.values()] for row in rows])
         if report.queues:
             title = f"Charges of {each.run} by queue"
-            rows = [_cells(row, failed, kills, unused, kind="queue") for row in report.queues]
+            rows = [_cells(row, **shown, kind="queue") for row in report.queues]
             print_table(title, [*rows[0]], [[*row.values()] for row in rows])
 
     extra = f" + {prices.unused_promise:g} of it for unused promises" if unused else ""
@@ -131,7 +144,13 @@ def _print(found: ChargeComparison) -> None:
 
 
 def _cells(
-    row: CategoryCharges, failed: bool, kills: bool, unused: bool, kind: str = "category"
+    row: CategoryCharges,
+    *,
+    failed: bool,
+    kills: bool,
+    unused: bool,
+    weighted: bool,
+    kind: str = "category",
 ) -> dict[str, str]:
     cells = {kind: row.category}
     if kind == "category":
@@ -139,7 +158,7 @@ def _cells(
     cells |= {
         "jobs": f"{row.jobs:,}",
         "charged": f"{row.charged_jobs:,}",
-        "resource charge (proc-s)": f"{row.charge.resource:,.0f}",
+        f"resource charge ({'billed' if weighted else 'proc'}-s)": f"{row.charge.resource:,.0f}",
         "QoS charge": f"{row.charge.qos:,.2f}",
     }
     if failed:
@@ -147,7 +166,7 @@ def _cells(
     if kills:
         cells |= {"kills": f"{row.kills:,}", "wasted proc-h": f"{row.wasted_work / _HOUR:,.1f}"}
     if unused:
-        cells["unused proc-h"] = f"{row.unused_work / _HOUR:,.1f}"
+        cells[f"unused {'billed' if weighted else 'proc'}-h"] = f"{row.unused_work / _HOUR:,.1f}"
     return cells
 
 

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from qops_batsim.economics.prices import Prices
     from qops_batsim.measures.results.run_result import RunResult
     from qops_batsim.schedulers.loading.plugins import AllowedCode
+    from qops_batsim.workload.accounting.node_sizes import NodeSizes
     from qops_batsim.workload.workload_model import Workload
 
 
@@ -47,7 +48,11 @@ def run_name(name: str, code: AllowedCode = ()) -> str:
 
 
 def read_runs(
-    runs: Sequence[str], hosts: int | None, *, is_verified: bool = False
+    runs: Sequence[str],
+    hosts: int | None,
+    platform: Path | None = None,
+    *,
+    is_verified: bool = False,
 ) -> list[RunResult]:
     """Read runs by name, and print which number of hosts is assumed where none is recorded.
 
@@ -57,10 +62,11 @@ def read_runs(
     from dataclasses import replace
 
     from qops_batsim.measures.results.run_files import find_run
-    from qops_batsim.measures.results.run_result import read_files
+    from qops_batsim.measures.results.run_result import named_platform, read_files
 
+    options: dict[str, Any] = {"hosts": hosts, "platform": named_platform(platform)}
     results = [
-        read_files(find_run(run_name(run)), hosts=hosts, is_verified=is_verified) for run in runs
+        read_files(find_run(run_name(run)), is_verified=is_verified, **options) for run in runs
     ]
     names = Counter(result.name for result in results)
     for index, (run, result) in enumerate(zip(runs, results, strict=True)):
@@ -139,14 +145,24 @@ def selection(
         "reservations": reservation or (),
     }
     if nodes is not None:
-        from qops_batsim.slurm.nodes import read_nodes
-
-        listed = read_nodes(nodes)
+        listed = _nodes_in(nodes)
         chosen["nodes"] = listed
         away = len(listed.away(listed))
         if away and tell:
             note(f"{nodes}: {away:,} nodes are away now, and count: the log is of the past")
     return chosen
+
+
+def _nodes_in(path: Path) -> NodeSizes:
+    """Read nodes as Slurm lists them, or the hosts of a platform."""
+    from qops_batsim.files import read_text
+    from qops_batsim.platform import read_platform
+    from qops_batsim.slurm.nodes import read_nodes
+    from qops_batsim.workload.accounting.node_sizes import nodes_of_platform
+
+    if read_text(path, what="a list of nodes").lstrip().startswith("<"):
+        return nodes_of_platform(read_platform(path))
+    return read_nodes(path)
 
 
 def duration(text: str, where: str, *, zero: bool = True) -> float:

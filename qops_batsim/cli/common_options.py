@@ -101,11 +101,14 @@ _of_runs = manual(
         allocated host id + 1.
     --workload, -w FILE: Workload that was run (JSON); repeat it for several, in their order.
         Default: the one that PREFIX_run.json names, if it still exists.
+    --platform, -p FILE: Platform that was run on, for what its hosts have (cores, memory, GPUs).
+        Default: the one that PREFIX_run.json names, if hosts were shared and it still exists.
     """
 )
 Run = Annotated[str, _of_runs("PREFIX")]
 Runs = Annotated[list[str], _of_runs("PREFIX...")]
 Hosts = Annotated[int | None, _of_runs("--hosts", min=1, max=MAX_HOSTS)]
+PlatformOfRun = Annotated[Path | None, _of_runs("--platform")]
 WorkloadsOfRun = Annotated[list[Path] | None, _of_runs("--workload")]
 
 _of_prices = manual(
@@ -173,7 +176,8 @@ _of_accounting = manual(
         Default: jobs outside reservations.
     [What a job is]
     --nodes FILE: Nodes of the partitions: output of scontrol show node, or of sinfo with PARTITION,
-        CPUS and GRES. Default: as many as jobs use at most at once.
+        CPUS and GRES, or a platform whose hosts have amounts. Default: as many as jobs use at most
+        at once.
     """
 )
 Qos = Annotated[list[str] | None, _of_accounting("--qos")]

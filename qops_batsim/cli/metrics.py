@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from qops_batsim.cli.command_inputs import read_runs, warn_of_other_workloads
-from qops_batsim.cli.common_options import AsJson, Hosts, Runs, WorkloadsOfRun, manual
+from qops_batsim.cli.common_options import (
+    AsJson,
+    Hosts,
+    PlatformOfRun,
+    Runs,
+    WorkloadsOfRun,
+    manual,
+)
 from qops_batsim.cli.console import note, print_json, print_table, say
 from qops_batsim.texts import number_text
 
@@ -30,12 +38,14 @@ def metrics(
     bounded_slowdown_threshold: Annotated[float, _about("--bounded-slowdown-threshold")] = 10.0,
     hosts: Hosts = None,
     workload: WorkloadsOfRun = None,
+    platform: PlatformOfRun = None,
 ) -> None:
     """Print the metrics of runs side by side, of this package or of the real Batsim.
 
     The outcome of users' deadlines, if the workload has some: promised, kept or broken, met as
     asked, missed or refused, in jobs and in their work. Waiting and turnaround times,
-    slowdowns, utilization, loss of capacity and queue length; docs/metrics.md defines each.
+    slowdowns, utilization, loss of capacity and queue length, where jobs share hosts also of cores,
+    memory and GPUs; docs/metrics.md defines each.
     Means are over the jobs that ran.
 
     Examples:
@@ -48,7 +58,7 @@ def metrics(
 
     from qops_batsim.measures.metrics.measures import run_measures
 
-    results = read_runs(runs, hosts)
+    results = read_runs(runs, hosts, platform)
     warn_of_other_workloads(results)
     known = [_workloads(result, workload) for result in results]
     bound = bounded_slowdown_threshold
@@ -105,12 +115,39 @@ def print_metrics(values: Measures) -> None:
     machine = _machine(values)
     names = ("utilization (%)", "loss of capacity (%)")
     told = ", ".join(f"{name} {machine[name]}" for name in names)
+    told += " of dominant shares" if values.kinds else ""
     _say_fact("machine", f"{values.hosts:,} hosts, {told}")
     longest = machine["queue length, maximum (jobs)"]
     mean = machine["queue length, mean (jobs)"]
     _say_fact("queue length", f"mean (jobs) {mean}, maximum {longest}")
+    if values.kinds:
+        say()
+        print_table("", ["kind", *_OF_KIND], [[*row] for row in _kind_rows(values)])
+        say()
     begin = machine["first submission (s)"]
     _say_fact("dates (s)", f"first submission {begin}, makespan {machine['makespan (s)']}")
+
+
+_OF_KIND = {
+    "used (%)": "utilization",
+    "lost (%)": "loss_of_capacity",
+    "waited for (%)": "waiting",
+    "queue (jobs)": "queue_length",
+    "jobs": "jobs",
+    "scarcest of": "scarcest",
+}
+"""What is told of a kind that hosts have, with its name there."""
+
+
+def _kind_rows(values: Measures) -> Iterator[list[str]]:
+    """Yield the name of each kind of what hosts have, and its measures as texts."""
+    for kind in values.kinds or ():
+        texts = []
+        for label, name in _OF_KIND.items():
+            value = getattr(kind, name)
+            whole = isinstance(value, int)
+            texts.append(f"{value:,}" if whole else number_text(value, 100 if "%" in label else 1))
+        yield [kind.kind, *texts]
 
 
 def _say_fact(label: str, text: str) -> None:
@@ -205,7 +242,8 @@ def _print_side_by_side(names: list[str], computed: list[Measures]) -> None:
     columns = [
         _rows(values, restarts=restarts, deadlines=asked, promises=promises) for values in computed
     ]
-    rows = [[label, *(column[label] for column in columns)] for label in columns[0]]
+    labels = dict.fromkeys(label for column in columns for label in column)
+    rows = [[label, *(column.get(label, "-") for column in columns)] for label in labels]
     print_table("", ["", *names], rows)
 
 
@@ -245,4 +283,6 @@ def _rows(values: Measures, *, restarts: bool, deadlines: bool, promises: bool) 
 
     for (name, unit), texts in _summaries(values).items():
         rows |= {f"{name}, {label}{unit}": text for label, text in texts.items()}
+    for kind, *cells in _kind_rows(values):
+        rows |= {f"{kind}, {label}": text for label, text in zip(_OF_KIND, cells, strict=True)}
     return rows | machine

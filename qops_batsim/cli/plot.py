@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from qops_batsim.cli.command_inputs import moment, read_runs, warn_of_other_workloads
-from qops_batsim.cli.common_options import Hosts, Runs, WorkloadsOfRun, manual
+from qops_batsim.cli.common_options import Hosts, PlatformOfRun, Runs, WorkloadsOfRun, manual
 from qops_batsim.cli.console import say, warn
 from qops_batsim.errors import InputError, require_one_of
 
@@ -38,6 +38,7 @@ def plot(
     color: Annotated[str | None, _about("--color")] = None,
     workload: WorkloadsOfRun = None,
     hosts: Hosts = None,
+    platform: PlatformOfRun = None,
 ) -> None:
     """Draw what a run did: a Gantt chart, utilization, occupation, or deadlines.
 
@@ -45,8 +46,8 @@ def plot(
         gantt        which host ran which job, when; colours tell deadlines met,
                      with how much to spare, and missed, else how jobs ended
         utilization  utilization and queue length over time
-        occupation   how many tasks each host runs, by class of service, where
-                     jobs share hosts
+        occupation   where jobs share hosts: how many tasks each host runs, by
+                     class of service; or how much of each kind is used
         deadlines    how many deadlines were met, missed and refused
 
     Utilization and deadlines are drawn of one run or of several.
@@ -75,7 +76,7 @@ def plot(
         raise InputError(f"{len(runs)} runs are given, but `plot {kind}` draws one; name one run")
 
     output_format(out)
-    results = read_runs(runs, hosts)
+    results = read_runs(runs, hosts, platform)
     if several:
         warn_of_other_workloads(results)
         draw(results, out, workload)
@@ -114,8 +115,15 @@ def _occupation(
     end: float | None,
 ) -> None:
     from qops_batsim.measures.plots.occupation import draw
+    from qops_batsim.measures.plots.over_time import draw_kinds
+    from qops_batsim.measures.results.host_amounts import requests_of_run
 
-    draw(result, out, workloads=_workloads(result, workload), begin=begin, end=end)
+    workloads = _workloads(result, workload)
+    requests = requests_of_run(result, workloads)
+    if requests is None:
+        draw(result, out, workloads=workloads, begin=begin, end=end)
+    else:
+        draw_kinds(result, requests, out, begin=begin, end=end)
 
 
 def _utilization(results: Sequence[RunResult], out: Path, workload: None) -> None:

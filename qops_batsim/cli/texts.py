@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from qops_batsim.dates import Calendar
     from qops_batsim.measures.metrics.outcomes import DeadlineMetrics
     from qops_batsim.measures.verify.rules_qos import Lateness
+    from qops_batsim.workload.workload_model import Workload
 
 
 def spare_text(spare: float) -> str:
@@ -125,6 +127,35 @@ def names_text(names: Sequence[str], most: int) -> str:
     """Return the first ``most`` names of a list, and how many more there are."""
     more = f" and {len(names) - most} more" if len(names) > most else ""
     return ", ".join(names[:most]) + more
+
+
+def asked_text(workload: Workload) -> str:
+    """Summarize what jobs ask of their hosts, as shares of all jobs; empty if none asks.
+
+    ``asked by shares of jobs: parts of hosts 88.3 %; of kinds: cores 88.3 %, gpus 9.1 %``
+    """
+    asked = [each for each in workload.columns.hosts_asked or () if each is not None]
+    if not asked:
+        return ""
+    counts: Counter[str] = Counter()
+    kinds: Counter[str] = Counter()
+    labels: Counter[str] = Counter()
+    for each in asked:
+        counts["parts of hosts"] += any(part.amounts for part in each.parts)
+        counts["tasks"] += any(part.tasks for part in each.parts)
+        counts["hosts of their own"] += any(part.exclusive for part in each.parts)
+        counts["several parts"] += len(each.parts) > 1
+        # Each once, in an order that does not depend on hashes.
+        kinds.update([*dict.fromkeys(kind for part in each.parts for kind in part.amounts)])
+        labels.update([*dict.fromkeys(label for part in each.parts for label in part.labels)])
+        labels.update(f"licence {name}" for name in each.licences)
+
+    def shares(counted: Counter[str]) -> str:
+        told = ((name, 100 * count / len(workload.jobs)) for name, count in counted.most_common())
+        return ", ".join(f"{name} {share:.1f} %" for name, share in told if share)
+
+    told = [shares(counts), f"of kinds: {shares(kinds)}", f"with: {shares(labels)}"]
+    return "asked by shares of jobs: " + "; ".join(text for text in told if not text.endswith(": "))
 
 
 def load_text(load: float | None) -> str:

@@ -8,7 +8,14 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from qops_batsim.cli.command_inputs import read_runs
-from qops_batsim.cli.common_options import Hosts, Run, WorkloadsOfRun, manual, rows_to_list
+from qops_batsim.cli.common_options import (
+    Hosts,
+    PlatformOfRun,
+    Run,
+    WorkloadsOfRun,
+    manual,
+    rows_to_list,
+)
 from qops_batsim.cli.console import note, progress_bar, say, warn
 from qops_batsim.cli.texts import lateness_text
 
@@ -32,17 +39,18 @@ def verify(
     run: Run,
     workload: WorkloadsOfRun = None,
     hosts: Hosts = None,
+    platform: PlatformOfRun = None,
     compute_sharing: Sharing = None,
     any_allocation_size: Annotated[bool, _about("--any-allocation-size")] = False,
     first: Annotated[int, rows_to_list("Violations to list.")] = 10,
 ) -> None:
     """Check that a run's files describe a possible schedule; also runs of the real Batsim.
 
-    No host runs two jobs at a time, nothing starts before it is submitted, jobs
-    get the hosts they request, walltimes hold, dates and totals agree with each
-    other and with the workload. Promises are kept, or missed by no more than the
-    scheduler's grace where Batsim's messages take their time; prints the greatest
-    lateness. Exit code 0: all rules hold; 1: some do not.
+    No host runs two jobs at a time, or gives more cores, memory or GPUs than it has,
+    nothing starts before it is submitted, jobs get the hosts they request, walltimes
+    hold, dates and totals agree with each other and with the workload. Promises are
+    kept, or missed by no more than the scheduler's grace where Batsim's messages take
+    their time; prints the greatest lateness. Exit code 0: all rules hold; 1: some do not.
 
     Examples:
 
@@ -54,7 +62,7 @@ def verify(
     from qops_batsim.measures.verify.verifier import Verification
 
     with progress_bar(None, "reading"):
-        (result,) = read_runs([run], hosts, is_verified=True)
+        (result,) = read_runs([run], hosts, platform, is_verified=True)
         workloads, doubt = workloads_of_run(result, workload)
 
     if doubt is not None:

@@ -11,7 +11,7 @@ from qops_batsim.cli import common_options, need_options
 from qops_batsim.cli.command_inputs import duration, read_source
 from qops_batsim.cli.common_options import manual
 from qops_batsim.cli.console import announce_slow, note, progress_bar, say, warn
-from qops_batsim.cli.texts import load_text
+from qops_batsim.cli.texts import asked_text, load_text
 from qops_batsim.cli.workload_import import import_log
 from qops_batsim.cli.workload_users import users
 from qops_batsim.errors import InputError, require_one_of
@@ -27,6 +27,8 @@ from qops_batsim.parameters import (
 )
 
 if TYPE_CHECKING:
+    from qops_batsim.core.machine import Machine
+    from qops_batsim.platform import Platform
     from qops_batsim.workload.workload_model import Workload
 
 EASY = "easy"
@@ -41,16 +43,18 @@ app.command("users")(users)
 _of_generate = manual(
     """
     --preset NAME: Parameters: ctc-sp2, sdsc-sp2 and kth-sp2 are fitted to those machines' logs,
-        lublin-batch are the published ones; mixed: see above.
+        lublin-batch are the published ones; mixed, graham: see above.
+    --platform, -p FILE: Of graham, the machine on which each job fits: a SimGrid platform
+        whose hosts have amounts. Default: hosts of 32 cores and 128,000 MiB, 16 % of them with 2 GPUs.
     --load X: Offered load, reached by one factor on all gaps between submissions. Default: that
-        of the log; as sampled for lublin-batch.
+        of the log; as sampled for lublin-batch; 0.9 for graham.
     --exact-estimates: Estimates equal run times: each job carries its run time in qos and has
         no walltime.
     --out, -o FILE: File to copy the log to, or directory. Default: leave it in the cache.
     --cache DIR: Directory to keep downloads in. Default: the user's cache directory.
     --jobs N: Number of jobs, of mixed: applications. Default: 1,000, of mixed 48.
     --seed N: Seed; the same seed gives the same file.
-    --processors N: Size of the machine. Default: the preset's.
+    --processors N: Size of the machine. Default: the preset's; of graham, 300 hosts.
     log: kth-sp2, sdsc-sp2, ctc-sp2, hpc2n, sdsc-blue, cea-curie, ricc, thunder or metacentrum.
     [Deadlines]
     --deadline-share X: Share of the jobs, 0 to 1, that get a deadline: submission + stretch x run
@@ -71,6 +75,7 @@ def generate(
     exact_estimates: Annotated[bool, _of_generate("--exact-estimates")] = False,
     deadline_share: Annotated[float, _of_generate("--deadline-share")] = 0.0,
     stretch: Annotated[tuple[float, float], _of_generate("--stretch")] = (2.0, 10.0),
+    platform: Annotated[str | None, _of_generate("--platform")] = None,
 ) -> None:
     """Make a synthetic workload of rigid jobs (model of Lublin and Feitelson, 2003).
 
@@ -80,6 +85,9 @@ def generate(
     Preset mixed is another model: applications of all four classes of service, with memory and
     communication, from three sites, for unequal hosts that are shared, such as the shipped
     platform aroma_grid.
+
+    Preset graham is a third: jobs that ask for parts of hosts (cores, memory, GPUs, tasks), in
+    bursts, as those of a centre did in 2021. Its load counts the dominant share of each job.
 
     Examples:
 
@@ -94,11 +102,14 @@ def generate(
           --deadline-share 0.2
         # Applications that share hosts:
         qops-batsim workload generate mixed.json --preset mixed --jobs 200
+        # Jobs that ask for parts of the hosts of a platform:
+        qops-batsim workload generate parts.json --preset graham \\
+          --platform nodes.xml --jobs 5000 --load 1.1
     """
     from qops_batsim.workload.synthetic import DeadlineRule, generate_workload
 
     if preset == MIXED:
-        given = {"--load": load, "--exact-estimates": exact_estimates}
+        given = {"--load": load, "--exact-estimates": exact_estimates, "--platform": platform}
         for option, value in (given | {"--deadline-share": deadline_share}).items():
             if value:
                 raise InputError(f"{option} has no effect with --preset {MIXED}; leave it out")
@@ -107,17 +118,44 @@ def generate(
         hosts = 68 if processors is None else processors
         _write_classes(mixed_workload(48 if jobs is None else jobs, seed, processors=hosts), out)
         return
-    workload = generate_workload(
-        preset,
-        jobs=1000 if jobs is None else jobs,
-        seed=seed,
-        processors=processors,
-        load=load,
-        exact_estimates=exact_estimates,
-        deadlines=DeadlineRule(share=deadline_share, stretch=stretch),
-    )
+    asked: dict[str, Any] = {
+        "jobs": 1000 if jobs is None else jobs,
+        "seed": seed,
+        "load": load,
+        "exact_estimates": exact_estimates,
+        "deadlines": DeadlineRule(share=deadline_share, stretch=stretch),
+    }
+    if preset == GRAHAM:
+        from qops_batsim.workload.node_mix import node_mix_workload
+
+        machine = None if platform is None else _machine_in(platform)
+        made = node_mix_workload(preset, machine=machine, hosts=processors, **asked)
+        _write(made, out)
+        load = made.provenance["offered_load"]
+        say(f"offered load by dominant shares: {load_text(load)}")
+        return
+    if platform is not None:
+        raise InputError(f"--platform has no effect with --preset {preset}; leave it out")
+    workload = generate_workload(preset, processors=processors, **asked)
     _write(workload, out)
     say(f"offered load: {load_text(workload.offered_load)}")
+
+
+def _platform(name: str) -> Platform:
+    from qops_batsim.platform import read_platform
+
+    return read_platform(name)
+
+
+def _machine_in(platform: str) -> Machine:
+    """Return the machine of a platform file; InputError if its hosts have no amounts."""
+    machine = _platform(platform).machine
+    if machine is None:
+        raise InputError(
+            f"{platform}: no host tells its cores; a platform whose hosts have amounts is expected "
+            "(`qops-batsim platform cluster --help` says how to make one)"
+        )
+    return machine
 
 
 @app.command("fetch")
@@ -157,6 +195,12 @@ _of_scale = manual(
     --load X: Relative load: 1 is the trace itself, 1.3 offers 30 % more work.
     --seed N: Seed of the sample; with the same seed, a greater load has all jobs of a smaller one.
     --same-time: Submit duplicates with their originals. Default: at random times.
+    """
+)
+_of_easy = manual(
+    """
+    --platform, -p FILE: The machine on which EASY runs, needed by jobs that ask for parts of
+        hosts. Default: as many whole hosts as the workload has processors.
     """
 )
 _of_deadlines = manual(
@@ -221,7 +265,8 @@ def scale(
     before = trace.offered_load
     now = scaled.offered_load
     share = "" if before is None or now is None else f"{before:.4f} of the trace, {now:.4f} now"
-    say(f"offered load: {share or load_text(None)}")
+    counted = "" if trace.columns.hosts_asked is None else " (hosts counted whole)"
+    say(f"offered load{counted}: {share or load_text(None)}")
 
 
 def _write(workload: Workload, out: Path, more: str = "") -> None:
@@ -230,6 +275,8 @@ def _write(workload: Workload, out: Path, more: str = "") -> None:
 
     write_workload(workload, out)
     say(f"{out}: {len(workload.jobs)} jobs on {workload.processors} processors{more}")
+    if told := asked_text(workload):
+        say(told)
 
 
 @app.command("deadlines")
@@ -253,6 +300,7 @@ def deadlines(
     slack: need_options.Slack = None,
     begins: need_options.Begins = None,
     time_zone: need_options.TimeZone = None,
+    platform: Annotated[str | None, _of_easy("--platform")] = None,
 ) -> None:
     """Give jobs deadlines: from EASY's schedule (Islam et al. 2003), or by users' needs.
 
@@ -297,6 +345,7 @@ def deadlines(
         "relaxation": relaxation,
         "seed": seed,
     }
+    machine = None if platform is None else _platform(platform)
     texts = {
         "mix": mix,
         "factors": factors,
@@ -325,11 +374,12 @@ def deadlines(
         choices.check()
         workload = read_source(source, out)
         with announce_slow("running EASY as reference ..."):
-            measured = measure(workload, reference=reference, keep_estimates=users)
+            about: dict[str, Any] = {"keep_estimates": users, "platform": machine}
+            measured = measure(workload, reference=reference, **about)
         result = measured.give(choices, at_least=at_least)
         response_times = measured.response_times
     with announce_slow("running EASY to compare ..."):
-        facts = deadline_facts(result, response_times, reaction=seconds)
+        facts = deadline_facts(result, response_times, reaction=seconds, platform=machine)
     _write(result, out)
     counts = count_deadlines(result)
     say(
@@ -387,6 +437,7 @@ def estimates(
     spread: Annotated[float, _of_estimates("--spread")] = 1.0,
     seed: Annotated[int, _of_estimates("--seed")] = 1,
     requests: Annotated[Path | None, _of_estimates("--requests")] = None,
+    platform: Annotated[str | None, _of_easy("--platform")] = None,
 ) -> None:
     """Replace the run-time estimates that schedulers plan with by those of a model.
 
@@ -424,8 +475,10 @@ def estimates(
     )
     choices.check()
     asked = None if requests is None else read_source(str(requests), out)
+    machine = None if platform is None else _platform(platform)
     with announce_slow("running EASY for what has ended ..."):
-        result = give_estimates(read_source(source, out), choices, requests=asked)
+        workload = read_source(source, out)
+        result = give_estimates(workload, choices, requests=asked, platform=machine)
     write_workload(result, out)
     say(f"{out}: {len(result.jobs):,} jobs on {result.processors} processors, {choices.name}")
     _tell_errors(result)
@@ -449,6 +502,9 @@ RUN_TIME = "run-time"
 LOG = "log"
 MIXED = "mixed"
 """Preset of applications that share hosts."""
+
+GRAHAM = "graham"
+"""Preset of jobs that ask for parts of hosts."""
 
 _of_classes = manual(
     """

@@ -21,7 +21,7 @@ from qops_batsim.cli.common_options import (
     with_options,
 )
 from qops_batsim.cli.console import print_json, print_table, say, warn
-from qops_batsim.cli.texts import load_text
+from qops_batsim.cli.texts import asked_text, load_text
 from qops_batsim.errors import InputError, did_you_mean, require_one_of, shown
 
 if TYPE_CHECKING:
@@ -52,7 +52,8 @@ _about = manual(
     --format NAME: swf, sacct, pbs, csv, batsim, or the published log whose columns a table has:
         eagle, kestrel, frontier-jobs, pm100, f-data, alibaba-gpu-2023. Default: by its content.
     --processors N: Size of the machine. Default: of SWF, the header's MaxProcs, else MaxNodes; else
-        the most in use at once by the dates of the jobs that are taken.
+        the most in use at once by the dates of the jobs that are taken. By amounts: hosts, by
+        default those of --nodes, of SWF MaxNodes, or those on which jobs ran.
     --time-zone NAME: The site's time zone (Europe/Stockholm). Default: of SWF, the header's; of
         dates without UTC offset, UTC.
     --as 4|5: Version of Batsim that OUT is for: 4 (3.1 to 4.2), or 5. Default: 4.
@@ -73,8 +74,9 @@ _about = manual(
     --skip N: Leave out N usable jobs.
     --first N: Take N usable jobs.
     [What a job is]
-    --by cores|nodes|gpus|binding: Unit in which jobs and the machine are counted; binding:
-        cores, where a job with GPUs has at least the cores that belong to them. Default: cores.
+    --by cores|nodes|gpus|binding|amounts: Unit in which jobs and the machine are counted; binding:
+        cores, where a job with GPUs has at least the cores that belong to them; amounts: hosts, of
+        each of which a job asks for cores, memory and GPUs. Default: cores.
     --waits-from submit|eligible: Date from which a job waits: its submission, or when its
         dependencies and begin date let it. Default: submit.
     --state-name WORD=STATE: Slurm's name of a state that the log calls otherwise (repeatable).
@@ -83,13 +85,13 @@ _about = manual(
     --rebase: Submit the first job at 0. Default: the log's own seconds, so that months of one
         log stay comparable.
     [Tables]
-    --map NAME=COLUMN,...: Columns of the table: id, submit, processors (or nodes, gpus), and
-        run_time, or start and end; if there are any, eligible, suspended, walltime, state, user,
-        group, queue, qos, reservation, requeue, cluster, and memory, power and energy, which jobs
-        keep as fields.
+    --map NAME=COLUMN,...: Columns of the table: id, submit, cores (or nodes, gpus), and run_time,
+        or start and end; if there are any, eligible, suspended, walltime, state, user, group,
+        queue, qos, reservation, requeue, cluster, and memory, power and energy, which jobs keep as
+        fields (gpus as gpu_count, memory as memory_mb).
     --unit NAME=UNIT: Unit of plain numbers (repeatable): of run_time, suspended and walltime s,
-        min, h or d, of memory MB, GB, KB or B, of energy J or kWh, of processors milli. Default:
-        s, MB, J.
+        min, h or d, of memory MB, GB, KB or B of the whole job, MB/host or MB/core of each host or
+        core, of energy J or kWh, of cores milli. Default: s, MB, J.
     --delimiter LETTER: Separator of cells. Default: that of the header.
     [Maintenance]
     --reservations FILE: Write the reservations of this file as maintenance windows, for run
@@ -108,8 +110,8 @@ _DATED = ("sacct", "csv")
 _LOGS = ("swf", *_ACCOUNTING)
 
 _FORMATS_OF = {
-    **dict.fromkeys(("--by", "--partition", "--account", "--qos", "--reservation"), _ACCOUNTING),
-    **dict.fromkeys(("--cluster", "--nodes", "--states", "--restarts"), _ACCOUNTING),
+    **dict.fromkeys(("--partition", "--account", "--qos", "--reservation"), _ACCOUNTING),
+    **dict.fromkeys(("--cluster", "--states", "--restarts"), _ACCOUNTING),
     **dict.fromkeys(("--waits-from", "--state-name", "--date-format"), _DATED),
     **dict.fromkeys(("--reservations", "--notice"), _DATED),
     **dict.fromkeys(("--map", "--unit", "--delimiter"), ("csv",)),
@@ -201,7 +203,10 @@ def import_log(
           --time-zone Europe/Stockholm --states completed,timeout
         # A table:
         qops-batsim workload import jobs.csv jobs.json --unit run_time=min \\
-          --map id=job,submit=created,run_time=minutes,processors=cores
+          --map id=job,submit=created,run_time=minutes,cores=cores
+        # Jobs that share hosts, each of which has cores, memory and GPUs:
+        qops-batsim workload import mar.txt march.json --by amounts \\
+          --nodes nodes.txt
         # The reservations as maintenance windows, and a workload for Batsim 5:
         qops-batsim workload import mar.txt march.json \\
           --reservations windows.txt --notice 3d
@@ -270,6 +275,16 @@ def _refuse_others(given: Mapping[str, Any], kind: str, file: str, out: Path | N
 
     ``kind`` is the log's format; without ``out`` the command only reports.
     """
+    if kind == "swf" and given.get("--by", "amounts") != "amounts":
+        raise InputError(
+            f"{file}: is {FORMATS[kind]}, whose jobs have processors, and --by is "
+            f"{shown(given['--by'])}; amounts is expected, or leave it out"
+        )
+    if kind == "swf" and "--nodes" in given and "--by" not in given:
+        raise InputError(
+            f"{file}: is {FORMATS[kind]}, of which --nodes has an effect with --by amounts only; "
+            "give both, or leave it out"
+        )
     for option in given:
         formats = _FORMATS_OF.get(option, _LOGS)
         if kind not in formats:
@@ -407,6 +422,8 @@ def _convert_workload(stored: Stored, source: str, out: Path | None, release: st
     profiles = f"{len(workload.profiles):,} profiles"
     written = f"for batsim{release}" if out else f"{workload.processors:,} processors"
     say(f"{out or source}: {len(workload.jobs):,} jobs, {profiles}, {written}")
+    if told := asked_text(workload):
+        say(told)
     for line in losses:
         warn(line)
     return bool(losses)
@@ -486,7 +503,10 @@ def _tell(conversion: Conversion, read: str, odd: Sequence[RepairCount], out: Pa
         say(f"processors of the machine: {conversion.size_is} (--processors sets it)")
     if conversion.counted:
         say(f"counted in {conversion.counted}")
-    say(f"offered load: {load_text(conversion.offered_load)}")
+    load = load_text(conversion.offered_load)
+    if conversion.offered_load is None and workload.provenance.get("by") == "amounts":
+        load = "not known (--nodes tells what hosts have)"
+    say(f"offered load: {load}")
 
     begin = conversion.first_submission
     last = conversion.last_submission

@@ -763,6 +763,17 @@ def request_of(layout: NodeLayout, job: Job) -> NodeRequest:
     return request
 
 
+def can_give(layout: NodeLayout, request: NodeRequest, there: int) -> bool:
+    """Return whether the hosts ``there`` (bits) would give what a request asks for if they were
+    empty, its parts in turn. O(hosts).
+    """
+    if not request.parts or there.bit_count() == layout.hosts:
+        return len(request.parts) > 0
+    profile = NodeProfile(layout)
+    profile.reset(0.0, HostBits.of(there, layout.hosts))
+    return bool(profile.has_place(request.parts))
+
+
 def smallest(values: array[float], size: int, rank: int) -> float:
     """Return the value of a rank (0: the least) among the first ``size``, and reorder these.
 

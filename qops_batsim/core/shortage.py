@@ -9,7 +9,6 @@ from typing import NamedTuple
 import msgspec
 
 from qops_batsim.core.machine import Machine
-from qops_batsim.core.never_fits import hosts_with
 from qops_batsim.core.refusal import seconds
 from qops_batsim.job_fields import AskedPart
 from qops_batsim.texts import amount_text
@@ -80,6 +79,14 @@ def shortages(
         found.append(together)
     short = [each for each in found if each is not None]
     return sorted(short, key=_until, reverse=True)
+
+
+def hosts_with(labels: Sequence[str], machine: Machine) -> list[int]:
+    """Return the hosts that have all these labels, ascending."""
+    mask = (1 << machine.hosts) - 1
+    for label in labels:
+        mask &= machine.labels.get(label, 0)
+    return [host for host, bit in enumerate(reversed(bin(mask)[2:])) if bit == "1"]
 
 
 def shortage_text(shortage: Shortage, moment: Callable[[float], str] = seconds) -> str:

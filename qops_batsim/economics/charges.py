@@ -183,6 +183,9 @@ class ServedJob(NamedTuple):
         deadline.
     queue_price
         Multiple of the usual charge that the queue costs in which the job was, 1 without queues.
+    billed
+        Weighted sum of the amounts that it takes of shared hosts, which counts in place of its
+        processors; None without weights. Without, ``processors`` are its dominant share, in hosts.
     """
 
     processors: float
@@ -191,6 +194,7 @@ class ServedJob(NamedTuple):
     category_slowdown: float
     obtained_slowdown: float | None
     queue_price: float = 1.0
+    billed: float | None = None
 
 
 class Charge(msgspec.Struct, frozen=True, kw_only=True):
@@ -211,14 +215,15 @@ def islam2004(job: ServedJob) -> Charge:
     """Price function of Islam et al. (2004), section 3: return the resource and the QoS charge of a
     job.
 
-    ResourceCharge = processors × run time, times the price of the queue where there are priced
-    ones, as in section 1 of the authors' report of 2003. QoSCharge = category slowdown / obtained
-    slowdown for a job whose user asked for a deadline, else 0 (section 8: the others pay
-    only the resource charge). The paper writes *RequestedSlowdown*; a user who took an
+    ResourceCharge = processors (or weighted amounts) × run time, times the price of the queue where
+    there are priced ones, as in section 1 of the authors' report of 2003. QoSCharge = category
+    slowdown / obtained slowdown for a job whose user asked for a deadline, else 0 (section 8: the
+    others pay only the resource charge). The paper writes *RequestedSlowdown*; a user who took an
     offer gets, and pays for, what was offered, or the charge could not fall with the
     tolerance of users (section 6.1).
     """
-    resource = job.processors * job.run_time * job.queue_price
+    units = job.processors if job.billed is None else job.billed
+    resource = units * job.run_time * job.queue_price
     if job.obtained_slowdown is None or job.obtained_slowdown == math.inf:
         return Charge(resource=resource)
     return Charge(resource=resource, qos=job.category_slowdown / job.obtained_slowdown)
@@ -233,6 +238,7 @@ def served_job(
     arrival: float,
     deadline: float | None,
     queue_price: float = 1.0,
+    billed: float | None = None,
 ) -> ServedJob:
     """Return the input of a price function for a job; the job's deadline must be after its arrival.
 
@@ -240,7 +246,7 @@ def served_job(
     and ``deadline`` what the scheduler promised to a user, or None (all in seconds).
     """
     if deadline is None:
-        return ServedJob(processors, run_time, category, math.nan, None, queue_price)
+        return ServedJob(processors, run_time, category, math.nan, None, queue_price, billed)
     if deadline <= arrival and run_time > 0:
         raise InputError(
             f"admitted deadline is {deadline:g} s, but the job arrives at {arrival:g} s; "
@@ -248,7 +254,7 @@ def served_job(
         )
     obtained = slowdown(run_time, deadline - arrival, table.bound)
     known = math.nan if obtained == math.inf else table.of(category)
-    return ServedJob(processors, run_time, category, known, obtained, queue_price)
+    return ServedJob(processors, run_time, category, known, obtained, queue_price, billed)
 
 
 def total(charges: Iterable[Charge]) -> Charge:

@@ -13,6 +13,7 @@ from typing import Any
 import msgspec
 
 from qops_batsim.data_problems import converted, read_toml
+from qops_batsim.economics.billing import BillingWeights, HowBilled, read_weights
 from qops_batsim.economics.charges import (
     Categories,
     Charge,
@@ -20,7 +21,7 @@ from qops_batsim.economics.charges import (
     islam2004,
     load_price,
 )
-from qops_batsim.errors import InputError, require
+from qops_batsim.errors import InputError, require, shown
 from qops_batsim.files import read_text
 
 EXAMPLE = Path(__file__).with_name("prices.toml")
@@ -48,6 +49,10 @@ class Prices(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         Run times below it (seconds) count as this much in slowdowns; None: as they are.
     categories
         Edges of the classes of run time and processors.
+    billing_weights, billing
+        What a second of one unit of each kind costs where jobs share hosts by amounts, written as
+        Slurm's ``TRESBillingWeights``, in place of the job's dominant share; and whether a job's
+        weighted amounts are added up, or the largest counts.
     function
         Price function, which returns the charge of one job; ``"MODULE:FUNCTION"`` in a file.
     """
@@ -59,10 +64,22 @@ class Prices(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     unused_promise: float = 0.0
     slowdown_bound: float | None = None
     categories: Categories = Categories()
+    billing_weights: str | None = None
+    billing: HowBilled = "sum"
     function: PriceFunction = islam2004
 
-    def check(self, where: str = "prices") -> None:
-        """Raise :class:`~qops_batsim.errors.InputError` if a value is out of range."""
+    def check(self, where: str = "prices", *, by_weights: bool = False) -> None:
+        """Raise :class:`~qops_batsim.errors.InputError` if a value is out of range, or there are
+        weights of kinds and they are of no use (unless ``by_weights``).
+        """
+        if self.billing_weights is not None and not by_weights:
+            raise InputError(
+                f"{where}: billing_weights is {shown(self.billing_weights)}, and only `charges` "
+                "counts by weights; prices without them are expected"
+            )
+        if self.billing == "max" and self.billing_weights is None:
+            raise InputError(f"{where}: billing is max; it is expected with billing_weights only")
+        _ = self.by_kind
         for name in ("core_hour", "qos_charge", "penalty", "unused_promise"):
             value = getattr(self, name)
             fits = value is None or 0 <= value < math.inf
@@ -79,6 +96,13 @@ class Prices(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
             )
 
         self.categories.check()
+
+    @property
+    def by_kind(self) -> BillingWeights | None:
+        """The weights of kinds; None without."""
+        if self.billing_weights is None:
+            return None
+        return read_weights(self.billing_weights, self.billing, where="billing_weights")
 
     @property
     def rate(self) -> float:
@@ -122,5 +146,5 @@ def read_prices(path: str | Path | None) -> Prices:
 
     given = read_toml(text, str(path), what)
     found = converted(given, Prices, str(path), what, hook=function)
-    found.check(f"{path}")
+    found.check(f"{path}", by_weights=True)
     return found

@@ -31,6 +31,7 @@ from qops_batsim.core.hostset import HostSet
 from qops_batsim.core.system import HostDescription
 from qops_batsim.engine.engine_options import EngineOptions
 from qops_batsim.engine.server import NetworkedWorld, Server
+from qops_batsim.engine.shared_hosts import check_hosts_asked
 from qops_batsim.engine.world import World
 from qops_batsim.errors import SimulationError
 from qops_batsim.garbage import without_garbage_collection
@@ -193,7 +194,7 @@ class Simulation:
         has_actors = self.has_message_delays or (sends and always)
         world = (NetworkedWorld if has_actors else World)(platform, options)
         self._world = world
-        self.options = options
+        self.options = world.options
         self.platform = platform
         self.hosts = world.hosts
         self.storage_hosts = platform.storage_hosts
@@ -248,15 +249,13 @@ class Simulation:
         return HostChanges.of(self.computing_changes, self._world.switching_changes)
 
     def delay_jobs(self, *, registering: bool = False) -> DelayJobs | None:
-        """Return the jobs in columns, if all only sleep, on hosts of their own or with amounts.
+        """Return the jobs in columns, if all only sleep on hosts of their own.
 
         ``registering`` says that such jobs may be registered.
         """
         from qops_batsim.engine.sleeping_jobs import delay_jobs_in
 
         if isinstance(self._world, NetworkedWorld) or len(self._delays) != 1:
-            return None
-        if self.options.compute_sharing and self.platform.machine is None:
             return None
         ((name, delays),) = self._delays.items()
         return delay_jobs_in(self._world, name, delays, registering=registering)
@@ -377,6 +376,7 @@ class Simulation:
 
         world = self._world
         workload.check()
+        check_hosts_asked(workload, world.shared, self.platform.source)
         # A copy: registered profiles must not appear in the caller's workload.
         world.profiles[name] = dict(workload.profiles)
         world.workloads[name] = workload

@@ -139,13 +139,15 @@ def check_profiles(world: World, name: str) -> np.ndarray:
 def delay_jobs_in(
     world: World, name: str, delays: np.ndarray, *, registering: bool = False
 ) -> DelayJobs | None:
-    """Return a simulation's jobs if they only sleep, else None.
+    """Return a simulation's jobs if they only sleep on hosts of their own, else None.
 
     ``delays`` are those of :func:`check_profiles`; ``registering`` says that such jobs may be
     registered.
     """
     options = world.options
     if options.energy or options.forward_profiles:
+        return None
+    if options.compute_sharing and world.shared is None:
         return None
 
     workload = world.workloads[name]

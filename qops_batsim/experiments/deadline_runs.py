@@ -219,7 +219,11 @@ class DeadlineRuns:
             return study_measures(*found)
         if self._prices is None:
             measured = self._measure(case.scenario)
-            references = reference_of_workload(measured.prepared, measured.response_times)
+            references = reference_of_workload(
+                measured.prepared,
+                measured.response_times,
+                machine=None if self.platform is None else self.platform.machine,
+            )
             self._prices = references, category_slowdowns(references.values())
         return study_measures(*found, *self._prices)
 
@@ -275,8 +279,14 @@ class DeadlineRuns:
             if measured.keep_estimates and all(job.walltime is None for job in requests.jobs):
                 return workload
         if choices.needs_ends and self._ends is None:
-            self._ends = easy_ends(requests)
+            self._ends = easy_ends(requests, self._shared)
         return with_estimates(workload, choices, requests=requests, ends=self._ends)
+
+    @property
+    def _shared(self) -> Platform | None:
+        """The platform, if jobs share its hosts by amounts: then EASY needs it for deadlines."""
+        has_amounts = self.platform is not None and self.platform.machine is not None
+        return self.platform if has_amounts else None
 
     def _measure(self, scenario: Scenario) -> Measured:
         """Return a scenario's workload without deadlines, and its schedule under EASY."""
@@ -294,7 +304,12 @@ class DeadlineRuns:
             keep = scenario.deadlines_by == USERS
             self._measured = (
                 same,
-                measure(scaled, reference=scenario.reference, keep_estimates=keep),
+                measure(
+                    scaled,
+                    reference=scenario.reference,
+                    keep_estimates=keep,
+                    platform=self._shared,
+                ),
             )
             self._ends = self._prices = None
             self._blind.clear()
@@ -343,16 +358,19 @@ def checked_outcomes(
     if simulation.has_message_delays:
         round_trip = longest_round_trip(platform)
         grace = min(getattr(module.options, "grace", 0.0), least_grace(round_trip))
-        outcomes = _with_drift(outcomes, simulation.ended_jobs, grace, round_trip)
+        shared = platform.machine is not None
+        outcomes = _with_drift(outcomes, simulation.ended_jobs, grace, round_trip, shared)
         outcomes = replace(outcomes, drift=outcomes.drift + grace)
-    broken = broken_rule(outcomes, hosts, strict=strict)
+    # Hosts that are shared by amounts run more than one job.
+    limit = hosts if platform.machine is None else None
+    broken = broken_rule(outcomes, limit, strict=strict)
     if broken is not None:
         raise SimulationError(f"{what}: {broken}")
     return outcomes, hosts
 
 
 def _with_drift(
-    outcomes: JobOutcomes, ended: EndedJobs, grace: float, round_trip: float
+    outcomes: JobOutcomes, ended: EndedJobs, grace: float, round_trip: float, shared: bool
 ) -> JobOutcomes:
     """Return outcomes with each job's drift: lateness beyond the grace that messages explain."""
     late = outcomes.late(grace)
@@ -365,9 +383,8 @@ def _with_drift(
             Allocations(np.repeat(np.arange(len(ended.ids)), np.diff(offsets)), first, last)
         )
         stays = Stays(jobs, hosts, ended.starts[jobs], ended.finishes[jobs])
-        return drift_behind(
-            rows, stays, ended.submission_times, ended.starts, ended.finishes, round_trip
-        )
+        dates = ended.submission_times, ended.starts, ended.finishes
+        return drift_behind(rows, stays, *dates, round_trip, shared=shared)
 
     runs = np.flatnonzero(ended.ran)
     return with_drift(outcomes, np.flatnonzero(late), ended.ids, runs, drift_of)
@@ -399,10 +416,10 @@ def outcomes_of(
         for each in ("admitted_deadline", "latest_start", "predicted_run_time")
     )
     ended = simulation.ended_jobs
-    outcomes = outcomes_of_simulation(ended, workload, promised)
+    outcomes = outcomes_of_simulation(ended, workload, promised, platform.machine)
 
     # Parts that ran at another speed, where hosts are shared.
-    if simulation.options.compute_sharing:
+    if simulation.options.compute_sharing and platform.machine is None:
         run_times = ended.finishes - ended.starts
         outcomes = with_parts(outcomes, ended.ids, ended.starts, run_times, ended.profiles.texts())
 

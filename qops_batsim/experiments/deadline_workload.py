@@ -11,6 +11,7 @@ import numpy as np
 
 from qops_batsim.errors import InputError, require, require_one_of, shown
 from qops_batsim.limits import MAX_SECONDS
+from qops_batsim.platform.platform_model import Platform
 from qops_batsim.running.reference import easy_response_times
 from qops_batsim.timing import PLAN_TOLERANCE
 from qops_batsim.workload.deadlines import DeadlineChoices, assign_deadlines, without_deadlines
@@ -30,6 +31,7 @@ def give_deadlines(
     reference: str = "scaled",
     keep_estimates: bool = True,
     at_least: str | None = None,
+    platform: Platform | None = None,
 ) -> Workload:
     """Return the workload with deadlines computed from its own schedule under EASY.
 
@@ -40,11 +42,14 @@ def give_deadlines(
     (:func:`~qops_batsim.workload.estimates.users_estimates`), or if they are not kept, exact
     (:func:`~qops_batsim.workload.delay_jobs.exact_estimates`). A user's deadline leaves
     ``at_least`` the ``"estimate"``, or the ``"run-time"``, in which nothing can be promised to many
-    jobs whose estimate is not exact. By default it leaves the estimate.
+    jobs whose estimate is not exact. By default it leaves the estimate. EASY runs on the
+    ``platform``, which jobs that ask for parts of hosts need, or on as many whole hosts as the
+    workload has processors.
     """
     choices = choices or DeadlineChoices()
     choices.check()
-    measured = measure(workload, reference=reference, keep_estimates=keep_estimates)
+    about: dict[str, Any] = {"keep_estimates": keep_estimates, "platform": platform}
+    measured = measure(workload, reference=reference, **about)
     return measured.give(choices, at_least=at_least)
 
 
@@ -157,6 +162,7 @@ def deadline_facts(
     response_times: Mapping[str, float] | None = None,
     *,
     reaction: float = REACTION,
+    platform: Platform | None = None,
 ) -> DeadlineFacts:
     """Return how tight the users' deadlines of a workload are, and how many EASY meets; O(jobs).
 
@@ -169,11 +175,13 @@ def deadline_facts(
         EASY rejects misses its deadline.
     reaction
         Laxity below which a deadline counts as tight (seconds).
+    platform
+        Where EASY runs; None: on as many whole hosts as the workload has processors.
     """
     accepted = f"a number from 0 to {MAX_SECONDS:g} is accepted"
     require(0 <= reaction <= MAX_SECONDS, "reaction", reaction, accepted)
     if response_times is None:
-        response_times = easy_response_times(workload, of_all=False)
+        response_times = easy_response_times(workload, of_all=False, platform=platform)
     columns, run_times = workload.columns, np.array(run_times_until_killed(workload))
     given = columns.asked("deadline") - columns.submission_times
     of_users = np.isfinite(given) & [
@@ -202,31 +210,42 @@ def _steps(workload: Workload, name: str) -> Iterator[dict[str, Any]]:
 
 
 def measure(
-    workload: Workload, *, reference: str = "scaled", keep_estimates: bool = True
+    workload: Workload,
+    *,
+    reference: str = "scaled",
+    keep_estimates: bool = True,
+    platform: Platform | None = None,
 ) -> Measured:
     """Simulate EASY on a workload; arguments as for :func:`give_deadlines`."""
     require_one_of("reference", reference, REFERENCES)
     prepared = _prepared(workload, keep_estimates)
-    respond = _original_response_times if reference == "unscaled" else easy_response_times
-    return Measured(workload, prepared, respond(prepared), reference, keep_estimates)
+    if reference == "unscaled":
+        response_times = _original_response_times(prepared, platform)
+    else:
+        response_times = easy_response_times(prepared, platform=platform)
+    return Measured(workload, prepared, response_times, reference, keep_estimates)
 
 
 def give_estimates(
-    workload: Workload, choices: EstimateChoices, *, requests: Workload | None = None
+    workload: Workload,
+    choices: EstimateChoices,
+    *,
+    requests: Workload | None = None,
+    platform: Platform | None = None,
 ) -> Workload:
     """Return the workload with estimates drawn by a model; deadlines stay as they are.
 
     ``requests`` is the workload of the same jobs that still has the users' walltimes, if this one
     has not. Where a model asks when a job's run time is known, that is its end under EASY with
-    these.
+    these, on the ``platform`` or as many whole hosts as the workload has processors.
     """
-    ends = easy_ends(requests or workload) if choices.needs_ends else None
+    ends = easy_ends(requests or workload, platform) if choices.needs_ends else None
     return with_estimates(workload, choices, requests=requests, ends=ends)
 
 
-def easy_ends(workload: Workload) -> dict[str, float]:
+def easy_ends(workload: Workload, platform: Platform | None = None) -> dict[str, float]:
     """Return the date (seconds) when each job ends under EASY backfilling, by id."""
-    known = easy_response_times(workload)
+    known = easy_response_times(workload, platform=platform)
     return {job.id: max(job.submission_time, 0.0) + known[job.id] for job in workload.jobs}
 
 
@@ -273,14 +292,14 @@ def scaled_workload(
     return scale_load(part, load, method=method, seed=seed, same_time=same_time)
 
 
-def _original_response_times(workload: Workload) -> dict[str, float]:
+def _original_response_times(workload: Workload, platform: Platform | None) -> dict[str, float]:
     """Return response times (s) under EASY by job id, without the duplicated jobs."""
     if any(step.get("method") == "expansion" for step in _steps(workload, "scale")):
         raise InputError(
             f"{workload.source}: was scaled by expansion, so that the unscaled workload is not "
             "known; reference scaled is accepted"
         )
-    known = easy_response_times(originals(workload))
+    known = easy_response_times(originals(workload), platform=platform)
     response_times = {}
     for job in workload.jobs:
         origin = origin_of_duplicate(job) or job.id

@@ -19,7 +19,7 @@ from qops_batsim.jobs import QosRequest
 from qops_batsim.limits import MAX_SECONDS
 from qops_batsim.queue.queue_state import Ask, QueuedJob, QueueState, in_line, limit_of
 from qops_batsim.queue.unexplained_waits import why_no_date, without_date
-from qops_batsim.running.plan_asker import (
+from qops_batsim.running.search_asker import (
     NO_END,
     EarliestEnd,
     SearchAsker,

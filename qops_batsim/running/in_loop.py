@@ -87,7 +87,7 @@ def drive_in_loop(
     events = options.external_events
     hosts = len(simulation.hosts)
     physics = world if registers else None
-    machine = simulation.platform.machine
+    machine = world.shared
     loop = loop_of(scheduler, jobs, workload.jobs, hosts, events, physics, machine)
     manager = loop.manager
     manager.qos_log = module.qos_log
@@ -104,7 +104,7 @@ def drive_in_loop(
         manager.use_registry(registry, acknowledges=acknowledges)
     else:
         manager.registers = isinstance(scheduler, Reacting)
-        if simulation.platform.machine is None:
+        if machine is None:
             # Descriptions of all hosts would take longer than many a run.
             manager.system = System(hosts=(), profiles=world.profiles)
         else:

@@ -57,7 +57,7 @@ def easy_reference(inputs: RunInputs, grace: float = 0.0) -> EasyReference:
         engine=msgspec.structs.replace(engine, dynamic_jobs=False, profile_reuse=False),
         allow_smaller_machine=smaller_machine,
     )
-    outcomes = outcomes_of_simulation(simulation.ended_jobs, workload)
+    outcomes = outcomes_of_simulation(simulation.ended_jobs, workload, machine=platform.machine)
     used = utilization(MeasuredJobs(outcomes, len(simulation.hosts)))
 
     return EasyReference(
@@ -67,14 +67,16 @@ def easy_reference(inputs: RunInputs, grace: float = 0.0) -> EasyReference:
     )
 
 
-def easy_response_times(workload: Workload, *, of_all: bool = True) -> dict[str, float]:
+def easy_response_times(
+    workload: Workload, *, of_all: bool = True, platform: Platform | None = None
+) -> dict[str, float]:
     """Return each job's response time (seconds) under EASY, by job id.
 
-    The machine has as many hosts as the workload has processors (``nb_res``); a job that
-    EASY rejects, because it asks for no processor or more than there are, is an error, or left
-    out where not ``of_all``.
+    The machine is the ``platform``, or has as many whole hosts as the workload has processors
+    (``nb_res``); a job that EASY rejects, because it asks for no processor or more than there are,
+    is an error, or left out where not ``of_all``.
     """
-    simulation = simulate("easy", workload, make_cluster(workload.processors))
+    simulation = simulate("easy", workload, platform or make_cluster(workload.processors))
     ended = simulation.ended_jobs
     if of_all and not ended.ran.all():
         place = int((~ended.ran).argmax())
@@ -88,7 +90,7 @@ def easy_response_times(workload: Workload, *, of_all: bool = True) -> dict[str,
 
 
 def easy_references(
-    workload: Workload, prefix: str = "", *, of_all: bool = True
+    workload: Workload, prefix: str = "", *, of_all: bool = True, platform: Platform | None = None
 ) -> dict[str, ReferenceJob]:
     """Return each job's outcome under EASY by job id: the reference for charges.
 
@@ -100,5 +102,9 @@ def easy_references(
         Put in front of each id.
     of_all
         Whether a job that can never run is an error; else it is left out.
+    platform
+        The machine; None: as many equal hosts as the workload has processors.
     """
-    return reference_of_workload(workload, easy_response_times(workload, of_all=of_all), prefix)
+    responses = easy_response_times(workload, of_all=of_all, platform=platform)
+    machine = None if platform is None else platform.machine
+    return reference_of_workload(workload, responses, prefix, machine)

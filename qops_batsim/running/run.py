@@ -434,7 +434,10 @@ class _PreparedRun:
             done = self._in_process() if batsim is None else self._with_batsim(batsim)
 
         with self.progress.phase("reading back"):
-            result = read_files(find_written(self.prefix, self.files.published), is_verified=True)
+            written = find_written(self.prefix, self.files.published)
+            # Amounts of hosts matter only where they are shared.
+            platform = self.machine if self.options.compute_sharing else None
+            result = read_files(written, is_verified=True, platform=platform)
         verification = Verification(result, workloads={"w0": self.jobs})
         rules = verification.rules
         with self.progress.phase("verifying", len(rules)) as tell:

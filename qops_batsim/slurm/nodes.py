@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 from zoneinfo import ZoneInfo
 
 import msgspec
 
+from qops_batsim.core.host_properties import machine_of
+from qops_batsim.core.machine import Machine
 from qops_batsim.errors import InputError, printable, shown
 from qops_batsim.files import read_text
 from qops_batsim.slurm.node_states import (
@@ -18,7 +21,7 @@ from qops_batsim.slurm.node_states import (
     SlurmNodeState,
     read_state,
 )
-from qops_batsim.slurm.resources import gpus_of
+from qops_batsim.slurm.resources import generic_amounts, gpus_of
 from qops_batsim.slurm.values import (
     checked_date,
     date_if_any,
@@ -60,11 +63,12 @@ def nodes_of(text: str, path: str, time_zone: str | None = None) -> NodeSizes:
     is_table = not is_json and "NodeName=" not in text
     try:
         if is_json:
-            kinds = _of_json(text, path)
+            kinds = [*_of_json(text, path)]
         elif is_table:
-            kinds = _of_table(text)
+            kinds = [*_of_table(text)]
         else:
-            kinds = _of_records(text, path, None if time_zone is None else ZoneInfo(time_zone))
+            zone = None if time_zone is None else ZoneInfo(time_zone)
+            kinds = [*_of_records(text, path, zone)]
         rows = [
             (partition, node, kind, place)
             for kind in kinds
@@ -76,6 +80,7 @@ def nodes_of(text: str, path: str, time_zone: str | None = None) -> NodeSizes:
 
     sizes = NodeSizes((partition, node) for partition, node, _, _ in rows)
     sizes.hides_reserved = is_table
+    sizes.read_machine = partial(_machine, kinds)
     away: list[tuple[str, NodeAway]] = []
     asleep: list[tuple[str, Node]] = []
     doubts: set[tuple[str, Node]] = set()
@@ -131,6 +136,19 @@ class _NodeKind(NamedTuple):
     busy: int | None
     until: float | None = None
     floats: bool = False
+    memory: int = 0
+    """Memory that jobs get of each (MB), 0 if that is not told."""
+    features: Sequence[str] = ()
+    weight: int = 0
+
+    @property
+    def properties(self) -> dict[str, str]:
+        """What each has, as properties of a host."""
+        told = {"cores": str(self.cores), "memory": str(self.memory << 20)}
+        for kind, amount in generic_amounts(self.gres).items():
+            told[kind if kind.startswith("gpus") else f"kind:{kind}"] = str(amount)
+        labels = ",".join(dict.fromkeys([*self.partitions, *self.features]))
+        return {**told, "labels": labels, "weight": str(self.weight)}
 
     def nodes(self, path: str) -> list[Node]:
         """Return the nodes; InputError, which names ``path``, if their GPUs are not clear."""
@@ -159,6 +177,20 @@ class _NodeKind(NamedTuple):
             return None
         count = len(self.names)
         return self.busy * (place + 1) // count - self.busy * place // count
+
+
+def _machine(kinds: Iterable[_NodeKind]) -> Machine | None:
+    """Return what all nodes have, by name; None if it is not told of all by name."""
+    hosts: dict[str, dict[str, str]] = {}
+    for kind in kinds:
+        for name in kind.names:
+            told = kind.properties
+            labels = hosts.get(name, told)["labels"].split(",") + told["labels"].split(",")
+            hosts[name] = told | {"labels": ",".join(dict.fromkeys(filter(None, labels)))}
+    if "" in hosts:
+        return None
+    names = sorted(hosts)
+    return machine_of([hosts[name] for name in names], names)
 
 
 def _split(partitions: str) -> list[str]:
@@ -196,6 +228,9 @@ def _of_records(text: str, path: str, zone: ZoneInfo | None) -> Iterator[_NodeKi
             _whole(fields.get("CPUAlloc")),
             until,
             floats,
+            _memory(fields.get("RealMemory"), fields.get("MemSpecLimit")),
+            _features(fields.get("AvailableFeatures") or fields.get("Features")),
+            _whole(fields.get("Weight")) or 0,
         )
 
 
@@ -273,6 +308,9 @@ def _of_table(text: str) -> Iterator[_NodeKind]:
             _split(cells["PARTITION"]),
             None if state is None else read_state(state),
             _whole(in_use or None),
+            memory=_memory(cells.get("MEMORY"), None),
+            features=_features(cells.get("AVAIL_FEATURES") or cells.get("FEATURES")),
+            weight=_whole(cells.get("WEIGHT")) or 0,
         )
 
 
@@ -295,6 +333,8 @@ def _of_json(text: str, path: str) -> Iterator[_NodeKind]:
             [kind["partition"]["name"]],
             _state_in(kind["node"]),
             _whole(kind["cpus"].get("allocated")),
+            memory=_memory((kind.get("memory") or {}).get("minimum"), None),
+            features=_features((kind.get("features") or {}).get("total")),
         )
 
     for node in data["nodes"] if "sinfo" not in data else ():
@@ -311,6 +351,9 @@ def _of_json(text: str, path: str) -> Iterator[_NodeKind]:
             state,
             _whole(node.get("alloc_cpus")),
             until and checked_date(until, until, where),
+            memory=_memory(node.get("real_memory"), node.get("specialized_memory")),
+            features=_features(node.get("features")),
+            weight=_whole(node.get("weight")) or 0,
         )
 
 
@@ -319,6 +362,17 @@ def _usable(cores: Any, effective: Any) -> int:
     (CoreSpecCount), where the ``effective`` ones are told.
     """
     return min(int(cores), int(effective)) if effective else int(cores)
+
+
+def _memory(told: Any, kept: Any) -> int:
+    """Return the memory of a node that jobs get (MB), without what is kept for the system."""
+    # With a plus, a table of sinfo tells the least of several nodes.
+    return max(int(str(told or 0).rstrip("+")) - int(kept or 0), 0)
+
+
+def _features(told: Any) -> list[str]:
+    listed = told if isinstance(told, list) else str(told or "").split(",")
+    return [name.strip() for name in listed if name.strip() and name.strip() != "(null)"]
 
 
 def _whole(value: Any) -> int | None:

@@ -18,6 +18,7 @@ from qops_batsim.errors import InputError, shown
 from qops_batsim.files import read_text
 from qops_batsim.slurm.resources import amount_of
 from qops_batsim.slurm.values import checked_date, fields_of, local_date, slurm_number
+from qops_batsim.workload.accounting.amounts import chosen_machine
 from qops_batsim.workload.accounting.cells import read_count, read_date
 from qops_batsim.workload.accounting.choices import Choices
 from qops_batsim.workload.accounting.clusters import refuse_several_clusters
@@ -69,7 +70,7 @@ _COUNTED = {"cores": ("cpu", "CoreCnt"), "nodes": ("node", "NodeCnt"), "gpus": (
 
 class Reservation(msgspec.Struct, frozen=True):
     """One of Slurm's reservations: dates in seconds since 1970; ``amounts`` are the cores, nodes
-    and GPUs that it takes, by name, as far as they are reported.
+    and GPUs that it takes, by name, and ``nodes`` their names, as far as they are reported.
     """
 
     where: str
@@ -79,6 +80,7 @@ class Reservation(msgspec.Struct, frozen=True):
     flags: frozenset[str]
     partition: str
     amounts: Mapping[str, float]
+    nodes: tuple[str, ...] = ()
 
     @property
     def _repeated(self) -> str | None:
@@ -238,7 +240,8 @@ def _reservation(where: str, fields: Mapping[str, str], choices: Choices) -> Res
         raise InputError(f"{where}: EndTime is {told}; a date after StartTime is expected")
 
     amounts = {}
-    nodes = str(len(node_names(fields.get("Nodes", ""))) or "")
+    names = tuple(node_names(fields.get("Nodes", "")))
+    nodes = str(len(names) or "")
     for unit, (resource, name) in _COUNTED.items():
         text = fields.get(name, nodes if unit == "nodes" else "")
         count = read_count(text)
@@ -252,7 +255,8 @@ def _reservation(where: str, fields: Mapping[str, str], choices: Choices) -> Res
     # A flag may have a time: PURGE_COMP=00:05:00.
     flags = frozenset(flag.partition("=")[0] for flag in fields.get("Flags", "").split(","))
     partition = fields.get("PartitionName", "").replace("(null)", "")
-    return Reservation(where, fields["ReservationName"], start, end, flags, partition, amounts)
+    name = fields["ReservationName"]
+    return Reservation(where, name, start, end, flags, partition, amounts, names)
 
 
 def windows_of(
@@ -263,7 +267,8 @@ def windows_of(
 
     They lie between the first submission and the last end of the log's jobs, on the hosts of the
     highest numbers that are not away for another: maintenance is placed first, then what lasts
-    longest. One that is periodic is repeated until the next of its name.
+    longest. By amounts, they are on the hosts of their names, if the list of nodes has them. One
+    that is periodic is repeated until the next of its name.
     """
     records = trace.records
     calendar = trace.calendar
@@ -307,12 +312,18 @@ def windows_of(
     placed: list[_Placed] = []
     windows: list[ReservedHosts] = []
     wanted.sort(key=lambda one: one[0])
+    machine = chosen_machine(choices) if choices.by == "amounts" else None
+    numbers = {} if machine is None else {name: at for at, name in enumerate(machine.names)}
     sized = [
         (reservation, spans, _hosts(reservation, choices, size)) for _, reservation, spans in wanted
     ]
     for reservation, spans, hosts in sized:
         own: list[_Placed] = []
+        named = sum(1 << numbers[name] for name in reservation.nodes if name in numbers)
         for span in spans:
+            if named:
+                own.append((*span, named))
+                continue
             own += _parts(*span, hosts, [*placed, *own], size)
         zero = of_jobs.unix_start
         windows += [

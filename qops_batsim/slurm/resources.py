@@ -40,6 +40,43 @@ def amount_of(resources: str, name: str) -> float:
     return sum(of_types) if of_types else math.nan
 
 
+_NO_AMOUNTS = ("shard", "mps", "gpumem", "gpuutil")
+"""Generic resources that are parts or figures of GPUs."""
+
+
+def generic_amounts(resources: str) -> dict[str, int]:
+    """Return amounts of generic resources by kind: ``gpus``, ``gpus:TYPE``, and a site's own.
+
+    ``resources`` are TRES of a job, or Gres of a node. Shards of GPUs are left out.
+
+    >>> generic_amounts("cpu=4,gres/gpu=2,gres/gpu:a100=2,gres/shard=8,gres/fpga=1")
+    {'gpus': 2, 'gpus:a100': 2, 'fpga': 1}
+    >>> generic_amounts("gpu:2080ti:8(S:0-1),gpu:1g.10gb:7,nvme:1")
+    {'gpus': 15, 'gpus:2080ti': 8, 'gpus:1g.10gb': 7, 'nvme': 1}
+    """
+    is_tres = "=" in resources
+    amounts: dict[str, int] = {}
+    typed: dict[str, int] = {}
+    for part in _INDICES.sub("", resources).split(","):
+        entry = part.strip()
+        if is_tres and not entry.startswith("gres/"):
+            continue
+        key, _, count = (
+            entry.removeprefix("gres/").removeprefix("gres:").rpartition("=" if is_tres else ":")
+        )
+        name, _, kind = key.partition(":")
+        if not name or name in _NO_AMOUNTS or not _COUNT.fullmatch(count):
+            continue
+        own = "gpus" if name == "gpu" else name
+        into = typed if kind and own == "gpus" else amounts
+        into_name = f"{own}:{kind}" if into is typed else own
+        into[into_name] = into.get(into_name, 0) + int(count)
+    if typed:
+        amounts["gpus"] = max(amounts.get("gpus", 0), sum(typed.values()))
+    first = {"gpus": amounts["gpus"]} if "gpus" in amounts else {}
+    return {kind: count for kind, count in {**first, **typed, **amounts}.items() if count}
+
+
 def gpus_of(gres: str) -> int:
     """Return the number of GPUs in a node's generic resources (Gres); InputError where a list is
     cut, or its numbers cannot be told from names.

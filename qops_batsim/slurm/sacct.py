@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import re
 from codecs import BOM_UTF8
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -17,9 +17,11 @@ import numpy as np
 
 from qops_batsim.errors import InputError, shown
 from qops_batsim.files import decoded
+from qops_batsim.slurm.amounts import COLUMNS, ask_for_amounts, tasks_of_steps
 from qops_batsim.slurm.resources import amount_of
 from qops_batsim.slurm.values import slurm_number
 from qops_batsim.tables import Booleans, Floats, Words
+from qops_batsim.workload.accounting.amounts import chosen_machine
 from qops_batsim.workload.accounting.cells import TextTable, read_cells
 from qops_batsim.workload.accounting.choices import Choices
 from qops_batsim.workload.accounting.rows import Rows, rows_of_table, task_numbers
@@ -55,6 +57,7 @@ _SACCT: dict[str, tuple[str, ...]] = {
     "name": ("JobName",),
     "requeue": ("Requeue",),
     "submit_line": ("SubmitLine",),
+    "constraints": ("Constraints",),
 }
 """Columns of sacct by what they say; the first that has a value counts."""
 
@@ -92,6 +95,8 @@ _FORMS = {
         ("alloccpus", "ncpus", "reqcpus", "allocnodes", "nnodes", "reqnodes"), "[0-9]+"
     ),
     **dict.fromkeys(("reqtres", "alloctres"), _TRES),
+    "reqmem": r"[\w.]*",
+    "ntasks": "[0-9]*",
     **dict.fromkeys(("timelimit", "timelimitraw"), r"[\w:./-]*"),
     "partition": r"[\w,.+-]*",
     "nodelist": r"[\w,.\[\]-]*|\(null\)|None assigned",
@@ -116,29 +121,40 @@ def sacct_rows(content: bytes, source: str, choices: Choices) -> Rows:
     read = len(table)
     steps = table.column(_id_of(table)).str.contains(_STEP).to_numpy()
     lines = table.lines[steps].tolist()
+    tasks = tasks_of_steps(table, _id_of(table), steps) if choices.by == "amounts" else {}
     table.keep(~steps)
-    return _rows_of(table, choices, lines, read)
+    return _rows_of(table, choices, lines, read, tasks)
 
 
 def _id_of(table: TextTable) -> str:
     return "JobID" if "JobID" in table else "JobIDRaw"
 
 
-def _rows_of(table: TextTable, choices: Choices, steps: list[int], read: int) -> Rows:
+def _rows_of(
+    table: TextTable,
+    choices: Choices,
+    steps: list[int],
+    read: int,
+    tasks: Mapping[str, tuple[float, float]] | None = None,
+) -> Rows:
     """Convert a table of sacct to rows of jobs; ``steps`` are the lines of job steps, which the
-    table no longer has, ``read`` the number of lines that were read.
+    table no longer has, ``read`` the number of lines that were read, ``tasks`` those of steps with
+    their cores, by job.
     """
     columns = {key: [name for name in names if name in table] for key, names in _SACCT.items()}
     rows = rows_of_table(table, columns, _UNITS, choices)
-    rows.processors = _slurm_processors(table, choices.unit)
-    gpus = rows.processors if choices.unit == "gpus" else _slurm_processors(table, "gpus")
-    if (gpus > 0).any():
+    rows.processors = slurm_sizes(table, *_SIZES[choices.unit])
+    gpus = rows.processors if choices.unit == "gpus" else slurm_sizes(table, *_SIZES["gpus"])
+    if (gpus > 0).any() and choices.by != "amounts":
         rows.numbers["gpus"] = gpus
 
     rows.not_counted = _not_counted(table, choices.by)
     if "NodeList" in table:
         rows.nodes = table.words("NodeList")
         _set_partitions_by_node(rows, rows.nodes)
+    if choices.by == "amounts":
+        cores = slurm_sizes(table, *_SIZES["cores"])
+        ask_for_amounts(rows, table, cores, chosen_machine(choices), tasks or {})
     _infer_suspensions(rows)
     _split_heterogeneous_ids(rows, table, _id_of(table))
 
@@ -156,6 +172,8 @@ _OTHERS = {"memory": r"\bmem=", "licenses": r"\blicense/", "burst buffers": r"\b
 def _not_counted(table: TextTable, by: str) -> dict[str, Booleans]:
     """Return which jobs requested or had each resource that job sizes do not count (memory ...)."""
     looked = _OTHERS if by in ("gpus", "binding") else {**_OTHERS, "GPUs": r"\bgres/gpu"}
+    if by == "amounts":
+        looked = {"burst buffers": _OTHERS["burst buffers"]}
     columns = [table.column(name) for name in ("AllocTRES", "ReqTRES") if name in table]
     held = {name: np.zeros(len(table), np.bool_) for name in looked}
     for name, pattern in looked.items():
@@ -169,7 +187,7 @@ def _restore_capitals(table: TextTable, by: str, header: str) -> None:
     sacct does (``jobid`` becomes ``JobID``).
     """
     usual = {name for names in _SACCT.values() for name in names}
-    usual |= {"ReqTRES", "AllocTRES", "NodeList"}
+    usual |= {"ReqTRES", "AllocTRES", "NodeList", *COLUMNS}
     for allocated, _, requested in _SIZES.values():
         usual |= {*allocated, requested}
     spelled = {name.lower(): name for name in usual}
@@ -215,9 +233,13 @@ def _set_partitions_by_node(rows: Rows, nodes: Words) -> None:
     rows.texts["queue"] = Words(column.words, which)
 
 
-def _slurm_processors(table: TextTable, by: str) -> Floats:
-    """Return each job's size in the unit ``by``: what was allocated, else what was requested."""
-    allocated, resource, requested = _SIZES[by]
+def slurm_sizes(
+    table: TextTable, allocated: Sequence[str], resource: str, requested: str
+) -> Floats:
+    """Return how much of a resource each job has: what was allocated, else what was requested.
+
+    It stands in columns ``allocated``, by name in TRES, or in the column ``requested``.
+    """
     sizes = np.full(len(table), np.nan)
 
     for name in (*allocated, "AllocTRES", requested, "ReqTRES"):
@@ -316,17 +338,20 @@ def json_rows(content: bytes, source: str, choices: Choices) -> Rows:
     words = state_reader(choices.state_names)
     cells: list[list[str]] = []
     steps: list[int] = []
+    tasks: dict[str, tuple[float, float]] = {}
     for place, job in enumerate(jobs, start=1):
         try:
             cells.append(_cells_of(job, words))
+            tasks |= _tasks_in(job, cells[-1][0])
         except InputError as error:
             raise InputError(f"{source}: jobs[{place - 1}]: {error}") from None
         steps += [place] * len(_list(job.get("steps")))
     frame = pl.DataFrame(cells, dict.fromkeys(_TOLD, pl.String), orient="row")
     lines = np.arange(1, len(jobs) + 1)
-    table = TextTable(source, _TOLD, frame, lines, lambda line: f"jobs[{line - 1}]")
+    names = _TOLD if choices.by == "amounts" else _TOLD[: -len(_OF_HOSTS)]
+    table = TextTable(source, names, frame, lines, lambda line: f"jobs[{line - 1}]")
     choices = msgspec.structs.replace(choices, date_format=None)
-    return _rows_of(table, choices, steps, len(jobs) + len(steps))
+    return _rows_of(table, choices, steps, len(jobs) + len(steps), tasks)
 
 
 _TIMES = {
@@ -337,9 +362,11 @@ _TIMES = {
     "ElapsedRaw": "elapsed",
     "Suspended": "suspended",
 }
+_OF_HOSTS = ("NodeList", "ReqMem", "Constraints", "Licenses")
 _TOLD = (
     *("JobID", "State", *_TIMES, "TimelimitRaw", "AllocTRES", "ReqTRES", "User", "Account"),
     *("Partition", "QOS", "Reservation", "Cluster", "JobName", "Requeue", "SubmitLine"),
+    *_OF_HOSTS,
 )
 """Columns of sacct that its JSON tells, the second to the seventh from ``time``."""
 
@@ -374,7 +401,32 @@ def _cells_of(job: Mapping[str, Any], words: Callable[[str], str]) -> list[str]:
         *(text if isinstance(text, str) else "" for text in names),
         "no" if job.get("requeue") is False else "",
         str(job.get("submit_line") or ""),
+        str(job.get("nodes") or ""),
+        _memory_asked(_object(job.get("required"))),
+        str(job.get("constraints") or ""),
+        str(job.get("licenses") or ""),
     ]
+
+
+def _tasks_in(job: Mapping[str, Any], job_id: str) -> dict[str, tuple[float, float]]:
+    """Return the tasks of a job's first numbered step, with its cores, by the job's id."""
+    for step in map(_object, _list(job.get("steps"))):
+        name = _object(step.get("step")).get("id")
+        name = _object(name).get("step_id") if isinstance(name, dict) else name
+        if str(name).rpartition(".")[2].isdecimal():
+            count = slurm_number(_object(step.get("tasks")).get("count"))
+            listed = _resources(_object(step.get("tres")).get("allocated"), {})
+            return {job_id: (count, amount_of(listed, "cpu"))}
+    return {}
+
+
+def _memory_asked(required: Mapping[str, Any]) -> str:
+    """Return the memory that a job asked for as a column ReqMem of sacct tells it."""
+    for name, of in (("memory_per_cpu", "c"), ("memory_per_node", "n")):
+        amount = slurm_number(required.get(name))
+        if math.isfinite(amount):
+            return f"{amount:.0f}M{of}"
+    return ""
 
 
 def _resources(listed: Any, others: Mapping[str, float]) -> str:

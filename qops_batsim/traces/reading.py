@@ -14,6 +14,7 @@ from qops_batsim.files import Stored, read_stored
 from qops_batsim.garbage import without_garbage_collection
 from qops_batsim.shipped import find_input
 from qops_batsim.workload.accounting.accounting_log import AccountingLog, log_of
+from qops_batsim.workload.accounting.amounts import chosen_machine
 from qops_batsim.workload.accounting.choices import Choices
 from qops_batsim.workload.accounting.clusters import take_cluster
 from qops_batsim.workload.accounting.job_identity import open_jobs, tell_apart
@@ -31,7 +32,7 @@ from qops_batsim.workload.log_formats import (
 )
 from qops_batsim.workload.log_records import Log, Records, RepairCount, unknown_records
 from qops_batsim.workload.scale import subset
-from qops_batsim.workload.swf import swf_in
+from qops_batsim.workload.swf import ask_for_amounts, swf_in
 from qops_batsim.workload.workload_model import Workload
 
 if TYPE_CHECKING:
@@ -150,6 +151,11 @@ def read_partitions(
     stored = read_stored(place, what=_WHAT)
     source = str(place)
     choices = replace(accounting or Choices(by=by), default_zone=default_zone)
+    if choices.by == "amounts":
+        raise InputError(
+            f"{source}: by is amounts, but partitions are counted by one resource here; binding, "
+            "cores, nodes or gpus is expected"
+        )
     if time_zone is not None:
         choices = replace(choices, time_zone=time_zone)
     kind = log_format(stored.content)
@@ -270,9 +276,12 @@ def log_in(
     by_content = log_format(stored.content)
     if not kind or (kind == "sacct" and by_content == "json"):
         kind = by_content
-    if kind == "swf":
-        return swf_in(stored, source)
     choices = choices or Choices()
+    if kind == "swf":
+        log = swf_in(stored, source)
+        if choices.by == "amounts":
+            ask_for_amounts(log, chosen_machine(choices))
+        return log
     rows = _rows(stored, source, choices, kind, form)
     return _log(rows, choices, kind, stored, source)
 

@@ -21,12 +21,19 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from qops_batsim.core.node_request import NodeLayout
 from qops_batsim.dates import Calendar
 from qops_batsim.errors import InputError, require_one_of
+from qops_batsim.job_fields import HostsAsked, written_hosts
 from qops_batsim.jobs import QosRequest
 from qops_batsim.limits import MAX_SECONDS
-from qops_batsim.tables import Words
+from qops_batsim.tables import Floats, Words
 from qops_batsim.version import __version__
+from qops_batsim.workload.accounting.amounts import (
+    decoded_request,
+    given_requests,
+    hosts_of,
+)
 from qops_batsim.workload.log_records import (
     NOT_RERUNNABLE,
     RERUNNABLE,
@@ -44,6 +51,7 @@ from qops_batsim.workload.workload_model import (
     Workload,
     check_processors,
     delay_profile,
+    offered_load,
     plain_number,
     stretch_of,
 )
@@ -95,7 +103,8 @@ class Conversion(msgspec.Struct, kw_only=True):
     texts have a row for each."""
     offered_load: float | None
     """Sum of run time x processors over processors of the machine x time from first to last
-    submission; None when that time is 0.
+    submission; None when that time is 0. Of jobs that share hosts, their dominant share in hosts
+    counts; None when it is not known what hosts have.
     """
 
     def names(self, field: str) -> list[str]:
@@ -158,7 +167,15 @@ def convert_log(
     mask = slice(None) if stretch is None else stretch.inside(log)
     inside = log.records[mask]
     next_number = int(log.records["job_number"].max()) + 1
-    usable, counts = repair_records(inside, log.lines[mask], repairs, processors, next_number)
+    requests = _Requests(log) if log.asked_of(log.records) is not None else None
+    if requests is not None and repairs.too_wide == "clip":
+        raise InputError(
+            "repair too_wide is clip, but jobs ask for amounts of each host; drop or keep is "
+            "expected"
+        )
+    usable, counts = repair_records(
+        inside, log.lines[mask], repairs, processors, next_number, requests
+    )
     if not len(usable):
         raise InputError(
             f"{log.source}: none of {len(inside)} jobs is left after the repairs{_did(counts)}; "
@@ -167,7 +184,15 @@ def convert_log(
 
     records: Records = usable[stretch_of(log.source, len(usable), skip, first)]
     shift = plain_number(records["submit_time"][0]) if rebase else 0
-    workload = _workload(log, records, processors, shift)
+    asked = log.asked_of(records)
+    as_asked = records
+    if requests is not None:
+        # Tasks are on as many hosts as there are at most.
+        records = records.copy()
+        width = records["requested_processors"]
+        fewer = np.minimum(width, processors)
+        records["requested_processors"] = np.where(requests.have_tasks(records), fewer, width)
+    workload = _workload(log, records, asked, processors, shift)
     counts = [*log.left_out, *counts]
     workload.provenance |= {
         "window": None if stretch is None else stretch.as_data(),
@@ -180,6 +205,7 @@ def convert_log(
         "jobs": len(records),
     }
 
+    load = workload.offered_load if requests is None else requests.load(as_asked, workload)
     begin = float(records["submit_time"][0])
     last = float(records["submit_time"][-1])
     calendar = _known_calendar(log, window.get("time_zone"), begin, last)
@@ -200,8 +226,53 @@ def convert_log(
         open_jobs=log.open_jobs,
         texts={name: texts.at(records["job_number"] - 1) for name, texts in log.texts.items()},
         cancelled=_cancelled(log, begin, last, repairs.processors_field),
-        offered_load=workload.offered_load,
+        offered_load=load,
     )
+
+
+class _Requests:
+    """What records of a log ask of each host, next to what the hosts of its machine have."""
+
+    def __init__(self, log: Log) -> None:
+        self._log = log
+        self._layout = None if log.machine is None else NodeLayout(log.machine)
+
+    def have_room(self, records: Records) -> Mask:
+        """Return which jobs the machine could give all that they ask for, if nothing else ran."""
+        layout = self._layout
+        if layout is None:
+            return np.ones(len(records), np.bool_)
+
+        def has_room(one: HostsAsked) -> bool:
+            if not layout.machine.licences:  # Lists of nodes tell none.
+                one = msgspec.structs.replace(one, licences={})
+            return layout.request(one, hosts_of(one)).refusal is None
+
+        room: Mask = self._of(records, has_room) > 0
+        return room
+
+    def have_tasks(self, records: Records) -> Mask:
+        """Return which jobs have tasks that may share hosts."""
+        mask: Mask = self._of(records, lambda one: one.parts[0].tasks) > 0
+        return mask
+
+    def load(self, records: Records, workload: Workload) -> float | None:
+        """Return the offered load by dominant shares; None if it is not known what hosts have."""
+        layout = self._layout
+        if layout is None:
+            return None
+        sizes = self._of(records, lambda one: layout.request(one, hosts_of(one)).size)
+        work = sizes * np.minimum(workload.delays, workload.columns.walltimes)
+        return offered_load(work, records["submit_time"], workload.processors)
+
+    def _of(self, records: Records, value: Callable[[HostsAsked], float]) -> Floats:
+        """Return a value of each request, 0 where nothing is known of a job."""
+        column = self._log.asked_of(records)
+        assert column is not None
+        requests = map(decoded_request, column.words)
+        values = [0.0 if one is None else value(one) for one in requests]
+        of_records: Floats = np.array(values, np.float64)[column.which]
+        return of_records
 
 
 def _cancelled(log: Log, begin: float, last: float, field: str) -> CancelledJobs:
@@ -238,8 +309,13 @@ def _machine_size(log: Log, processors: int | None) -> int:
     return processors
 
 
-def _workload(log: Log, records: Records, processors: int, origin: float) -> Workload:
-    """Make a workload of records; submissions count from ``origin`` (seconds of the log)."""
+def _workload(
+    log: Log, records: Records, asked: Words | None, processors: int, origin: float
+) -> Workload:
+    """Make a workload of records; submissions count from ``origin`` (seconds of the log).
+
+    ``asked`` is what the jobs ask of each host.
+    """
     as_json = records["job_number"].tolist()
     ids = list(map(str, as_json))
     if log.ids is not None:
@@ -259,6 +335,10 @@ def _workload(log: Log, records: Records, processors: int, origin: float) -> Wor
     if RERUNNABLE in log.texts:
         kept = log.texts[RERUNNABLE].at(records["job_number"] - 1).where(NOT_RERUNNABLE.__eq__)
         requests = [QosRequest(rerunnable=False) if is_kept else None for is_kept in kept.tolist()]
+    hosts_asked = None
+    if asked is not None:
+        of_texts = given_requests(asked)
+        hosts_asked = [of_texts[place] for place in asked.which.tolist()]
     columns = JobColumns(
         ids=ids,
         submission_times=records["submit_time"] - origin,
@@ -268,22 +348,32 @@ def _workload(log: Log, records: Records, processors: int, origin: float) -> Wor
         profiles=place[which],
         profile_names=list(profiles),
         requests=requests,
+        hosts_asked=hosts_asked,
     )
-    written = _written(columns, as_json, _extras(log, records))
+    written = _written(columns, as_json, _extras(log, records, asked))
     provenance: dict[str, Any] = {
         "command": "workload import",
         "format": log.format,
         "version": __version__,
         "log": {"file": log.source.rpartition("/")[2], "sha256": log.sha256, **log.credits},
+        **({} if asked is None else {"by": "amounts"}),
     }
     return Workload(
         JobTable(columns, written, is_ours=True), profiles, processors, provenance, log.source
     )
 
 
-def _extras(log: Log, records: Records) -> list[list[str]]:
+def _as_fields(asked: HostsAsked | None) -> str:
+    """Return what a job asks of its hosts as fields of its JSON."""
+    return "" if asked is None else f", {json.dumps(written_hosts(asked))[1:-1]}"
+
+
+def _extras(log: Log, records: Records, asked: Words | None) -> list[list[str]]:
     """Return, as JSON text for each job, the fields that only some logs know (user, queue ...)."""
     extras = []
+    if asked is not None:
+        written = [_as_fields(one) for one in given_requests(asked)]
+        extras.append([written[place] for place in asked.which.tolist()])
     for name in _NUMBERED_FIELDS if log.ids is None else ():
         column = records[name].tolist()
         extras.append(["" if value == -1 else f', "{name}": {value}' for value in column])
@@ -503,6 +593,9 @@ DONE = {
     "first": "taken as the first",
     "shift": "read as if not changed",
     "ignore": "not looked at",
+    "up": "rounded up",
+    "given": "asked for",
+    "no": "not asked for",
 }
 """Outcomes of records, in words."""
 
@@ -517,8 +610,8 @@ class Repairs(msgspec.Struct, frozen=True, kw_only=True):
     no_processors: str = "drop"
     """Neither requested nor allocated processors above 0: ``drop``, or ``clip`` to 1 processor."""
     too_wide: str = "drop"
-    """More processors than the machine: ``drop``, ``clip`` to the machine, or ``keep`` (schedulers
-    reject such jobs).
+    """More processors than the machine, or by ``amounts`` more than its hosts have: ``drop``,
+    ``clip`` to the machine (not by ``amounts``), or ``keep`` (schedulers reject such jobs).
     """
     no_run_time: str = "drop"
     """Run time 0 or less, which a job has that never ran: ``drop``, ``clip`` to 1 second, or
@@ -548,6 +641,7 @@ class Repairs(msgspec.Struct, frozen=True, kw_only=True):
 _Repair = tuple[str, str, Callable[[Records], Mask], Callable[[Records, Mask], None] | None]
 """Rule, description, what a repair looks for, and what each choice but ``drop`` does."""
 
+_CHOSEN_BY = {"no_room": "too_wide"}
 _UNCHOSEN = {"partial": "drop", "no_submit_time": "drop", "submit_order": "sort"}
 
 
@@ -557,6 +651,7 @@ def repair_records(
     repairs: Repairs,
     processors: int,
     next_number: int,
+    requests: _Requests | None = None,
 ) -> tuple[Records, list[RepairCount]]:
     """Repair a log's records; return them sorted by submission, and for each repair the ``lines``
     of the log to which it was made.
@@ -564,15 +659,16 @@ def repair_records(
     The repairs are made in the order of the returned counts, each on what the ones before it
     have left. In the result ``requested_processors`` is the count of processors to simulate, and
     ``requested_time`` the walltime (seconds; 0 or less: none). ``records`` is left unchanged;
-    ``next_number`` is the first job number for ``duplicate_id="renumber"``.
+    ``next_number`` is the first job number for ``duplicate_id="renumber"``; ``requests`` tell
+    what jobs ask of each host.
     """
     records = records.copy()
     _choose_width(records, repairs.processors_field)
 
     counts = []
-    for rule, description, find, change in _repairs(processors, next_number, repairs):
+    for rule, description, find, change in _repairs(processors, next_number, repairs, requests):
         wrong = find(records)
-        choice = _UNCHOSEN.get(rule) or getattr(repairs, rule)
+        choice = _UNCHOSEN.get(rule) or getattr(repairs, _CHOSEN_BY.get(rule, rule))
         counts.append(RepairCount.of_lines(rule, description, lines[wrong].tolist(), choice))
         if choice == "drop":
             records = records[~wrong]
@@ -586,7 +682,9 @@ def repair_records(
     return records, counts
 
 
-def _repairs(processors: int, next_number: int, repairs: Repairs) -> list[_Repair]:
+def _repairs(
+    processors: int, next_number: int, repairs: Repairs, requests: _Requests | None
+) -> list[_Repair]:
     """Return the repairs in the order in which they are made."""
     width = "requested_processors"
     run = "run_time"
@@ -601,11 +699,20 @@ def _repairs(processors: int, next_number: int, repairs: Repairs) -> list[_Repai
         to_limit = repairs.no_run_time == "limit"
         log[run][wrong] = np.maximum(log[asked][wrong], 1) if to_limit else 1
 
+    def is_too_wide(log: Records) -> Mask:
+        mask: Mask = log[width] > processors
+        return mask if requests is None else mask & ~requests.have_tasks(log)
+
+    no_room: list[_Repair] = []
+    if requests is not None:
+        told = "more than the hosts have that they ask for"
+        no_room = [("no_room", told, lambda log: ~requests.have_room(log), None)]
     return [
         ("partial", partial, lambda log: np.isin(log["status"], STATUS_PARTIAL), None),
         ("no_submit_time", "no submit time", lambda log: log["submit_time"] < 0, None),
         ("no_processors", "no processors", lambda log: log[width] <= 0, _set(width, 1)),
-        ("too_wide", too_wide, lambda log: log[width] > processors, _set(width, processors)),
+        ("too_wide", too_wide, is_too_wide, _set(width, processors)),
+        *no_room,
         ("no_run_time", "run time 0 or less", lambda log: log[run] <= 0, some_time),
         ("no_requested_time", "no requested time", lambda log: log[asked] <= 0, _set(asked, run)),
         (

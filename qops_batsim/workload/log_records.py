@@ -16,6 +16,7 @@ from qops_batsim.errors import InputError
 from qops_batsim.tables import Floats, Words
 
 if TYPE_CHECKING:
+    from qops_batsim.core.machine import Machine
     from qops_batsim.dates import Calendar
 
 # A star: may hold fractions.
@@ -159,12 +160,22 @@ class Log(ABC):
     """When the jobs that wait or run were submitted (seconds since 1970), by number."""
     not_counted: Sequence[str] = ()
     """Resources that jobs asked for and that are not counted, as memory."""
+    asked: Words | None = None
+    """What jobs ask of each host, by job number from 1: see :meth:`asked_of`."""
+    machine: Machine | None = None
+    """What each host of the machine has, if that was told."""
 
     @abstractmethod
     def calendar(self, time_zone: str | None = None) -> Calendar:
         """Return the dates of the log's seconds, in this time zone if one is given, else in the
         log's; InputError if they are not known.
         """
+
+    def asked_of(self, records: Records) -> Words | None:
+        """Return what jobs ask of each host, as
+        :mod:`~qops_batsim.workload.accounting.amounts` writes it; None where they are only counted.
+        """
+        return self.asked and self.asked.at(records["job_number"] - 1)
 
     @abstractmethod
     def machine_size(self) -> int | None:

@@ -20,12 +20,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from qops_batsim.arguments import PATH, takes
+from qops_batsim.core.machine import Machine
 from qops_batsim.dates import Calendar
 from qops_batsim.errors import InputError, shown
 from qops_batsim.files import Stored, read_stored
 from qops_batsim.limits import MAX_ODD_LINES
+from qops_batsim.tables import Words
+from qops_batsim.workload.accounting.amounts import TOLD, requests_of
 from qops_batsim.workload.log_formats import dialect_of, refuse_others
-from qops_batsim.workload.log_records import FIELDS, MEASURED, RECORD, Log, RepairCount
+from qops_batsim.workload.log_records import (
+    FIELDS,
+    MEASURED,
+    RECORD,
+    Log,
+    Records,
+    RepairCount,
+)
 
 _WHAT = "a workload log (SWF)"
 _ACCEPTED = "a record of 18 numbers, or a comment that begins with ';', is expected"
@@ -115,6 +125,9 @@ class SwfLog(Log):
     In a log made in memory, the lines are the records' places.
     """
 
+    by_amounts: bool = False
+    """Whether jobs ask for amounts of hosts: each processor is a task of a core, and of the memory
+    that was requested for it. The machine's size is its hosts then."""
     header: SwfHeader = field(default_factory=SwfHeader)
     """The comment lines. Those between or after the records come last."""
     format: str = "swf"
@@ -160,11 +173,21 @@ class SwfLog(Log):
         calendar.check("the given time zone" if time_zone else f"{self.source}: TimeZoneString")
         return calendar
 
+    def asked_of(self, records: Records) -> Words | None:
+        """Return what jobs ask of each host, None unless ``by_amounts``."""
+        if not self.by_amounts:
+            return None
+        tasks = records["requested_processors"].astype(np.float64)
+        memory = np.maximum(records["requested_memory"], 0) * tasks * 1024
+        return requests_of(tasks, {"cores": tasks, "memory": memory}, tasks)[0]
+
     def machine_size(self) -> int | None:
         """Return the processors of the machine (``MaxProcs``, else ``MaxNodes``), or None.
 
-        Where a dialect counts nodes, ``MaxNodes`` only.
+        Where a dialect counts nodes, or jobs ask for amounts, ``MaxNodes`` only.
         """
+        if self.machine is not None:
+            return self.machine.hosts
         for key in _SIZES[1:] if self.counted else _SIZES:
             processors = self.header.integer(key, source=self.source)
             if processors is not None and processors > 0:
@@ -174,7 +197,8 @@ class SwfLog(Log):
     def no_machine_size(self) -> str:
         """Return a text that says why the size of the machine is unknown."""
         if self.counted:
-            return "jobs are counted in nodes, and the header has no MaxNodes"
+            what = "ask for amounts of hosts" if self.by_amounts else "are counted in nodes"
+            return f"jobs {what}, and the header has no MaxNodes"
         given = [f"{key} {shown(value)}" for key in _SIZES if (value := self.header.get(key))]
         said = f"no size of a machine, only {' and '.join(given)}" if given else "neither MaxProcs"
         return f"the header has {said}" + ("" if given else " nor MaxNodes")
@@ -220,6 +244,22 @@ def swf_in(stored: Stored, source: str) -> SwfLog:
     log = parse_swf(stored.content, source=source)
     log.sha256 = stored.sha256
     return log
+
+
+def ask_for_amounts(log: SwfLog, machine: Machine | None) -> None:
+    """Have the jobs of a log ask for cores and memory of each host of a machine."""
+    if log.counted:
+        raise InputError(
+            f"{log.source}: jobs are counted in nodes ({log.counted}), so that it is not known how "
+            "many cores they ask for; leave out --by"
+        )
+    log.by_amounts = True
+    log.machine = machine
+    log.counted = "hosts: each processor of a job is a task of one core, which may share a host"
+    unknown = log.records["requested_memory"] <= 0
+    told, done = TOLD["no_memory"]
+    lines = log.lines[unknown].tolist()
+    log.left_out = [*log.left_out, RepairCount.of_lines("no_memory", told, lines, done)]
 
 
 def parse_swf(content: bytes, *, source: str) -> SwfLog:

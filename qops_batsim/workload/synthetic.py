@@ -147,7 +147,7 @@ def generate_workload(
     submissions = lublin.sample_submissions(model, jobs, seed, period=period)
 
     is_exact = exact_estimates or rule is not None
-    qos = _qos_requests(submissions, run_times, rule, seed) if is_exact else None
+    qos = qos_requests(submissions, run_times, rule, seed) if is_exact else None
     profiles: dict[str, Profile] = {}
     made: list[Job] = []
     columns = (column.tolist() for column in (submissions, sizes, run_times, walltimes))
@@ -171,7 +171,7 @@ def generate_workload(
     return Workload(made, profiles, model.processors, provenance, "a generated workload")
 
 
-def _qos_requests(
+def qos_requests(
     submissions: Integers, run_times: Integers, rule: DeadlineRule | None, seed: int
 ) -> list[dict[str, Any]]:
     """Return each job's ``qos``: an estimate equal to its run time, and for a share of the jobs a

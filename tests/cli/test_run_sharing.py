@@ -10,7 +10,13 @@ from typing import Any
 
 import pytest
 
-from qops_batsim import read_run
+from qops_batsim import read_platform, read_run
+from qops_batsim.platform import make_cluster
+from qops_batsim.protocol import make_scheduler
+from qops_batsim.protocol.engine_needs import SHARING_OPTION
+from qops_batsim.running import default_engine
+from qops_batsim.running.releases import batsim_arguments
+from support.random_simulations import document
 
 Cli = Callable[..., Any]
 
@@ -64,3 +70,35 @@ def test_a_platform_that_is_not_the_engines(cli: Cli) -> None:
     result = cli("run", "aroma", "-w", "tiny_8", "--set", "platform=nowhere")
     assert result.exit_code == 2
     assert "nowhere" in result.err
+
+
+def shared_platform(path: Path) -> Path:
+    """Write a machine of eight hosts with cores."""
+    hosts = "".join(
+        f'<host id="h{number}" coordinates="0 0 0" speed="1Gf"><prop id="cores" value="4"/></host>'
+        for number in range(8)
+    )
+    master = '<host id="master_host" coordinates="0 0 0" speed="1Gf"/>'
+    path.write_text(document([master, hosts], "Vivaldi"))
+    return path
+
+
+def test_hosts_with_amounts_are_shared_without_being_asked(cli: Cli, tmp_path: Path) -> None:
+    platform = shared_platform(tmp_path / "shared.xml")
+    result = cli("run", "fcfs", "-w", "tiny_8", "-p", platform)
+    assert result.exit_code == 0, result.err
+    assert "which several jobs may share" in result.err
+    assert json.loads(Path("out/fcfs_run.json").read_text())["compute_sharing"] is True
+    module = make_scheduler("fcfs")
+    assert SHARING_OPTION in batsim_arguments(default_engine(module, read_platform(platform)))
+    assert SHARING_OPTION not in batsim_arguments(default_engine(module, make_cluster(8)))
+
+
+def test_hosts_with_amounts_cannot_be_alone(cli: Cli, tmp_path: Path) -> None:
+    platform = shared_platform(tmp_path / "shared.xml")
+    result = cli("run", "fcfs", "-w", "tiny_8", "-p", platform, "--no-compute-sharing")
+    assert result.exit_code == 2
+    assert result.err == (
+        f"qops-batsim: error: {platform}: hosts have amounts that jobs share, but compute sharing "
+        "is turned off; it is expected to be on\n"
+    )

@@ -266,7 +266,13 @@ SACCT = make_dump(1, 4).text()
 @pytest.mark.parametrize(
     ("text", "arguments", "message"),
     [
-        (SWF, ["--by", "cores"], "is a log in the Standard Workload Format, but --by is for"),
+        (SWF, ["--by", "cores"], "whose jobs have processors, and --by is 'cores'; amounts is"),
+        (SWF, ["--nodes", "x"], "of which --nodes has an effect with --by amounts only"),
+        (
+            SWF,
+            ["--by", "amounts", "--processors", "4", "--repair", "too-wide=clip"],
+            "drop or keep is expected",
+        ),
         (SWF, ["--partition", "a"], "--partition is for the accounting of Slurm (sacct) or"),
         (SWF, ["--waits-from", "submit"], "--waits-from is for the accounting of Slurm"),
         (SWF, ["--unit", "memory=GB"], "--unit or --delimiter is given without --map"),
@@ -368,3 +374,28 @@ def test_units_are_told_beside_the_numbers(cli: Cli, tmp_path: Path) -> None:
     line = next(each for each in told.splitlines() if each.startswith("counted in "))
     assert line.startswith("counted in nodes: ")
     assert line.endswith("the table's units: run_time in s, walltime in min, memory in GB")
+
+
+def test_import_of_a_table_by_amounts(cli: Cli, tmp_path: Path) -> None:
+    path, platform, out = (tmp_path / name for name in ("jobs.csv", "platform.xml", "w.json"))
+    path.write_text("job,at,ran,nodes,cores,mb,cards\na,0,9,1,8,16384,0\nb,5,9,2,64,8,3\n")
+    host = '<host id="h{}" speed="1Gf"><prop id="cores" value="32"/>'
+    host += '<prop id="memory" value="64GiB"/></host>'
+    hosts = "".join(map(host.format, range(4)))
+    platform.write_text(
+        f'<platform version="4.1"><zone id="z" routing="None">{hosts}</zone></platform>'
+    )
+    columns = "id=job,submit=at,run_time=ran,nodes=nodes,cores=cores,memory=mb,gpus=cards"
+    result = cli(
+        *("workload", "import", path, out, "--by", "amounts", "--map", columns),
+        *("--unit", "memory=MB", "--nodes", platform),
+    )
+    assert (result.exit_code, result.err) == (0, "")
+    assert "more than the hosts have that they ask for" in result.out
+    assert "hosts of the nodes told" in result.out
+    (job,) = read_workload(out).jobs
+    assert job.fields["per_host"] == {"cores": 8, "memory": 16 << 30}
+    assert read_workload(out).provenance["by"] == "amounts"
+    result = cli("workload", "import", path, out, "--by", "amounts", "--map", columns,
+                 "--processors", "9")  # fmt: skip
+    assert "offered load: not known (--nodes tells what hosts have)" in result.out

@@ -260,3 +260,71 @@ def test_mistakes_about_needs_are_told_in_one_line(
     assert message.lower() in result.err.lower()
     assert result.err.count("\n") == 1
     assert not out.exists()
+
+
+SHARED = """<?xml version='1.0'?>
+<!DOCTYPE platform SYSTEM "https://simgrid.org/simgrid.dtd">
+<platform version="4.1"><zone id="AS0" routing="Full">
+<host id="master_host" speed="1Gf"/>
+<host id="a" speed="1Gf"><prop id="cores" value="4"/></host>
+</zone></platform>
+"""
+
+
+@pytest.fixture
+def parts(tmp_path: Path) -> tuple[Path, Path]:
+    """Jobs that share one host of four cores, and its platform.
+
+    cores  A A A A A A A A A A B B B B B
+           A A A A A A A A A A B B B B B
+           A A A A A A A A A A
+           C C C C C C
+           0                  100       150
+    """
+    workload, platform = tmp_path / "parts.json", tmp_path / "shared.xml"
+    jobs = [
+        {"id": name, "subtime": date, "res": 1, "profile": str(length), "walltime": length + 1}
+        | {"user": "eva", "per_host": {"cores": cores}}
+        for name, date, cores, length in (("A", 0, 3, 100), ("B", 1, 2, 50), ("C", 2, 1, 60))
+    ]
+    profiles = {str(length): {"type": "delay", "delay": length} for length in (100, 50, 60)}
+    workload.write_text(json.dumps({"nb_res": 1, "jobs": jobs, "profiles": profiles}))
+    platform.write_text(SHARED)
+    return workload, platform
+
+
+def test_deadlines_of_jobs_that_share_hosts_are_of_their_platform(
+    cli: Cli, tmp_path: Path, parts: tuple[Path, Path]
+) -> None:
+    out = tmp_path / "out.json"
+    options = ("--platform", parts[1], "--stringency", 0, "--estimates", "exact")
+    told = cli("workload", "deadlines", parts[0], out, *options)
+    assert told.exit_code == 0, told.err
+    made = read_workload(out)
+    assert [job.qos.deadline for job in made.jobs] == [100, 150, 62]
+    assert [job.hosts_asked for job in made.jobs] == [
+        job.hosts_asked for job in read_workload(parts[0]).jobs
+    ]
+    assert "EASY meets 3 (100.0 %)" in told.out
+
+    estimated = cli(
+        *("workload", "estimates", out, tmp_path / "e.json", "--model", "predicted"),
+        *("--platform", parts[1], "--requests", parts[0]),
+    )
+    assert estimated.exit_code == 0, estimated.err
+    again = read_workload(tmp_path / "e.json")
+    assert all(job.hosts_asked is not None for job in again.jobs)
+
+
+@pytest.mark.parametrize("by", [("--by", "easy"), ("--by", "need", "--mix", "slack=1")])
+def test_whole_hosts_are_not_guessed(
+    cli: Cli, tmp_path: Path, parts: tuple[Path, Path], by: tuple[str, ...]
+) -> None:
+    result = cli("workload", "deadlines", parts[0], tmp_path / "out.json", *by)
+    assert result.exit_code == 2
+    assert "job 'A' asks for per_host, but no host of a cluster of 1 hosts tells what" in result.err
+    options = (*by, "--platform", "kth_sp2_100")
+    result = cli("workload", "deadlines", parts[0], tmp_path / "out.json", *options)
+    assert result.exit_code == 2
+    assert "kth_sp2_100.xml tells what it has; a platform whose hosts have amounts" in result.err
+    assert not (tmp_path / "out.json").exists()

@@ -104,7 +104,7 @@ def test_jobs_share_hosts_as_long_as_they_have_the_amounts() -> None:
     asked = {"cores": 6, "gpus:v100": 2}
     assert engine.submit(1.0, "c", per_host=asked) == started("c", "2")
     manager = engine.driver.module.manager
-    assert manager.free == 0
+    assert manager.free_mask() == 0
     assert engine.submit(2.0, "d", per_host={"gpus": 1}) == []
     assert engine.end(4.0, "whole", "1") == []
     assert manager.free_mask() == 0b010
@@ -150,7 +150,9 @@ def test_hosts_that_are_not_those_asked_for_are_refused(hosts: str) -> None:
 
 
 def test_a_start_before_hosts_were_found_names_what_finds_them() -> None:
-    with pytest.raises(SimulationError, match=r"no hosts were found.*availability\(\).fit\(job\)"):
+    with pytest.raises(
+        SimulationError, match=r"start at 0 s: .*availability\(\).fit\(job\) finds hosts"
+    ):
         Engine(Stubborn()).submit(0.0, "job", per_host={"cores": 1})
 
 
@@ -172,8 +174,8 @@ def test_amounts_without_hosts_that_have_some_are_an_error() -> None:
     with pytest.raises(InputError) as caught:
         module.submitted(Job.from_fields(fields, where="job"))
     assert str(caught.value) == (
-        "job w0!1 says what it asks for of its hosts (per_host), but no host of the engine's "
-        "platform has a property that says what it has, such as cores"
+        "job 'w0!1' asks for per_host, but no host of the engine's platform tells what it has; "
+        "a platform whose hosts have amounts, such as cores, is expected"
     )
 
 

@@ -24,6 +24,7 @@ from support.live_batsim5 import (
 )
 from support.live_engines import difference
 from support.random_simulations import SCHEDULERS, SPEED, document, random_case
+from support.shared_cases import SHARING, only_sleeps, shared_case
 
 pytestmark = pytest.mark.usefixtures("batsim5")
 
@@ -37,6 +38,17 @@ def test_schedules_without_latencies_are_equal(
     case = random_case(1, scheduler, network=False, events=events)
     runs = run_case(case, tmp_path)
     assert equal_to_the_byte(runs)
+    assert runs[0].violations == runs[1].violations == []
+    assert difference_in_process(case, runs[1], tmp_path) == ""
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("scheduler", SHARING)
+def test_schedules_on_shared_hosts_are_equal(tmp_path: Path, scheduler: str, seed: int) -> None:
+    case = shared_case(seed, scheduler, events=seed == 1)
+    runs = run_case(case, tmp_path)
+    assert difference(runs) == ""
+    assert equal_to_the_byte(runs) or not only_sleeps(case)
     assert runs[0].violations == runs[1].violations == []
     assert difference_in_process(case, runs[1], tmp_path) == ""
 

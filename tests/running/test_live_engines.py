@@ -19,9 +19,12 @@ from support.live_engines import (
     fractional_case,
     run_both,
     run_case,
+    schedule_in_digits,
+    served_difference,
 )
 from support.random_platforms import zoned_case
 from support.random_simulations import SCHEDULERS, Case, random_case
+from support.shared_cases import SHARING, only_sleeps, shared_case
 
 pytestmark = pytest.mark.usefixtures("batsim")
 
@@ -113,6 +116,23 @@ def check_case(case: Case, directory: Path) -> None:
 @pytest.mark.parametrize("scheduler", SCHEDULERS)
 def test_random_simulations_without_network(tmp_path: Path, scheduler: str, seed: int) -> None:
     check_case(random_case(seed, scheduler, network=False), tmp_path)
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("scheduler", SHARING)
+def test_random_simulations_on_shared_hosts(tmp_path: Path, scheduler: str, seed: int) -> None:
+    case = shared_case(seed, scheduler, events=seed == 1)
+    runs = run_case(case, tmp_path)
+    assert difference(runs) == ""
+    if only_sleeps(case):
+        assert schedule_in_digits(runs[0]) == schedule_in_digits(runs[1])
+    assert runs[0].violations == runs[1].violations == []
+    assert runs[0].compute_sharing
+    assert runs[0].lateness == runs[1].lateness
+
+
+def test_shared_hosts_under_serve(tmp_path: Path) -> None:
+    assert served_difference(shared_case(3, "qops"), tmp_path) == ""
 
 
 def net(name: str) -> str:

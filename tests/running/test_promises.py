@@ -12,7 +12,7 @@ import pytest
 from qops_batsim import InputError, simulate
 from qops_batsim.platform import make_cluster
 from qops_batsim.running import PlanAsker
-from qops_batsim.running.plan_asker import EarliestPromises, watched_scheduler
+from qops_batsim.running.search_asker import EarliestPromises, watched_scheduler
 from qops_batsim.workload import Workload
 from support.decision_runs import exact, history_of, random_workload, workload_of
 

@@ -12,15 +12,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from qops_batsim import Job, QosRequest, simulate
-from qops_batsim.job_fields import read_hosts_asked
+from qops_batsim.core.never_fits import why_never
+from qops_batsim.job_fields import AskedPart, HostsAsked, read_hosts_asked
 from qops_batsim.jobs import REJECTED
 from qops_batsim.platform import make_cluster
 from qops_batsim.workload import Workload, delay_profile
 from support.node_cases import (
     cases,
+    machines,
     platform_of,
     random_jobs,
-    random_machine,
     random_request,
     request_fields,
 )
@@ -111,9 +112,10 @@ def test_conservative_starts_no_job_later_than_it_was_first_planned(case: Case) 
     assert all(ran[slot].start <= planned for slot, planned in first.items())
 
 
-@given(rng=st.randoms(use_true_random=False))
-def test_no_date_before_the_earliest_fit_has_the_hosts(rng: random.Random) -> None:
-    machine = random_machine(rng)
+@given(machine=machines(), rng=st.randoms(use_true_random=False))
+def test_no_date_before_the_earliest_fit_has_the_hosts(
+    machine: SharedMachine, rng: random.Random
+) -> None:
     nodes = NaiveNodes(machine)
     taken = []
     for _ in range(rng.randint(0, 8)):
@@ -137,9 +139,20 @@ def test_no_date_before_the_earliest_fit_has_the_hosts(rng: random.Random) -> No
     assert nodes.steps(-1) == []
 
 
-@given(rng=st.randoms(use_true_random=False))
-def test_files_say_what_the_oracles_have(rng: random.Random) -> None:
-    machine = random_machine(rng)
+@given(machine=machines(), rng=st.randoms(use_true_random=False))
+def test_what_fits_nowhere_is_refused(machine: SharedMachine, rng: random.Random) -> None:
+    read = parse_platform(platform_of(machine).encode(), source="a.xml").machine
+    assert read is not None
+    request = random_request(rng, machine)
+    whole = AskedPart(hosts=request.parts[0].hosts, exclusive=True)
+    asked = read_hosts_asked(request_fields(request), "job") or HostsAsked(parts=(whole,))
+    fits = NaiveNodes(machine).found_at(request, 0) is not None
+    # Of several parts, each is looked at alone: they may still take the hosts of each other.
+    assert (why_never(asked, read) is None) == fits or (len(request.parts) > 1 and not fits)
+
+
+@given(machine=machines(), rng=st.randoms(use_true_random=False))
+def test_files_say_what_the_oracles_have(machine: SharedMachine, rng: random.Random) -> None:
     platform = parse_platform(platform_of(machine).encode(), source="a.xml")
     read = platform.machine
     assert read is not None

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from qops_batsim import QopsError, simulate
+from qops_batsim import simulate
 from qops_batsim.jobs import REJECTED
 from support.node_cases import platform_of, random_jobs, random_machine, workload_of
-from support.node_drawn import DRAWN, Drawn, host, job, machine, part
+from support.node_drawn import DRAWN, Drawn
 from support.node_oracles import NodeJob, SharedMachine, schedule_of
 
 Found = dict[int, "tuple[float, float, list[int]] | None"]
@@ -39,51 +39,46 @@ def expected_of(scheduler: str, shared: SharedMachine, jobs: Sequence[NodeJob]) 
     return {slot: ran and (ran.start, ran.end, ran.hosts) for slot, ran in outcome.items()}
 
 
-@pytest.fixture
-def sharing(tmp_path: Path, request: pytest.FixtureRequest) -> Path:
-    """Give a folder; skip where the scheduler does not yet have two jobs share a host."""
-    drawn = request.node.callspec.params.get("drawn")
-    scheduler = drawn.scheduler if drawn else request.node.callspec.params["scheduler"]
-    half = part(cores=1)
-    try:
-        found = found_by(
-            scheduler, machine(host(cores=2)), [job(0, 5, half), job(0, 5, half)], tmp_path
-        )
-    except QopsError as error:
-        pytest.skip(f"{scheduler} does not share hosts yet: {error}")
-    if found != {0: (0.0, 5.0, [0]), 1: (0.0, 5.0, [0])}:
-        pytest.skip(f"{scheduler} does not share hosts yet")
-    return tmp_path
-
-
 @pytest.mark.parametrize("drawn", DRAWN, ids=lambda drawn: drawn.name)
-def test_drawn_schedules(drawn: Drawn, sharing: Path) -> None:
-    found = found_by(drawn.scheduler, drawn.machine, drawn.jobs, sharing)
+def test_drawn_schedules(drawn: Drawn, tmp_path: Path) -> None:
+    found = found_by(drawn.scheduler, drawn.machine, drawn.jobs, tmp_path)
     starts = [each and (each[0], each[2]) for _, each in sorted(found.items())]
     assert starts == list(drawn.expected)
 
 
-BLOCK = 20
+SCHEDULERS = ("fcfs", "easy", "conservative", "qops")
+
+BLOCK = 10
 """Workloads of a test."""
 
 
-@pytest.mark.parametrize("block", range(10))
-@pytest.mark.parametrize("scheduler", ["fcfs", "easy", "conservative", "qops"])
-def test_schedulers_agree_with_naive_ones(scheduler: str, block: int, sharing: Path) -> None:
+def check_seed(scheduler: str, seed: int, folder: Path, most: int = 24, *, bare: bool) -> None:
+    """Check that a random workload has the same schedule as under the naive scheduler."""
+    rng = random.Random(f"{scheduler} {seed}")
+    shared = random_machine(rng, bare=bare)
+    jobs = random_jobs(rng, shared, most, deadlines=scheduler == "qops")
+    expected = expected_of(scheduler, shared, jobs)
+    assert found_by(scheduler, shared, jobs, folder) == expected, f"seed {seed}"
+
+
+@pytest.mark.parametrize("block", range(20))
+@pytest.mark.parametrize("scheduler", SCHEDULERS)
+def test_schedulers_agree_with_naive_ones(scheduler: str, block: int, tmp_path: Path) -> None:
     for seed in range(block * BLOCK, (block + 1) * BLOCK):
-        rng = random.Random(f"{scheduler} {seed}")
-        shared = random_machine(rng)
-        jobs = random_jobs(rng, shared, 24, deadlines=scheduler == "qops")
-        expected = expected_of(scheduler, shared, jobs)
-        assert found_by(scheduler, shared, jobs, sharing) == expected, f"seed {seed}"
+        check_seed(scheduler, seed, tmp_path, bare=False)
+
+
+@pytest.mark.parametrize("scheduler", SCHEDULERS)
+def test_a_host_without_amounts_is_taken_whole(scheduler: str, tmp_path: Path) -> None:
+    for seed in range(BLOCK):
+        check_seed(scheduler, seed, tmp_path, bare=True)
 
 
 @pytest.mark.sweep
-@pytest.mark.parametrize("scheduler", ["fcfs", "easy", "conservative", "qops"])
-def test_schedulers_agree_with_naive_ones_on_many(scheduler: str, sharing: Path) -> None:
-    for seed in range(1000):
-        rng = random.Random(f"many {scheduler} {seed}")
-        shared = random_machine(rng)
-        jobs = random_jobs(rng, shared, rng.choice([6, 24, 40]), deadlines=scheduler == "qops")
-        expected = expected_of(scheduler, shared, jobs)
-        assert found_by(scheduler, shared, jobs, sharing) == expected, f"seed {seed}"
+@pytest.mark.parametrize("most", [6, 24, 40])
+@pytest.mark.parametrize("scheduler", SCHEDULERS)
+def test_schedulers_agree_with_naive_ones_on_many(
+    scheduler: str, most: int, tmp_path: Path
+) -> None:
+    for seed in range(1000, 1400):
+        check_seed(scheduler, seed, tmp_path, most, bare=False)

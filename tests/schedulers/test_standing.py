@@ -7,7 +7,7 @@ import msgspec
 from qops_batsim import Job, QosRequest
 from qops_batsim.core import RUNNING, WAITING, Plan
 from qops_batsim.protocol import make_scheduler
-from qops_batsim.running.plan_asker import resume
+from qops_batsim.running.search_asker import resume
 from qops_batsim.schedulers.standing import Standing, standing_of_jobs
 from support.plan_checks import check_plan
 

@@ -67,6 +67,11 @@ INTERNALS: dict[str, dict[str, dict[str, str]]] = {
                 "SizeModel gamma_table random_stream sample_sizes_and_run_times sample_submissions"
             ),
         },
+        "presets/node_mix.py": {
+            "core.node_request": "NodeLayout",
+            "job_fields": "AskedPart HostsAsked",
+            "workload.node_mix": "MIB NODE_MIXES sample_node_mix",
+        },
     },
 }
 """Names that are not public, by reason, file and module."""

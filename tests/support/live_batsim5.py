@@ -2,6 +2,7 @@
 
 PYTHONPATH=tests python -m support.live_batsim5 --network --first 0 --seeds 20 easy qops
 PYTHONPATH=tests python -m support.live_batsim5 --kills --seeds 300   # with kills
+PYTHONPATH=tests python -m support.live_batsim5 --shared --seeds 100
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from support import live_engines
 from support.live_engines import SECONDS, described, difference
 from support.needs import real_batsim5
 from support.random_simulations import SCHEDULERS, Case, random_case, without_network
+from support.shared_cases import SHARING, shared_case
 
 KILLERS = ("fqops", "aroma")
 """Schedulers that kill jobs and run them again."""
@@ -110,6 +112,9 @@ def main() -> None:
     parser.add_argument("--kills", action="store_true", help="a case a seed, in which jobs restart")
     parser.add_argument("--network", action="store_true", help="platforms with latencies")
     parser.add_argument("--events", action="store_true", help="hosts that leave and return")
+    parser.add_argument(
+        "--shared", action="store_true", help="hosts that jobs share by their amounts"
+    )
     parser.add_argument("--first", type=int, default=0, help="first seed")
     parser.add_argument("--seeds", type=int, default=10, help="number of seeds")
     parser.add_argument("--jobs", type=int, default=40, help="jobs a case")
@@ -128,8 +133,9 @@ def _cases(given: argparse.Namespace) -> Iterator[Case]:
         if given.kills:
             yield killing_case(seed, given.schedulers or KILLERS, given.jobs)
             continue
-        for scheduler in given.schedulers or SCHEDULERS:
-            yield random_case(
+        make = shared_case if given.shared else random_case
+        for scheduler in given.schedulers or (SHARING if given.shared else SCHEDULERS):
+            yield make(
                 *(seed, scheduler), network=given.network, jobs=given.jobs, events=given.events
             )
 

@@ -33,9 +33,7 @@ GB = 10**9
 
 
 def random_host(rng: random.Random, kinds: Sequence[str]) -> dict[str, int]:
-    """Return amounts of a host, which now and then lacks a kind, or all."""
-    if rng.random() < 0.04:
-        return {}
+    """Return amounts of a host, which now and then lacks a kind."""
     amounts = {}
     for kind in kinds:
         if rng.random() < 0.75 or kind == kinds[0]:
@@ -48,14 +46,19 @@ def random_host(rng: random.Random, kinds: Sequence[str]) -> dict[str, int]:
     return amounts
 
 
-def random_machine(rng: random.Random) -> SharedMachine:
-    """Return a machine of 2 to 8 hosts of one to three sorts and 1 to 4 kinds."""
+def random_machine(rng: random.Random, *, bare: bool = False) -> SharedMachine:
+    """Return a machine of 2 to 8 hosts of one to three sorts and 1 to 4 kinds; with ``bare``, one
+    of them has no amounts at all.
+    """
     kinds = rng.choice(KINDS)
     sorts = [random_host(rng, kinds) for _ in range(rng.randint(1, 3))]
     drawn = [rng.choice(sorts) for _ in range(rng.choice([2, 2, 3, 4, 5, 6, 8]))]
     if not any(set(each) - {"memory"} for each in drawn):
         # Without amounts but memory it would be a number of hosts.
         drawn[0] = {"cores": 4}
+    if bare:
+        drawn[1] = {}
+        drawn[0].setdefault("cores", 4)
     is_weighed, has_licences = rng.random() < 0.4, rng.random() < 0.4
     hosts = []
     for amounts in drawn:
@@ -124,6 +127,7 @@ def random_jobs(
     empty = NaiveNodes(machine)
     jobs = []
     exact = rng.random() < 0.2
+    spare = rng.choice([15, 30, 60, 90])
     count = rng.randint(most // 2, most)
     span = max(1, int(rng.choice([0.2, 0.5, 1.0, 2.0]) * count))
     for _ in range(count):
@@ -137,8 +141,7 @@ def random_jobs(
         submission = rng.randint(0, span)
         deadline = None
         if deadlines and rng.random() < 0.8:
-            patience = rng.choice([1, 2, 3, 5]) * estimate + rng.choice([0, 5, 10, 30])
-            deadline = submission + patience
+            deadline = submission + estimate + rng.randint(0, spare)
         jobs.append(
             replace(
                 request,
@@ -151,8 +154,11 @@ def random_jobs(
     return sorted(jobs, key=lambda job: job.submission)
 
 
-machines = st.randoms(use_true_random=False).map(random_machine)
-"""Machines of 2 to 8 hosts."""
+@st.composite
+def machines(draw: st.DrawFn) -> SharedMachine:
+    """Draw a machine, one in four with a host without amounts."""
+    rng = draw(st.randoms(use_true_random=False))
+    return random_machine(rng, bare=rng.random() < 0.25)
 
 
 @st.composite
@@ -160,8 +166,8 @@ def cases(
     draw: st.DrawFn, most: int = 10, *, deadlines: bool = False
 ) -> tuple[SharedMachine, list[NodeJob]]:
     """Draw a machine and jobs for it."""
+    machine = draw(machines())
     rng = draw(st.randoms(use_true_random=False))
-    machine = random_machine(rng)
     return machine, random_jobs(rng, machine, most, deadlines=deadlines)
 
 

@@ -314,6 +314,10 @@ class Scheduler:
                         new.append(slot)
             self.has_event = bool(ended or new)
             self.decide(now, new, early)
+            if now == self.jobs[-1].submission:
+                # A message of its own says that no job is submitted any more. A job with parts may
+                # have found no hosts because of one behind it that has started since.
+                self.decide(now, [], early=False)
             dates |= {ran.end for ran in self.running.values()} | self.planned_starts()
         assert len(self.outcome) == len(self.jobs)
         return self.outcome

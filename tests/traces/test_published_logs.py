@@ -58,12 +58,12 @@ ALIBABA = {
     "creation_time": 0, "deletion_time": 2100, "scheduled_time": 300.0,
 }  # fmt: skip
 SAMPLES: dict[str, tuple[Mapping[str, Any], dict[str, float]]] = {
-    "eagle": (EAGLE, {"gpus": 4, "memory": 184000}),
-    "kestrel": (KESTREL, {"gpus": 4, "memory": 85 * 1024, "energy": 1.8e6}),
+    "eagle": (EAGLE, {"gpu_count": 4, "memory_mb": 184000}),
+    "kestrel": (KESTREL, {"gpu_count": 4, "memory_mb": 85 * 1024, "energy": 1.8e6}),
     "frontier-jobs": (FRONTIER_JOBS, {}),
-    "pm100": (PM100, {"gpus": 4, "memory": 200, "power": 600}),
-    "f-data": (F_DATA, {"memory": 2**30, "power": 600, "energy": 0.5}),
-    "alibaba-gpu-2023": (ALIBABA, {"gpus": 4, "memory": 30517}),
+    "pm100": (PM100, {"gpu_count": 4, "memory_mb": 200, "power": 600}),
+    "f-data": (F_DATA, {"memory_mb": 2**30, "power": 600, "energy": 0.5}),
+    "alibaba-gpu-2023": (ALIBABA, {"gpu_count": 4, "memory_mb": 30517}),
 }
 
 
@@ -101,6 +101,33 @@ def test_a_published_log_is_known_by_its_columns(name: str, ending: str, tmp_pat
         else ({}, {})
     )
     assert [part.workload.jobs[0].processors for part in parts.values()] in ([], [4])
+
+
+BY_HOST: dict[str, tuple[int, dict[str, int], set[str]]] = {
+    "eagle": (2, {"cores": 36, "gpus": 2}, {"memory_scope"}),
+    "kestrel": (2, {"cores": 36, "gpus": 2}, {"memory_scope"}),
+    "frontier-jobs": (72, {}, {"no_memory", "no_amounts"}),
+    "pm100": (2, {"cores": 36, "gpus": 2}, {"memory_scope"}),
+    "f-data": (2, {"cores": 36}, {"memory_scope"}),
+    "alibaba-gpu-2023": (1, {"cores": 72, "memory": 30517 << 20, "gpus": 4}, set()),
+}
+"""Hosts of each sample's job, what it asks of each, and what is told of it."""
+
+
+@pytest.mark.parametrize("name", list(SAMPLES))
+def test_jobs_of_published_logs_ask_for_what_is_told(name: str, tmp_path: Path) -> None:
+    hosts, amounts, told = BY_HOST[name]
+    path = written(tmp_path / "table.csv", [SAMPLES[name][0]])
+    found = read_trace(path, accounting=Choices(by="amounts"), processors=100)
+    (job,) = found.workload.jobs
+    assert (job.processors, job.fields.get("per_host", {})) == (hosts, amounts)
+    rules = {each.rule for each in found.repairs if each.jobs} - {"no_requested_time"}
+    assert rules == told
+    # The memory of a job on one host is that of the host.
+    if name == "eagle":
+        path = written(tmp_path / "one.csv", [{**EAGLE, "nodes_req": 1}])
+        (job,) = read_trace(path, accounting=Choices(by="amounts"), processors=9).workload.jobs
+        assert job.fields["per_host"] == {"cores": 72, "memory": 184000 << 20, "gpus": 4}
 
 
 def test_every_profile_has_a_sample_and_a_source() -> None:
@@ -192,7 +219,7 @@ def test_the_log_of_frontier_counts_nodes(tmp_path: Path) -> None:
 def test_amounts_of_memory_may_have_a_letter(tmp_path: Path) -> None:
     rows = [{**KESTREL, "id": str(n), "memory_req": each} for n, each in enumerate(["1T", "7", ""])]
     jobs = read_trace(written(tmp_path / "table.csv", rows)).workload.jobs
-    assert [job.fields.get("memory") for job in jobs] == [1024 * 1024, 7, None]
+    assert [job.fields.get("memory_mb") for job in jobs] == [1024 * 1024, 7, None]
     with pytest.raises(InputError, match="memory_req is '8X'; a number from 0"):
         read_trace(written(tmp_path / "wrong.csv", [{**KESTREL, "memory_req": "8X"}]))
 

@@ -258,7 +258,7 @@ def test_what_is_no_accounting_is_refused(tmp_path: Path, text: str, message: st
     ("choices", "message"),
     [
         ({"states": ["COMPLETD"]}, "state 'COMPLETD' is not known; did you mean 'COMPLETED'"),
-        ({"by": "sockets"}, "by is 'sockets' .known: binding, cores, gpus, nodes"),
+        ({"by": "sockets"}, "by is 'sockets' .known: amounts, binding, cores, gpus, nodes"),
         ({"restarts": "all"}, "restarts is 'all'"),
         ({"time_zone": "Mars/Base"}, "the given time zone is 'Mars/Base'"),
     ],

@@ -18,6 +18,7 @@ from qops_batsim import Easy, InputError, Job, QosRequest, read_workload
 from qops_batsim.engine.registration import as_registered
 from qops_batsim.experiments.deadline_workload import give_deadlines_by_need
 from qops_batsim.jobs import rest_of
+from qops_batsim.platform.equal_hosts import make_cluster
 from qops_batsim.protocol import decisions as d
 from qops_batsim.protocol import events as e
 from qops_batsim.protocol.messages import (
@@ -232,8 +233,14 @@ def test_schedulers_see_it() -> None:
             seen[job.id] = job.hosts_asked
             super().submitted(job)
 
-    simulate(Seeing, parsed())
+    simulate(Seeing, parsed(), "shared_8")
     assert [seen[f"w0!{n}"] for n in range(len(FOUND))] == FOUND
+
+
+@pytest.mark.parametrize("scheduler", ["easy", "qops", "aroma"])
+def test_a_machine_without_amounts_is_no_guess(scheduler: str) -> None:
+    with pytest.raises(InputError, match=r"job .*1'? .*per_host.*host of"):
+        simulate(scheduler, parsed(), make_cluster(8))
 
 
 def test_old_extra_data_is_read_as_it_was() -> None:

@@ -19,6 +19,8 @@ from typing import Any
 import msgspec
 import numpy as np
 
+from qops_batsim.core.machine import Machine
+from qops_batsim.economics.billing import BillingWeights
 from qops_batsim.economics.charges import (
     Charge,
     PriceFunction,
@@ -34,7 +36,8 @@ from qops_batsim.errors import InputError, QopsError, shown
 from qops_batsim.files import read_text
 from qops_batsim.job_fields import is_number
 from qops_batsim.measures.metrics.outcomes import JobOutcomes, fates
-from qops_batsim.measures.results.result_tables import read_qos
+from qops_batsim.measures.results.host_amounts import requests_of_run, sizes_of
+from qops_batsim.measures.results.result_tables import Floats, original_id, read_qos
 from qops_batsim.measures.results.run_files import RunFiles
 from qops_batsim.measures.results.run_result import RunResult
 from qops_batsim.workload.delay_jobs import run_times_until_killed
@@ -115,9 +118,17 @@ class ChargeReport(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     queues: tuple[CategoryCharges, ...] = ()
 
 
-def reference_of_run(result: RunResult) -> dict[str, ReferenceJob]:
-    """Return the jobs that ran in a reference run, by full identifier (``"w0!15"``); O(jobs)."""
+def reference_of_run(
+    result: RunResult, workloads: Mapping[str, Workload] | None = None
+) -> dict[str, ReferenceJob]:
+    """Return the jobs that ran in a reference run, by full identifier (``"w0!15"``); O(jobs).
+
+    The ``workloads`` that were run tell what jobs ask of hosts that they share by amounts.
+    """
     columns = result.columns("execution_time", "turnaround_time", "requested_number_of_resources")
+    requests = requests_of_run(result, workloads or {})
+    if requests is not None:
+        columns = (*columns[:2], requests.sizes)
     ran = result.executed
     rows = zip(*(column[ran].tolist() for column in columns), strict=True)
     ids = itertools.compress(result.ids, ran.tolist())
@@ -125,18 +136,24 @@ def reference_of_run(result: RunResult) -> dict[str, ReferenceJob]:
 
 
 def reference_of_workload(
-    workload: Workload, response_times: Mapping[str, float], prefix: str = ""
+    workload: Workload,
+    response_times: Mapping[str, float],
+    prefix: str = "",
+    machine: Machine | None = None,
 ) -> dict[str, ReferenceJob]:
     """Return the ``delay`` jobs of a workload as jobs of a reference run, given the response time
     that each job had in that run.
 
     All jobs are of type ``delay``. ``response_times`` are completion - submission in the reference
-    run (seconds) by job id; ``prefix`` goes in front of each id of the result (``"w0!"``).
+    run (seconds) by job id; ``prefix`` goes in front of each id of the result (``"w0!"``). The
+    ``machine`` is what hosts have for jobs that share them, if they have amounts.
     """
+    run_times = run_times_until_killed(workload)
+    sizes = sizes_of(workload, machine).tolist()
     return {
-        prefix + job.id: ReferenceJob(run_time, response_times[job.id], job.processors)
-        for job, run_time in zip(workload.jobs, run_times_until_killed(workload), strict=True)
-        if job.id in response_times
+        prefix + job_id: ReferenceJob(run_time, response_times[job_id], size)
+        for job_id, run_time, size in zip(workload.columns.ids, run_times, sizes, strict=True)
+        if job_id in response_times
     }
 
 
@@ -147,6 +164,7 @@ def charge_jobs(
     price: PriceFunction = islam2004,
     *,
     grace: float = 0.0,
+    billed: Floats | None = None,
 ) -> list[JobCharge]:
     """Return each job's resource and QoS charge, and the penalty for its deadline if that was
     missed; O(jobs).
@@ -168,6 +186,9 @@ def charge_jobs(
         Returns the resource and the QoS charge of a job.
     grace
         Lateness up to which a deadline counts as met (seconds).
+    billed
+        What each job pays a second by weights of kinds (:func:`billed_amounts`); None: its
+        processors.
 
     Returns
     -------
@@ -177,7 +198,8 @@ def charge_jobs(
     fate = fates(outcomes, grace)
     asked = np.where(np.isnan(outcomes.promised), outcomes.deadline, outcomes.promised)
     used = np.where(outcomes.given_back, 0.0, outcomes.charged_time)
-    unused = outcomes.processors * np.maximum(outcomes.estimates - used, 0.0)
+    units = outcomes.processors if billed is None else billed
+    unused = units * np.maximum(outcomes.estimates - used, 0.0)
     has_promise = fate.promised | (outcomes.given_back & np.isfinite(outcomes.promised))
     columns = (
         outcomes.processors,
@@ -189,6 +211,7 @@ def charge_jobs(
         outcomes.wasted,
         np.broadcast_to(outcomes.prices, asked.shape),
         np.where(has_promise & np.isfinite(unused), unused, 0.0),
+        units,
     )
     queues = outcomes.queues or [""] * len(asked)
     rows = zip(outcomes.ids, queues, *(column.tolist() for column in columns), strict=True)
@@ -202,11 +225,12 @@ def charge_jobs(
 
     charged = []
     for job_id, queue, processors, run_time, arrival, kept, failed, kills, *others in rows:
-        wasted, factor, not_used = others
+        wasted, factor, not_used, unit = others
         reference = _reference(references, job_id, processors)
         category = table.categories.label(reference.run_time, processors)
         job = {"category": category, "processors": processors, "arrival": arrival}
-        pay = partial(_pay, price, table, job_id, **job, queue_price=factor)
+        weighted = {} if billed is None else {"billed": unit}
+        pay = partial(_pay, price, table, job_id, **job, **weighted, queue_price=factor)
 
         charge = None
         if not math.isnan(run_time):
@@ -232,6 +256,42 @@ def charge_jobs(
             )
         )
     return charged
+
+
+def billed_amounts(
+    result: RunResult,
+    workloads: Mapping[str, Workload],
+    outcomes: JobOutcomes,
+    weights: BillingWeights,
+) -> Floats:
+    """Return what each job of the outcomes pays a second by weights of kinds: for what it took in
+    its last run, or asked for if it was refused.
+
+    InputError where hosts have no amounts, or the platform is not known.
+    """
+    requests = requests_of_run(result, workloads)
+    if requests is None:
+        raise InputError(
+            f"{result.source}: billing_weights are for machines whose hosts have amounts, and "
+            "those of this run have none, or its platform has moved or changed since; the run of "
+            "a platform with amounts is expected"
+        )
+    taken = np.where(result.executed[:, None], requests.taken, requests.demand)
+    hosts = result.allocation_sizes
+    of_job = {}
+    for row in np.flatnonzero(result.last_runs).tolist():
+        amounts = dict(zip(requests.machine.kinds, taken[row].tolist(), strict=True))
+        amounts["hosts"] = int(hosts[row])
+        licences = requests.distinct[requests.of_job[row]].licences
+        of_job[result.id(row)] = weights.billed(amounts, licences)
+
+    places = {job_id: place for place, job_id in enumerate(outcomes.ids)}
+    billed = np.zeros(len(outcomes.ids))
+    for job_id, units in of_job.items():
+        origin = original_id(job_id, places)
+        if origin is not None:
+            billed[places[origin]] = units
+    return billed
 
 
 def _pay(
@@ -298,7 +358,7 @@ def charge_report(
     """Sum up the jobs' charges by category (in the order of their labels), by queue and in total,
     and compute the profit at the given prices; O(jobs).
     """
-    prices.check()
+    prices.check(by_weights=True)
     by_category: dict[str, list[JobCharge]] = {label: [] for label in table.categories.labels()}
     by_queue: dict[tuple[float, str], list[JobCharge]] = {}
     for job in charged:

@@ -5,7 +5,8 @@ A run is known from its files (:class:`MeasuredFiles`), or from its jobs' outcom
 
 Notation: a job asks for ``q`` processors for ``p`` seconds; it is a *deadline job* if its user set
 the deadline (``qos.has_user_deadline`` is not false). All other jobs, those with an artificial
-deadline included, are *others*.
+deadline included, are *others*. Where jobs share hosts by amounts, ``q`` is a job's dominant share
+of the machine, in hosts.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ from qops_batsim.measures.metrics.outcomes import (
     outcomes_with_deadlines,
     promises,
 )
+from qops_batsim.measures.results.host_amounts import RequestsOfRun, requests_of_run
 from qops_batsim.measures.results.result_tables import (
     Booleans,
     Floats,
@@ -118,9 +120,14 @@ class MeasuredFiles(MeasuredRun):
         return window(self.result)
 
     @cached_property
+    def requests(self) -> RequestsOfRun | None:
+        """What the jobs ask of hosts that they share by amounts; None on other hosts."""
+        return requests_of_run(self.result, self.workloads)
+
+    @cached_property
     def busy(self) -> StepSeries:
-        """Number of busy hosts over time."""
-        return busy_hosts(self.result)
+        """Number of busy hosts over time; dominant shares of jobs that share hosts by amounts."""
+        return busy_hosts(self.result) if self.requests is None else self.requests.busy
 
     @cached_property
     def queue(self) -> StepSeries:

@@ -49,6 +49,7 @@ from qops_batsim.measures.results.run_result import (
     load_run,
     workloads_with_deadlines,
 )
+from qops_batsim.measures.results.series import StepSeries
 from qops_batsim.workload.workload_model import Workload
 from qops_batsim.workload.workload_model import offered_load as load_of
 
@@ -288,7 +289,9 @@ def missed_deadlines(run: MeasuredJobs) -> Figure:
 
 @measure(FILES, STUDY, unit=SHARE)
 def utilization(run: MeasuredRun) -> Figure:
-    """Time that hosts run jobs, lost runs included, of all hosts' time."""
+    """Time that hosts run jobs, lost runs included, of all hosts' time; of jobs that share hosts by
+    amounts, the dominant shares count, which may add up to more than all.
+    """
     return run.used(*run.window)
 
 
@@ -303,16 +306,21 @@ def loss_of_capacity(run: MeasuredFiles) -> Figure:
     gang-scheduling, backfilling, and migration", IEEE Transactions on Parallel and Distributed
     Systems 14(3), 2003, for space sharing.
     """
+    return _loss(run, run.hosts, run.busy, run.queue)
+
+
+def _loss(run: MeasuredFiles, has: float, used: StepSeries, queue: StepSeries) -> Figure:
+    """Return the share of what the machine has that idles while jobs wait."""
     begin, end = run.window
     if not end > begin:
         return None
-    inside = np.concatenate([run.busy.dates, run.queue.dates])
+    inside = np.concatenate([used.dates, queue.dates])
     inside = inside[(inside > begin) & (inside < end)]
     dates = np.unique(np.concatenate([[begin, end], inside]))
 
-    idle = run.hosts - run.busy.at(dates[:-1])
-    waiting = run.queue.at(dates[:-1]) > 0
-    return run.share((idle * waiting * np.diff(dates)).sum(), run.hosts * (end - begin))
+    idle = np.maximum(has - used.at(dates[:-1]), 0.0)
+    waiting = queue.at(dates[:-1]) > 0
+    return run.share((idle * waiting * np.diff(dates)).sum(), has * (end - begin))
 
 
 @of_files("jobs")
@@ -327,6 +335,57 @@ def queue_length_max(run: MeasuredFiles) -> int | None:
     """Largest number of waiting jobs."""
     begin, end = run.window
     return round(run.queue.maximum(begin, end)) if end > begin else None
+
+
+class KindMeasures(msgspec.Struct, frozen=True, kw_only=True):
+    """Measures of one kind of what hosts have: what the machine has of it (memory in bytes), and
+    how much of that is used, lost and waited for.
+
+    Shares are from 0 to 1 of what the machine has. ``waiting`` is the mean amount that waiting jobs
+    ask for, as such a share, and may be above 1; ``queue_length`` the mean number of waiting jobs
+    that ask for the kind. Of all jobs, ``jobs`` ask for it, and it is the ``scarcest`` kind of so
+    many: it makes their dominant share.
+    """
+
+    kind: str
+    amount: int
+    utilization: float | None
+    loss_of_capacity: float | None
+    waiting: float | None
+    queue_length: float | None
+    jobs: int
+    scarcest: int
+
+
+@of_files("")
+def kinds(run: MeasuredFiles) -> list[KindMeasures] | msgspec.UnsetType:
+    """Utilization, loss of capacity and queue by kind; left out where hosts have no amounts."""
+    requests = run.requests
+    if requests is None:
+        return msgspec.UNSET
+    begin, end = run.window
+    last = run.result.last_runs
+    found = []
+
+    for place, kind in enumerate(requests.machine.kinds):
+        has = int(requests.totals[place])
+        used = requests.used(place)
+        jobs_waiting = requests.jobs_waiting(place)
+        whole = has * (end - begin)
+        queue = jobs_waiting.integral(begin, end) / (end - begin) if end > begin else None
+        found.append(
+            KindMeasures(
+                kind=kind,
+                amount=has,
+                utilization=run.share(used.integral(begin, end), whole),
+                loss_of_capacity=_loss(run, has, used, jobs_waiting),
+                waiting=run.share(requests.waiting(place).integral(begin, end), whole),
+                queue_length=queue,
+                jobs=int((requests.demand[last, place] > 0).sum()),
+                scarcest=int((requests.scarcest[last] == place).sum()),
+            )
+        )
+    return found
 
 
 @of_files("jobs")

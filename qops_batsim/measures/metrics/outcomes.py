@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import msgspec
 import numpy as np
 
+from qops_batsim.core.machine import Machine
 from qops_batsim.engine.ended_jobs import EndedJobs
 from qops_batsim.errors import InputError, shown
 from qops_batsim.jobs import (
@@ -26,6 +27,7 @@ from qops_batsim.jobs import (
     Job,
     QosRequest,
 )
+from qops_batsim.measures.results.host_amounts import sizes_of
 from qops_batsim.measures.results.message_drift import message_drift
 from qops_batsim.measures.results.result_tables import (
     Booleans,
@@ -56,7 +58,8 @@ class JobOutcomes:
     Identifiers have the workload's name in front (``"w0!15"``) where they come from files. Dates
     are in seconds; start and finish are NaN for a job that was refused, ``charged_time`` are the
     seconds of the last run, and of what was ``saved`` of those before it, if it ended by itself,
-    else NaN. ``deadline`` and ``promised`` are
+    else NaN. ``processors`` are dominant shares, in hosts, of jobs that share hosts by amounts.
+    ``deadline`` and ``promised`` are
     what was asked for and what the scheduler promised, NaN for none; ``of_user`` tells whether the
     deadline is the user's own. ``wasted`` are the processor-seconds lost in runs that the scheduler
     killed; ``lost`` are the runs killed before the last one of the same job: start, finish and
@@ -205,7 +208,10 @@ def _is_of_user(qos: QosRequest | None) -> bool:
 
 
 def outcomes_of_simulation(
-    ended: EndedJobs, workload: Workload, promised: Mapping[str, float] | None = None
+    ended: EndedJobs,
+    workload: Workload,
+    promised: Mapping[str, float] | None = None,
+    machine: Machine | None = None,
 ) -> JobOutcomes:
     """Return what became of each job of a workload in a simulation; O(n log n).
 
@@ -217,6 +223,8 @@ def outcomes_of_simulation(
         The workload that was simulated.
     promised
         The scheduler's deadlines (seconds) by job id within the workload.
+    machine
+        What hosts have for jobs that share them, if they have amounts.
 
     Returns
     -------
@@ -225,7 +233,9 @@ def outcomes_of_simulation(
     """
     seconds = ended.finishes - ended.starts
     runs = _Runs(ended.ids, ended.states, ended.starts, ended.finishes, seconds)
-    return _outcomes(workload.source, {"": workload}, runs, promised or {}, only_known=False)
+    return _outcomes(
+        workload.source, {"": workload}, runs, promised or {}, machine, only_known=False
+    )
 
 
 def outcomes_of_run(result: RunResult, workloads: Mapping[str, Workload]) -> JobOutcomes:
@@ -250,16 +260,17 @@ def outcomes_with_deadlines(result: RunResult, workloads: Mapping[str, Workload]
     runs = _Runs(result.ids, result.table.states, *columns)
     promised = {} if decisions is None else decisions.by_id("admitted_deadline")
     named = {f"{name}!": workload for name, workload in workloads.items()}
-    outcomes = _outcomes(result.source, named, runs, promised, only_known=True)
+    outcomes = _outcomes(result.source, named, runs, promised, result.machine, only_known=True)
 
     info = result.info
-    if info is not None and info.compute_sharing:
+    shares_whole = info is not None and info.compute_sharing and result.machine is None
+    if shares_whole:
         profiles = result.text("profile")
         outcomes = with_parts(outcomes, runs.ids, runs.starts, runs.seconds, profiles)
     if decisions is not None and (latest := decisions.by_id("latest_start")):
         dates = [latest.get(job_id, math.nan) for job_id in outcomes.ids]
         outcomes = replace(outcomes, latest_start=np.array(dates))
-    outcomes = _with_drift(outcomes, result)
+    outcomes = outcomes if shares_whole else _with_drift(outcomes, result)
     if decisions is not None and "queue" in decisions.columns:
         outcomes = _with_queues(outcomes, decisions)
 
@@ -287,6 +298,7 @@ def _outcomes(
     workloads: Mapping[str, Workload],
     runs: _Runs,
     promised: Mapping[str, float],
+    machine: Machine | None,
     *,
     only_known: bool,
 ) -> JobOutcomes:
@@ -332,7 +344,7 @@ def _outcomes(
     deadlines, of_user = map(np.concatenate, zip(*map(_deadlines, columns), strict=True))
 
     # Killed runs lose their work, but for what was saved of those that others followed.
-    processors = np.concatenate([each.processors for each in columns]).astype(np.float64)
+    processors = np.concatenate([sizes_of(each, machine) for each in workloads.values()])
     by_itself = np.isin(runs.states, _ENDED_BY_ITSELF)
     killed = order[~by_itself[order] & ~np.isnan(runs.seconds[order])]
     victims = of_job[killed]
@@ -567,7 +579,7 @@ def _with_drift(outcomes: JobOutcomes, result: RunResult) -> JobOutcomes:
     ended, or started, later than promised plus grace.
     """
     late = np.flatnonzero(outcomes.late(result.grace))
-    if not (len(late) and result.grace) or (result.info and result.info.compute_sharing):
+    if not (len(late) and result.grace):
         return outcomes
     runs = np.flatnonzero(result.last_runs)
     return with_drift(outcomes, late, result.ids, runs, lambda rows: message_drift(result, rows))
@@ -612,5 +624,6 @@ def job_work(outcomes: JobOutcomes) -> Floats | None:
     """Return each job's work, processors × run time (processor-seconds), or None unless all jobs
     are of type ``delay``. O(jobs).
     """
-    work: Floats = np.concatenate([each.work for each in outcomes.workloads])
+    lasts = [np.minimum(each.delays, each.columns.walltimes) for each in outcomes.workloads]
+    work: Floats = outcomes.processors * np.concatenate(lasts)
     return None if np.isnan(work).any() else work

@@ -2,7 +2,7 @@
 
 Each pixel of an image has the mean colour of what its host ran during its time, so nothing
 is lost between pixels and 30,000 jobs take about a second. Where there is room, jobs have
-outlines and names.
+outlines and names. Where jobs share hosts by amounts, the row of a host is divided among them.
 """
 
 from __future__ import annotations
@@ -36,7 +36,10 @@ from qops_batsim.measures.plots.drawing import (
     set_time_axis,
 )
 from qops_batsim.measures.plots.part import nothing_runs, part_to_show
-from qops_batsim.measures.results.result_tables import Booleans, Floats, original_id
+from qops_batsim.measures.plots.shares import HostShares, shares_of_hosts
+from qops_batsim.measures.results.allocations import Stays
+from qops_batsim.measures.results.host_amounts import requests_of_run
+from qops_batsim.measures.results.result_tables import Booleans, Floats, Integers, original_id
 from qops_batsim.measures.results.run_result import (
     RUN,
     WORKLOADS,
@@ -233,16 +236,18 @@ def gantt(
     groups, refused = _groups(result, color, workloads)
     begin, end = part_to_show(result, begin, end)
     shown = _visible(result, begin, end)
-    shared = _share_hosts(result)
+    shares = _shares(result, workloads, shown)
+    mixes = shares is None and _share_hosts(result)
 
     with picture(out, _WIDTH, _HEIGHT) as figure:
         axes = figure.add_axes((_LEFT, _BOTTOM, _RIGHT - _LEFT, _TOP - _BOTTOM))
-        _draw(result, colors_of(result, groups), axes, shown, begin, end)
+        _draw(result, colors_of(result, groups), axes, shown, (begin, end), shares)
         refused = _mark_refused(result, axes, refused, begin, end)
         set_time_axis(axes, begin, end, result.calendar)
         axes.set_ylabel("Host")
-        mixed = "; colours mix where jobs share hosts" if shared else ""
-        _set_head(axes, _title(result, int(shown.sum())) + mixed, _legend(groups, shown, refused))
+        how = "; colours mix where jobs share hosts" if mixes else ""
+        how = how if shares is None else "; heights are shares of a host"
+        _set_head(axes, _title(result, int(shown.sum())) + how, _legend(groups, shown, refused))
 
     return figure
 
@@ -312,13 +317,35 @@ def _share_hosts(result: RunResult) -> bool:
     return bool(lasted > result.occupancy.busy * (1 + 1e-9) + 1e-3)
 
 
+def _shares(
+    result: RunResult, workloads: Mapping[str, Workload] | None, shown: Booleans
+) -> HostShares | None:
+    """Return where jobs stand in the rows of hosts that they share by amounts; None elsewhere."""
+    if result.machine is None:
+        return None
+    requests = requests_of_run(result, workloads or workloads_with_deadlines(result)[0])
+    if requests is None:
+        return None
+    stays = result.stays()
+    stays = stays.where(shown[stays.rows] & (stays.hosts < result.hosts))
+    return shares_of_hosts(requests, stays)
+
+
 def _draw(
-    result: RunResult, colors: Floats, axes: Any, shown: Booleans, begin: float, end: float
+    result: RunResult,
+    colors: Floats,
+    axes: Any,
+    shown: Booleans,
+    part: tuple[float, float],
+    shares: HostShares | None,
 ) -> None:
+    begin, end = part
     width = round(_WIDTH * (_RIGHT - _LEFT) * DOTS_PER_INCH)
     height = round(_HEIGHT * (_TOP - _BOTTOM) * DOTS_PER_INCH)
-    size = width, min(height, result.hosts)
-    image = occupation_image(result, colors, shown, (begin, end), size)
+    lines = result.hosts
+    if shares is not None:
+        lines *= max(1, height // result.hosts)
+    image = occupation_image(result, colors, shown, part, (width, min(height, lines)), shares)
     axes.imshow(
         image,
         extent=(begin, end, 0, result.hosts),
@@ -329,27 +356,40 @@ def _draw(
     axes.grid(False)
     if result.hosts <= _FEW_HOSTS:
         axes.hlines(range(1, result.hosts), begin, end, color="white", linewidth=1)
-    if not _share_hosts(result):
-        _outline(result, axes, shown, (begin, end))
+    if shares is not None or not _share_hosts(result):
+        _outline(result, axes, shown, part, shares)
     _set_host_axis(axes, result.hosts, 0.5)
 
 
-def _outline(result: RunResult, axes: Any, shown: Booleans, part: tuple[float, float]) -> None:
+def _outline(
+    result: RunResult,
+    axes: Any,
+    shown: Booleans,
+    part: tuple[float, float],
+    shares: HostShares | None,
+) -> None:
     """Outline the jobs whose rectangles are large enough, and write the job's id into those with
     room for it.
     """
-    rows, low, high = result.allocations
+    low: Floats | Integers
+    high: Floats | Integers
+    if shares is None:
+        rows, low, last = result.allocations
+        high = last + 1
+    else:
+        rows = shares.stays.rows
+        low, high = (shares.stays.hosts + each for each in (shares.low, shares.high))
     begin, end = part
     start, finish = (
         np.clip(result.column(name)[rows], begin, end) for name in ("starting_time", "finish_time")
     )
     wide = (finish - start) / (end - begin) * _WIDTH * (_RIGHT - _LEFT) * DOTS_PER_INCH
-    tall = (high + 1 - low) / result.hosts * _HEIGHT * (_TOP - _BOTTOM) * DOTS_PER_INCH
+    tall = (high - low) / result.hosts * _HEIGHT * (_TOP - _BOTTOM) * DOTS_PER_INCH
     large = shown[rows] & (wide >= _OUTLINED) & (tall >= _OUTLINED)
     left = start[large]
     right = finish[large]
     bottom = low[large]
-    top = high[large] + 1
+    top = high[large]
     corners = np.array([(left, bottom), (left, top), (right, top), (right, bottom)])
 
     axes.add_collection(
@@ -364,7 +404,7 @@ def _outline(result: RunResult, axes: Any, shown: Booleans, part: tuple[float, f
         row = int(rows[place])
         name = result.id(row) if several else result.text("job_id")[row]
         if wide[place] > _LETTER * (len(name) + 1):
-            middle = (start[place] + finish[place]) / 2, (low[place] + high[place] + 1) / 2
+            middle = (start[place] + finish[place]) / 2, (low[place] + high[place]) / 2
             axes.text(*middle, name, ha="center", va="center", size=9)
 
 
@@ -374,9 +414,12 @@ def occupation_image(
     shown: Booleans,
     part: tuple[float, float],
     size: tuple[int, int],
+    shares: HostShares | None = None,
 ) -> Floats:
     """Return the image of a Gantt chart: the mean colour of the jobs in each cell of a grid of
     hosts × time.
+
+    With ``shares``, where jobs stand in the rows of hosts, there may be several cells a host.
 
     ``colors`` are those of the jobs, the ``part`` dates of the left and right edge (seconds), the
     ``size`` numbers of cells of time and of hosts (at most their number; the first has host 0).
@@ -385,22 +428,28 @@ def occupation_image(
     """
     begin, end = part
     width, height = size
-    stays = result.stays()
-    stays = stays.where(shown[stays.rows] & (stays.hosts < result.hosts))
-    rows, hosts, start, finish = stays.where(np.argsort(stays.hosts, kind="stable"))
+    lines = max(1, height // result.hosts) * result.hosts if shares else result.hosts
+    if shares is None:
+        stays = result.stays()
+        stays = stays.where(shown[stays.rows] & (stays.hosts < result.hosts))
+        weights = np.ones(len(stays.rows))
+    else:
+        stays, weights = _on_lines(shares, lines // result.hosts)
+    order = np.argsort(stays.hosts, kind="stable")
+    rows, hosts, start, finish = stays.where(order)
 
     # Dates in cells from the left edge.
     scale = width / (end - begin)
     start = np.clip((start - begin) * scale, 0, width)
     finish = np.clip((finish - begin) * scale, 0, width)
-    paint = np.column_stack([colors[rows], np.ones(len(rows))])
-    limits = np.searchsorted(hosts, np.arange(result.hosts + 1))
-    cell_of = np.arange(result.hosts) * height // result.hosts
+    paint = np.column_stack([colors[rows], np.ones(len(rows))]) * weights[order, None]
+    limits = np.searchsorted(hosts, np.arange(lines + 1))
+    cell_of = np.arange(lines) * height // lines
     hosts_in_cell = np.bincount(cell_of, minlength=height)
     sums = np.zeros((height, width, 4))
     edges = np.arange(width + 1, dtype=np.float64)
 
-    for host in range(result.hosts):
+    for host in range(lines):
         own = slice(limits[host], limits[host + 1])
         if own.start < own.stop:
             painted = _accumulated(start[own], paint[own], edges)
@@ -414,6 +463,21 @@ def occupation_image(
     mixed = color * share + np.array(to_rgb(_IDLE)) * (1 - share)
     image: Floats = np.clip(mixed, 0, 1)
     return image
+
+
+def _on_lines(shares: HostShares, lines: int) -> tuple[Stays, Floats]:
+    """Return the stays on each of so many lines of every host instead of on the host, and how much
+    of the line each covers (0 to 1).
+    """
+    first = np.floor(shares.low * lines).astype(np.int64)
+    last = np.maximum(np.ceil(shares.high * lines).astype(np.int64), first + 1)
+    count = np.minimum(last, lines) - first
+    place = np.repeat(np.arange(len(first)), count)
+    line = np.arange(len(place)) - np.repeat(np.cumsum(count) - count, count) + first[place]
+    low, high = (each[place] * lines for each in (shares.low, shares.high))
+    weights = np.clip(np.minimum(high, line + 1) - np.maximum(low, line), 0.0, 1.0)
+    stays = shares.stays.where(place)
+    return stays._replace(hosts=stays.hosts * lines + line), weights
 
 
 def _accumulated(dates: Floats, paint: Floats, edges: Floats) -> Floats:

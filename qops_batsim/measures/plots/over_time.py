@@ -18,8 +18,9 @@ from qops_batsim.measures.plots.drawing import (
     set_time_axis,
 )
 from qops_batsim.measures.plots.part import part_to_show
+from qops_batsim.measures.results.host_amounts import RequestsOfRun, requests_of_run
 from qops_batsim.measures.results.result_tables import Floats
-from qops_batsim.measures.results.run_result import RunResult
+from qops_batsim.measures.results.run_result import RunResult, workloads_with_deadlines
 from qops_batsim.measures.results.series import StepSeries, busy_hosts, queue_length
 from qops_batsim.texts import round_duration_text
 
@@ -42,7 +43,11 @@ def draw(results: Sequence[RunResult], path: str | Path) -> None:
     windows = [part_to_show(result) for result in results]
     first = min(w[0] for w in windows)
     last = max(w[1] for w in windows)
-    series = [(busy_hosts(result), queue_length(result)) for result in results]
+    shared = [_requests(result) for result in results]
+    series = [
+        (busy_hosts(result) if requests is None else requests.busy, queue_length(result))
+        for result, requests in zip(results, shared, strict=True)
+    ]
     events = max(len(s.dates) for pair in series for s in pair)
     interval = None if events <= _MOST_EVENTS else _interval(last - first)
 
@@ -73,15 +78,72 @@ def draw(results: Sequence[RunResult], path: str | Path) -> None:
                     color = style["color"]
                     axes.stairs(heights * factor, edges, fill=True, color=color, alpha=0.2)
 
-        top.set_ylabel(f"Busy hosts (%){averaged}")
+        used = "Busy hosts" if shared.count(None) == len(shared) else "Dominant shares"
+        top.set_ylabel(f"{used} (%){averaged}")
         bottom.set_ylabel(f"Waiting jobs{averaged}")
-        top.set_ylim(0, 103)
+        top.set_ylim(0, 103 if used == "Busy hosts" else max(103, top.get_ylim()[1]))
         bottom.set_ylim(0, max(1.0, bottom.get_ylim()[1]))
         bottom.yaxis.set_major_locator(MaxNLocator(nbins=8, integer=True))
         set_time_axis(bottom, first, last, _calendar(results))
         for axes, title in ((top, "Utilization"), (bottom, "Queue length")):
             axes.set_title(title + _workload(results), pad=8 + 15 * legend_rows)
             legend_above(axes, columns)
+
+
+def draw_kinds(
+    result: RunResult,
+    requests: RequestsOfRun,
+    path: str | Path,
+    *,
+    begin: float | None = None,
+    end: float | None = None,
+) -> None:
+    """Draw how much of each kind jobs use and wait for over time, in % of what the machine has, to
+    a file (png, pdf or svg).
+
+    The part from ``begin`` to ``end`` is shown (seconds from date 0; by default first submission
+    and last completion). Of a long part, means over equal intervals.
+    """
+    begin, end = part_to_show(result, begin, end)
+    kinds = requests.machine.kinds
+    series = [(requests.used(place), requests.waiting(place)) for place in range(len(kinds))]
+    events = max(
+        int(((each.dates > begin) & (each.dates < end)).sum()) for pair in series for each in pair
+    )
+    interval = None if events <= _MOST_EVENTS else _interval(end - begin)
+    averaged = "" if interval is None else f", mean of {round_duration_text(interval)}"
+
+    with picture(path, 12.0, 7.0) as figure:
+        figure.set_layout_engine("constrained", h_pad=0.12, w_pad=0.12)
+        top, bottom = figure.subplots(2, 1, sharex=True)
+        for place, kind in enumerate(kinds):
+            style = {
+                "color": COLORS[place % len(COLORS)],
+                "linestyle": _LINES[place // len(COLORS) % len(_LINES)],
+                "linewidth": 1.2 + 0.8 * min(len(kinds) - 1 - place, 3),
+            }
+            factor = 100 / float(requests.totals[place])
+            for axes, values in zip((top, bottom), series[place], strict=True):
+                edges, heights = _stairs(values, begin, end, begin, interval)
+                mean = values.integral(begin, end) / (end - begin) * factor
+                label = f"{kind} (mean {mean:,.1f} %)"
+                axes.stairs(heights * factor, edges, baseline=None, label=label, **style)
+
+        top.set_ylabel(f"Used (%){averaged}")
+        bottom.set_ylabel(f"Waited for (%){averaged}")
+        top.set_ylim(0, 103)
+        bottom.set_ylim(0, max(1.0, bottom.get_ylim()[1]))
+        set_time_axis(bottom, begin, end, result.calendar)
+        titles = "Use by kind", "What waiting jobs ask for, of what the machine has"
+        for axes, title in zip((top, bottom), titles, strict=True):
+            columns = min(5, len(kinds))
+            axes.set_title(f"{title}: {result.name}", pad=8 + 15 * -(-len(kinds) // columns))
+            legend_above(axes, columns)
+
+
+def _requests(result: RunResult) -> RequestsOfRun | None:
+    known = {} if result.machine is None else workloads_with_deadlines(result)[0]
+    return requests_of_run(result, known)
 
 
 def _workload(results: Sequence[RunResult]) -> str:

@@ -19,26 +19,34 @@ def message_drift(result: RunResult, rows: Integers) -> Floats:
     of jobs that each one waited for.
 
     The platform's messages explain a time between the end of a job and the start of the next one
-    on the same host up to :data:`~qops_batsim.timing.ROUND_TRIPS` round trips; hosts are not
-    shared. O(hosts of all jobs × log) to begin with.
+    on the same host up to :data:`~qops_batsim.timing.ROUND_TRIPS` round trips. Hosts may be shared
+    by amounts, not otherwise. O(hosts of all jobs × log) to begin with.
     """
     if not len(rows) or result.info is None:
         return np.zeros(len(rows))
     submitted, start, finish = result.columns("submission_time", "starting_time", "finish_time")
     dates = submitted, start, real_ends(start, finish)
-    return drift_behind(rows, result.stays(), *dates, result.info.round_trip)
+    shared = result.machine is not None
+    return drift_behind(rows, result.stays(), *dates, result.info.round_trip, shared=shared)
 
 
 def drift_behind(
-    rows: Integers, stays: Stays, submitted: Floats, start: Floats, ends: Floats, round_trip: float
+    rows: Integers,
+    stays: Stays,
+    submitted: Floats,
+    start: Floats,
+    ends: Floats,
+    round_trip: float,
+    *,
+    shared: bool = False,
 ) -> Floats:
     """Return the drift of the jobs in ``rows`` (seconds), given stays on hosts and dates of all
-    jobs, and the longest ``round_trip`` of a message.
+    jobs, and the longest ``round_trip`` of a message; hosts may be ``shared`` by amounts.
     """
     most = ROUND_TRIPS * round_trip + DATE_TOLERANCE
     return chain_gaps(
         np.ascontiguousarray(rows, np.int64),
-        _rows_before(stays, ends),
+        _ended_before(stays, start, ends, most) if shared else _rows_before(stays, ends),
         np.ascontiguousarray(submitted, np.float64),
         np.ascontiguousarray(start, np.float64),
         np.ascontiguousarray(ends, np.float64),
@@ -61,6 +69,25 @@ def _rows_before(stays: Stays, ends: Floats) -> Integers:
     # What is written last stays.
     order = np.argsort(ends[earlier], kind="stable")
     before[rows[order]] = earlier[order]
+    return before
+
+
+def _ended_before(stays: Stays, start: Floats, ends: Floats, most: float) -> Integers:
+    """Return, where jobs share hosts, for each job the row of the one that ended last before it on
+    one of its hosts, up to ``most`` seconds after its start; -1 if there is none.
+    """
+    before: Integers = np.full(len(ends), -1)
+    count = len(stays.rows)
+    rows = np.tile(stays.rows, 2)
+    hosts = np.tile(stays.hosts, 2)
+    dates = np.concatenate([ends[stays.rows], start[stays.rows] + most])
+    order = np.lexsort((dates, hosts))
+    is_end = order < count
+    last = order[np.maximum.accumulate(np.where(is_end, np.arange(2 * count), 0))]
+    follows = ~is_end & (last < count) & (hosts[last] == hosts[order]) & (rows[last] != rows[order])
+    later, earlier = rows[order[follows]], rows[last[follows]]
+    by_end = np.argsort(ends[earlier], kind="stable")
+    before[later[by_end]] = earlier[by_end]
     return before
 
 

@@ -58,6 +58,7 @@ class RunInfo(msgspec.Struct, frozen=True, kw_only=True):
     them, or their hosts were lost.
     ``judged`` are, of a live journal, the runs that stand for their jobs, by full id, each with the
     promise that it goes on with (seconds): of others no deadline is judged.
+    ``batsim_version`` is that of the real Batsim, if that ran it.
     ``round_trip`` is the longest of the platform's messages (seconds), where they took their time.
     """
 
@@ -75,6 +76,7 @@ class RunInfo(msgspec.Struct, frozen=True, kw_only=True):
     calendar: Calendar | None = None
     message_delays: bool | None = None
     round_trip: float = 0.0
+    batsim_version: str | None = None
     python_objects: list[str] = []
     sha256: dict[str, str] = {}
     code: CodeRecord | None = None

@@ -15,9 +15,12 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
+import msgspec
 import numpy as np
 
 from qops_batsim.arguments import PATH, WHOLE, Kind, mapping, one_of, takes
+from qops_batsim.core.host_properties import machine_of
+from qops_batsim.core.machine import Machine
 from qops_batsim.dates import Calendar
 from qops_batsim.errors import InputError
 from qops_batsim.jobs import COMPLETED_KILLED, FINAL_STATES, REJECTED, Job
@@ -55,7 +58,8 @@ from qops_batsim.measures.results.run_files import (
     RunInfo,
     find_run,
 )
-from qops_batsim.platform.platform_model import Outage
+from qops_batsim.platform.platform_model import Outage, Platform
+from qops_batsim.platform.simgrid_read import read_platform
 from qops_batsim.shipped import find_input
 from qops_batsim.tables import Texts
 from qops_batsim.workload.batsim_json import read_workload
@@ -91,6 +95,10 @@ class RunResult:
     decisions: Decisions | None = None
     is_verified: bool = False
     """Whether the verifier tells what is wrong, so that nothing is refused before."""
+    platform: Platform | None = None
+    """The platform, if given; else its file is read once it is asked for."""
+    numbered_by_value: bool = False
+    """Whether hosts have ids by the numbers in their names, as with Batsim 5."""
 
     def __repr__(self) -> str:
         return f"<RunResult {self.name}: {len(self.executed):,} jobs on {self.hosts:,} hosts>"
@@ -101,6 +109,38 @@ class RunResult:
         1 stands for it.
         """
         return self.hosts_source == _ASSUMED
+
+    @cached_property
+    def machine(self) -> Machine | None:
+        """What hosts have for jobs that share them; None if they have no such amounts, or the
+        platform is not known.
+
+        Of a run on hosts that are not shared, the platform's file is not read.
+        """
+        platform = self._hosts_platform
+        if platform is None:
+            return None
+        if len(platform.compute_hosts) < self.hosts:
+            raise InputError(
+                f"{platform.source}: has {len(platform.compute_hosts)} compute hosts, and the run "
+                f"{self.hosts} ({self.hosts_source}); the platform of the run is expected"
+            )
+        hosts = platform.compute_hosts[: self.hosts]
+        return machine_of([host.properties for host in hosts], [host.name for host in hosts])
+
+    @property
+    def shared_platform(self) -> Platform | None:
+        """The platform, if its hosts have amounts that jobs share; with the hosts of the run."""
+        platform = self._hosts_platform
+        if self.machine is None or platform is None:
+            return None
+        return msgspec.structs.replace(platform, compute_hosts=platform.compute_hosts[: self.hosts])
+
+    @cached_property
+    def _hosts_platform(self) -> Platform | None:
+        platform = self.platform or recorded_platform(self.info)
+        by_value = platform is not None and self.numbered_by_value
+        return platform.numbered_by_value() if platform is not None and by_value else platform
 
     @property
     def outages(self) -> list[Outage]:
@@ -333,8 +373,10 @@ def load_run(run: Run, *, hosts: int | None = None, is_verified: bool = False) -
     return read_files(find_run(run), hosts=hosts, is_verified=is_verified)
 
 
-@takes(name=PATH, hosts=WHOLE.optional)
-def read_run(name: Name, *, hosts: int | None = None) -> RunResult:
+@takes(name=PATH, hosts=WHOLE.optional, platform=PATH.optional)
+def read_run(
+    name: Name, *, hosts: int | None = None, platform: str | Path | None = None
+) -> RunResult:
     """Read a run from its files: ``_jobs.csv``, and those of the others that exist.
 
     Parameters
@@ -344,6 +386,9 @@ def read_run(name: Name, *, hosts: int | None = None) -> RunResult:
     hosts
         Number of hosts; by default that of ``_run.json``, else of ``_schedule.csv``, else the
         largest allocated id + 1.
+    platform
+        File or shipped name of the platform that was run on, for what its hosts have; by default
+        that of ``_run.json``, if its hosts were shared.
 
     Returns
     -------
@@ -362,11 +407,15 @@ def read_run(name: Name, *, hosts: int | None = None) -> RunResult:
     >>> done.hosts, float(done.jobs["waiting_time"].max())
     (4, 160.0)
     """
-    return read_files(find_run(name), hosts=hosts)
+    return read_files(find_run(name), hosts=hosts, platform=named_platform(platform))
 
 
 def read_files(
-    files: RunFiles, *, hosts: int | None = None, is_verified: bool = False
+    files: RunFiles,
+    *,
+    hosts: int | None = None,
+    is_verified: bool = False,
+    platform: Platform | None = None,
 ) -> RunResult:
     """Read a run from files that :func:`find_run` has found; ``hosts`` as for :func:`read_run`.
 
@@ -396,8 +445,10 @@ def read_files(
         known = (int(alone.allocations.last.max(initial=0)) + 1, _ASSUMED)
 
     result = RunResult(files.name, source, jobs, *known, schedule, machine_states, info, qos)
-    result = replace(result, is_verified=is_verified)
-    if of_batsim5 or files.jobs.name == BATSIM5_JOBS:
+    as_written = of_batsim5 or files.jobs.name == BATSIM5_JOBS
+    by_value = as_written or (info is not None and is_batsim5(info.batsim_version))
+    result = replace(result, is_verified=is_verified, platform=platform, numbered_by_value=by_value)
+    if as_written:
         result = submitted_once(result)
     if not is_verified:
         refuse_impossible_dates(result)
@@ -466,6 +517,32 @@ def recorded_workloads(result: RunResult) -> list[Path]:
     return paths if all(file.is_file() for file in paths) else []
 
 
+def is_batsim5(version: str | None) -> bool:
+    """Return whether this is a version of Batsim 5, which numbers hosts by their numbers."""
+    return version is not None and version.removeprefix("v").startswith("5")
+
+
+def named_platform(name: str | Path | None) -> Platform | None:
+    """Read the platform of a file or shipped name; None if none is given."""
+    return None if name is None else read_platform(find_input(name, "platforms"))
+
+
+def recorded_platform(info: RunInfo | None) -> Platform | None:
+    """Read the platform that a run's description names, if its hosts are shared; None if its file
+    has moved or changed since the run.
+    """
+    if info is None or not info.compute_sharing or info.platform is None:
+        return None
+    try:
+        path = find_input(info.platform, "platforms")
+    except InputError:
+        return None
+    if "platform" in info.python_objects or not path.is_file():
+        return None
+    found = read_platform(path)
+    return found if info.sha256.get("platform") in (None, found.sha256) else None
+
+
 def of_program(result: RunResult) -> bool:
     """Return whether a Python program made the run's workload as an object, so that no file holds
     it.
@@ -496,15 +573,17 @@ def workloads_with_deadlines(result: RunResult) -> tuple[dict[str, Workload], st
     """Return the workloads of a run, which hold its jobs' deadlines, and None; or no workloads, and
     why they cannot be had.
 
-    Nothing is read if ``_qos.csv`` has no requested deadline and no promise, or is missing.
+    Nothing is read if ``_qos.csv`` has no requested deadline and no promise, or is missing, unless
+    jobs share hosts by amounts, of which the workloads tell.
     Workloads cannot be
     had if the files have moved or changed since the run, or if a program made them.
     """
     qos = result.decisions
-    if qos is None:
-        return {}, None
-    if not qos.has_promises and np.isnan(qos.numbers("requested_deadline")).all():
-        return {}, None
+    if result.machine is None:
+        if qos is None:
+            return {}, None
+        if not qos.has_promises and np.isnan(qos.numbers("requested_deadline")).all():
+            return {}, None
     workloads, why_not = workloads_of_run(result)
     if not (workloads or why_not):
         gone = "is not where the run had it"

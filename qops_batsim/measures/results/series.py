@@ -177,12 +177,20 @@ def queue_length(result: RunResult) -> StepSeries:
     the next one. Rejected jobs do not count: nothing tells when they were rejected.
     """
     ran = result.executed
-    waits_from = np.maximum(result.column("submission_time"), 0.0)
+    begins = waits_from(result)[ran]
+    return step_series(begins, result.column("starting_time")[ran], np.ones(ran.sum()))
+
+
+def waits_from(result: RunResult) -> Floats:
+    """Return the date from which each run of a job waits (seconds): its submission, or the end of
+    the run before.
+    """
+    begins = np.maximum(result.column("submission_time"), 0.0)
     if result.earlier_runs:
         later = list(result.earlier_runs)
         earlier = list(result.earlier_runs.values())
-        waits_from[later] = result.column("finish_time")[earlier]
-    return step_series(waits_from[ran], result.column("starting_time")[ran], np.ones(ran.sum()))
+        begins[later] = result.column("finish_time")[earlier]
+    return begins
 
 
 def window(result: RunResult) -> tuple[float, float]:

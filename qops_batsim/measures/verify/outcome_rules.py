@@ -12,7 +12,7 @@ from qops_batsim.timing import PLAN_TOLERANCE
 
 
 def broken_rule(
-    outcomes: JobOutcomes, hosts: int, *, grace: float = 0.0, strict: bool = True
+    outcomes: JobOutcomes, hosts: int | None, *, grace: float = 0.0, strict: bool = True
 ) -> str | None:
     """Check a run's outcomes against the rules of a valid schedule; return a sentence on the first
     rule that is broken, or None. O(n log n).
@@ -20,7 +20,8 @@ def broken_rule(
     The rules of ``qops-batsim verify`` that need no hosts by name: every job starts after its
     submission, runs for its run time and ends by its promised deadline, and starts by its promised
     latest start, or less than ``grace`` (seconds) later, unless jobs outlive their estimates; never
-    do more processors compute than there are (``hosts``). Promises are only checked if ``strict``.
+    do more processors compute than there are (``hosts``; None: not checked). Promises are only
+    checked if ``strict``.
     """
     ran = ~outcomes.refused
     start = outcomes.start
@@ -65,7 +66,7 @@ def broken_rule(
             date = outcomes.submission[row] if math.isnan(start[row]) else start[row]
             return f"job {shown(outcomes.ids[row])} {words} {date:.6f} s {rest}"
 
-    return _crowd(outcomes, hosts)
+    return None if hosts is None else _crowd(outcomes, hosts)
 
 
 def _any_outlives_its_estimate(outcomes: JobOutcomes) -> bool:

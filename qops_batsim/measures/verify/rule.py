@@ -66,6 +66,9 @@ PREDICTIONS = Need(
 )
 NO_OUTAGES = Need("no host that was away", lambda subject: not subject.result.outages, usual=True)
 NO_SHARING = Need("a run without compute sharing", lambda subject: not subject.compute_sharing)
+PLATFORM = Need("the platform", lambda subject: subject.machine is not None)
+SHARED_HOSTS = Need("", lambda subject: subject.machine is not None or subject.asks_of_hosts)
+WHOLE_HOSTS = Need("", lambda subject: subject.machine is None)
 
 Check = Callable[[Subject], Iterable[Violation]]
 

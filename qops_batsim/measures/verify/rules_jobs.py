@@ -25,6 +25,7 @@ from qops_batsim.measures.verify.rule import (
     CANCELLATIONS,
     NO_SHARING,
     OUTAGES,
+    WHOLE_HOSTS,
     Violation,
     of_job,
     rule,
@@ -173,10 +174,14 @@ def walltime_reached(subject: Subject) -> Iterator[Violation]:
 
 @rule()
 def allocation_size(subject: Subject) -> Iterator[Violation]:
-    """A job gets exactly as many hosts as it requests processors."""
+    """A job gets exactly as many hosts as it requests processors; for tasks that may share hosts,
+    at most.
+    """
     requested = subject.result.column("requested_number_of_resources")
     sizes = subject.result.allocation_sizes
-    wrong = np.where(_any_size(subject), sizes < 1, sizes != requested) & subject.executed
+    wrong = np.where(_any_size(subject), sizes < 1, sizes != requested)
+    wrong = np.where(_of_tasks(subject), (sizes < 1) | (sizes > requested), wrong)
+    wrong &= subject.executed
     message = "requests {requested:g} processors, but gets {sizes} hosts"
     return violations(subject, wrong, message, at="starting_time", requested=requested, sizes=sizes)
 
@@ -194,6 +199,20 @@ def _any_size(subject: Subject) -> Booleans:
         runs = zip(*map(subject.result.text, ("workload_name", "profile")), strict=True)
         flexible |= np.array([each in total for each in runs], np.bool_)
     return flexible
+
+
+def _of_tasks(subject: Subject) -> Booleans:
+    """Return which jobs ask for tasks, which may share hosts."""
+    tasks = np.zeros(len(subject.job_numbers), np.bool_)
+    if subject.asks_of_hosts:
+        asked = subject.by_number(
+            np.array([each is not None and each.parts[0].tasks for each in columns.hosts_asked])
+            if columns.hosts_asked is not None
+            else np.zeros(len(columns.ids))
+            for columns in subject.columns
+        )
+        tasks = asked > 0  # Of jobs that no workload has it is not known.
+    return tasks[subject.job_numbers.owners]
 
 
 def _runs_on_any_size(profile: Mapping[str, Any], workload: Workload) -> bool:
@@ -265,7 +284,7 @@ HOSTS_AT_ONCE = 64
 """Number of hosts whose jobs are compared at a time where several share a host."""
 
 
-@rule(NO_SHARING)
+@rule(NO_SHARING, WHOLE_HOSTS)
 def exclusive_hosts(subject: Subject) -> Iterator[Violation]:
     """No host runs two jobs at a time."""
     seen: set[tuple[int, int]] = set()

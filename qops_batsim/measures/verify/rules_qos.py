@@ -287,7 +287,7 @@ def _promises(subject: Subject, column: str, promised: Floats) -> _Promises:
 
     checked = subject.executed & known & ~excused
     late = np.flatnonzero(checked & (real > promised + margin))
-    if subject.grace and not subject.compute_sharing:
+    if subject.grace and not subject.slows_down:
         margin[late] += message_drift(subject.result, late)
     return _Promises(column, promised, real, checked, margin)
 
@@ -301,7 +301,7 @@ def _outlived(subject: Subject) -> tuple[Floats, Booleans, float]:
     estimates = _estimates(subject)
     crowds = np.ones(len(estimates))
 
-    if subject.compute_sharing:
+    if subject.slows_down:
         # On a host with n - 1 other jobs, a job may take n times as long. But that says nothing
         # of one that may do more than it was estimated to.
         crowds = np.maximum(subject.most_at_once, 1).astype(np.float64)
@@ -327,7 +327,7 @@ def _outlived(subject: Subject) -> tuple[Floats, Booleans, float]:
     outlived = subject.executed & (over > np.where(known, SAME_DATE, tolerance(finish, planning=0)))
     bearable = np.maximum(tolerance(finish), subject.grace)
 
-    if subject.compute_sharing:
+    if subject.slows_down:
         # Latencies make computations end moments after their estimate.
         bearable = np.maximum(bearable, SLIGHT_OVERRUN * estimates)
 
@@ -442,7 +442,7 @@ def restart_complete(subject: Subject) -> Iterator[Violation]:
         ran = float(run_times[together].sum())
 
         # On shared hosts jobs are stopped without a loss.
-        interval = np.inf if subject.compute_sharing else subject.checkpoints[job]
+        interval = np.inf if subject.slows_down else subject.checkpoints[job]
         if len(together) > 1 and np.isfinite(interval):
             before = run_times[together[:-1]]
             ran -= float((before - saved_times(before, interval)).sum())

@@ -10,8 +10,10 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
+from qops_batsim.core.machine import Machine
 from qops_batsim.jobs import COMPLETED_KILLED
 from qops_batsim.measures.results.allocations import Stays
+from qops_batsim.measures.results.host_amounts import RequestsOfRun, requests_of_run
 from qops_batsim.measures.results.result_tables import (
     Booleans,
     Floats,
@@ -261,6 +263,26 @@ class Subject:
     def executed(self) -> Booleans:
         return self.result.executed
 
+    @property
+    def machine(self) -> Machine | None:
+        """What hosts have for jobs that share them; None if they have no such amounts."""
+        return self.result.machine
+
+    @cached_property
+    def asks_of_hosts(self) -> bool:
+        """Whether any job asks for more than a number of hosts."""
+        return any(columns.hosts_asked is not None for columns in self.columns)
+
+    @cached_property
+    def requests(self) -> RequestsOfRun | None:
+        """What jobs ask of hosts that they share by amounts; None on other hosts."""
+        return requests_of_run(self.result, self.workloads)
+
+    @property
+    def slows_down(self) -> bool:
+        """Whether estimates stretch by the neighbours of a job: where it shares whole hosts."""
+        return self.compute_sharing and self.machine is None
+
     @cached_property
     def grace(self) -> float:
         """Lateness (seconds) up to which a promise counts as kept, from ``_run.json``."""
@@ -340,7 +362,7 @@ class Subject:
         hosts, as with shared hosts.
         """
         info = self.result.info
-        return self.compute_sharing or (info is not None and info.scheduler == "aroma")
+        return self.slows_down or (info is not None and info.scheduler == "aroma")
 
     @cached_property
     def recorded_predictions(self) -> Floats:

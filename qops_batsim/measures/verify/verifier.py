@@ -21,13 +21,13 @@ from qops_batsim.measures.results.run_result import (
     load_run,
     workloads_of_run,
 )
-from qops_batsim.measures.verify import rules_files, rules_jobs, rules_qos
+from qops_batsim.measures.verify import rules_files, rules_hosts, rules_jobs, rules_qos
 from qops_batsim.measures.verify.rule import Rule, Violation
 from qops_batsim.measures.verify.rules_qos import Lateness, greatest_lateness
 from qops_batsim.measures.verify.subject import Subject
 from qops_batsim.workload.workload_model import Workload
 
-_MODULES = (rules_jobs, rules_files, rules_qos)
+_MODULES = (rules_jobs, rules_hosts, rules_files, rules_qos)
 
 RULES: tuple[Rule, ...] = tuple(
     found

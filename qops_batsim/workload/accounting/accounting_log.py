@@ -8,12 +8,21 @@ import numpy as np
 
 from qops_batsim.dates import Calendar
 from qops_batsim.tables import Floats
+from qops_batsim.workload.accounting.amounts import TOLD, chosen_machine, set_labels
 from qops_batsim.workload.accounting.choices import Choices
 from qops_batsim.workload.accounting.rows import Rows
 from qops_batsim.workload.accounting.runs import keep_restarts, merge_parts, select, settle
-from qops_batsim.workload.accounting.sizes import binding_sizes, cores_and_gpus, machine_size
+from qops_batsim.workload.accounting.sizes import (
+    binding_sizes,
+    cores_and_gpus,
+    hosts_of_machine,
+    machine_size,
+)
 from qops_batsim.workload.accounting.states import ENDED
 from qops_batsim.workload.log_records import CancelledJobs, Log, Records, unknown_records
+
+_FIELDS = {"gpus": "gpu_count", "memory": "memory_mb"}
+"""Fields of jobs with amounts as the log writes them, by their names in columns."""
 
 
 @dataclass(eq=False, kw_only=True)
@@ -37,6 +46,12 @@ class AccountingLog(Log):
 
     def no_machine_size(self) -> str:
         """Return a text that says why the size of the machine is unknown."""
+        if self.asked is not None:
+            return (
+                "jobs share hosts, so that the number of hosts does not follow from the jobs, and "
+                "no NodeList tells them (--nodes FILE tells what hosts have, --processors their "
+                "number)"
+            )
         return "no job has processors and dates from which the size of the machine would follow"
 
 
@@ -56,6 +71,13 @@ def log_of(rows: Rows, choices: Choices, kind: str, source: str) -> AccountingLo
     keep_restarts(rows, choices.restarts)  # A waiting task may have a row of its own.
     told = f"parts of heterogeneous jobs ({len(set(rows.groups.values()))} in all)"
     rows.tell("het_parts", told, rows.lines[sorted(rows.groups)].tolist(), "merge")
+    machine = None
+    if choices.by == "amounts":
+        machine = chosen_machine(choices)
+        set_labels(rows, machine)
+        for rule, mask in rows.marked.items():
+            told, done = TOLD[rule]
+            rows.tell(rule, told, rows.lines[mask].tolist(), done)
     merge_parts(rows)
     merge_parts(cancelled)
 
@@ -65,10 +87,15 @@ def log_of(rows: Rows, choices: Choices, kind: str, source: str) -> AccountingLo
         rates = cores_and_gpus(rows, own, choices.nodes)
         rows.processors, counted = binding_sizes(rows, rates)
         cancelled.processors, _ = binding_sizes(cancelled, rates)
+    elif choices.by == "amounts":
+        counted = "hosts: what is said of processors, or of core-hours, is of hosts"
     elif choices.by != "cores":
         unit = {"nodes": "nodes", "gpus": "GPUs"}[choices.by]
         counted = f"{unit}: what is said of processors, or of core-hours, is of {unit}"
-    size, size_is = machine_size(rows, own, choices)
+    if choices.by == "amounts":
+        size, size_is = hosts_of_machine(rows, machine)
+    else:
+        size, size_is = machine_size(rows, own, choices)
 
     waited = _records_of(cancelled, np.full(len(cancelled.ids), -1.0), start)
     waited["wait_time"] = cancelled.ended - cancelled.submitted
@@ -79,7 +106,7 @@ def log_of(rows: Rows, choices: Choices, kind: str, source: str) -> AccountingLo
         lines=rows.lines,
         ids=rows.ids,
         texts=rows.texts,
-        numbers=rows.numbers,
+        numbers={_FIELDS.get(name, name): column for name, column in rows.numbers.items()},
         left_out=rows.left_out,
         read=rows.read,
         start=Calendar(int(start), choices.zone_name),
@@ -88,6 +115,8 @@ def log_of(rows: Rows, choices: Choices, kind: str, source: str) -> AccountingLo
         size_is=size_is,
         counted="; ".join(filter(None, (counted, rows.units))),
         not_counted=[name for name, held in rows.not_counted.items() if held.any()],
+        asked=rows.asked,
+        machine=machine,
     )
 
 

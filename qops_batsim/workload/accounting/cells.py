@@ -41,6 +41,7 @@ _NEVER = NOT_SET, 253402257600.0
 NEAR = 14 * 3600.0
 """Most that a time zone moves a date (seconds): Slurm's 0 and "not set" are dates, too."""
 _DURATION = re.compile(r"(?:(\d{1,9})-)?(\d{1,9})(?::(\d{1,2}))?(?::(\d{1,2}))?(\.\d+)?")
+_MEMORY = re.compile(r"([0-9]+\.?[0-9]*|\.[0-9]+)([KMGTPE]?)B?([cn]?)")
 _LEAP_SECOND = re.compile(r"(\d{4}-\d\d-\d\d[T ]\d\d:\d\d):60")
 _QUARTER = 900
 _LONGEST_DATE = 40
@@ -89,6 +90,23 @@ def read_count(text: str) -> float | None:
         return math.nan
     value = float(text) if re.fullmatch(r"\d{1,9}(?:\.0*)?", text) else math.inf
     return value if value <= MAX_PROCESSORS else None
+
+
+def read_memory(text: str) -> tuple[float, str]:
+    """Read memory as Slurm writes it, in bytes (plain numbers are MB), with what it is of: ``c``
+    each core, ``n`` each host, or "" the whole job. NaN if unknown, infinite if it is none.
+
+    >>> read_memory("4000Mc"), read_memory("1.50Gn"), read_memory("16G"), read_memory("7")
+    ((4194304000.0, 'c'), (1610612736.0, 'n'), (17179869184.0, ''), (7340032.0, ''))
+    """
+    text = text.strip()
+    if is_none(text) or special_number(text) is not None:
+        return math.nan, ""
+    match = _MEMORY.fullmatch(text)
+    # In Slurm's database, memory from 2^63 on is that of a core.
+    if match is None or float(match[1]) >= 2.0**63:
+        return math.inf, ""
+    return float(match[1]) * 1024.0 ** "KMGTPE".index(match[2] or "M") * 1024, match[3]
 
 
 def read_duration(text: str, unit: float = 1.0) -> float | None:

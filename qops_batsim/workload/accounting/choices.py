@@ -13,7 +13,7 @@ from qops_batsim.workload.accounting.states import ENDED, STATES
 
 _ACCEPTED = {
     "restarts": ("last", "each"),
-    "by": ("cores", "nodes", "gpus", "binding"),
+    "by": ("cores", "nodes", "gpus", "binding", "amounts"),
     "submission": ("submit", "eligible"),
 }
 
@@ -34,7 +34,8 @@ class Choices(msgspec.Struct, frozen=True, kw_only=True):
     by: str = "cores"
     """Unit of the size of a job and of the machine: ``cores``, ``nodes``, ``gpus``, or the cores
     that the ``binding`` resource takes: see
-    :func:`~qops_batsim.workload.accounting.sizes.binding_sizes`."""
+    :func:`~qops_batsim.workload.accounting.sizes.binding_sizes`. By ``amounts``, a job has hosts,
+    and asks for cores, memory and GPUs of each."""
     cluster: str = ""
     """Name of the cluster whose jobs are taken, where a file has jobs of several."""
     partitions: Sequence[str] = ()
@@ -70,7 +71,7 @@ class Choices(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def unit(self) -> str:
         """What job sizes count: ``cores``, ``nodes`` or ``gpus``."""
-        return "cores" if self.by == "binding" else self.by
+        return {"binding": "cores", "amounts": "nodes"}.get(self.by, self.by)
 
     @property
     def zone_name(self) -> str:

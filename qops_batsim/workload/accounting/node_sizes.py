@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Collection, ItemsView, Iterable, Mapping
-from functools import reduce
+from collections.abc import Callable, Collection, ItemsView, Iterable, Mapping
+from functools import partial, reduce
 from itertools import accumulate
 from operator import or_
 from typing import Any, NamedTuple, TypeVar
 
+from qops_batsim.core.host_properties import machine_of
+from qops_batsim.core.machine import Machine
 from qops_batsim.errors import InputError
+from qops_batsim.platform.platform_model import Platform
 
 RESERVED = "RESERVED"
 """State of a node in a reservation that is active."""
@@ -46,6 +49,11 @@ class NodeSizes(dict[str, dict[str, int]]):
         self._away: dict[str, Counter[NodeAway]] = {}
         self.unsure: Counter[str] = Counter()
         self.hides_reserved = False
+        self.are_labels = False
+        """Whether partitions are labels of hosts, some of which may be features."""
+        self.read_machine: Callable[[], Machine | None] = _no_machine
+        """Return what each node has, with its partitions and features as labels; None if that is
+        not told."""
         self._nodes: dict[str, Counter[Node]] = {}
         for partition, node in nodes:
             self._nodes.setdefault(partition, Counter())[node] += 1
@@ -120,7 +128,7 @@ class NodeSizes(dict[str, dict[str, int]]):
         keeps their jobs apart.
         """
         chosen = set(partitions)
-        for pool in pools_of(self.spans):
+        for pool in [] if self.are_labels else pools_of(self.spans):
             if chosen.intersection(pool) and not chosen.issuperset(pool):
                 raise InputError(
                     f"partitions {', '.join(pool)} share nodes, so that the jobs of one take "
@@ -135,6 +143,38 @@ class NodeSizes(dict[str, dict[str, int]]):
                 f"the partitions are not one pool ({told}); choose one partition that has nodes, "
                 "or several that have the same nodes (--partition)"
             )
+
+
+def nodes_of_platform(platform: Platform) -> NodeSizes:
+    """Return the hosts of a platform as nodes, whose labels are the partitions.
+
+    InputError if they have no amounts.
+    """
+    hosts = platform.compute_hosts
+    machine = machine_of([host.properties for host in hosts], [host.name for host in hosts])
+    if machine is None:
+        raise InputError(
+            f"{platform.source}: no host has amounts that jobs share; hosts with properties cores, "
+            "memory or gpus are expected"
+        )
+    nodes = []
+    for place, host in enumerate(hosts):
+        has = dict(zip(machine.kinds, machine.amounts[place], strict=True))
+        node = (host.name, has.get("cores", 0), has.get("gpus", 0))
+        labels = [name for name, bits in machine.labels.items() if bits >> place & 1]
+        nodes += [(label, node) for label in labels or [""]]
+    sizes = NodeSizes(nodes)
+    sizes.are_labels = True
+    sizes.read_machine = partial(_same, machine)
+    return sizes
+
+
+def _no_machine() -> None:
+    return None
+
+
+def _same(machine: Machine) -> Machine:
+    return machine
 
 
 _Counted = TypeVar("_Counted")

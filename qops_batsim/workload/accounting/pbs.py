@@ -17,6 +17,7 @@ from zoneinfo import ZoneInfo
 import numpy as np
 
 from qops_batsim.tables import Words
+from qops_batsim.workload.accounting.amounts import encoded, hosts_of
 from qops_batsim.workload.accounting.cells import read_duration, text_in
 from qops_batsim.workload.accounting.choices import Choices
 from qops_batsim.workload.accounting.job_identity import (
@@ -26,6 +27,7 @@ from qops_batsim.workload.accounting.job_identity import (
     renamed,
     tell_renamed,
 )
+from qops_batsim.workload.accounting.pbs_requests import pbs_request
 from qops_batsim.workload.accounting.rows import Rows
 from qops_batsim.workload.log_formats import PBS_LINE
 from qops_batsim.workload.log_records import Malformed, refuse_lines
@@ -139,6 +141,8 @@ def pbs_rows(content: bytes, source: str, choices: Choices) -> Rows:
     named, new = _named(jobs)
     rows = _rows_of(named, choices.unit)
     rows.read = read
+    if choices.by == "amounts":
+        _ask_for_amounts(rows, named)
 
     again = [line for line, job in zip(rows.lines.tolist(), rows.ids, strict=True) if job in new]
     tell_renamed(rows, new, again)
@@ -163,6 +167,21 @@ def _named(jobs: Mapping[str, list[_PbsJob]]) -> tuple[dict[str, _PbsJob], list[
             named[renamed(job, count)] = namesake
             new.append(renamed(job, count))
     return named, new
+
+
+def _ask_for_amounts(rows: Rows, jobs: Mapping[str, _PbsJob]) -> None:
+    """Set what each job asks of its hosts, which are the ``processors`` of the rows then."""
+    rows.numbers.pop("gpus", None)
+    found = {
+        name: pbs_request(job.fields, *(count(job.fields) for count in (_nodes, _cores, _gpus)))
+        for name, job in jobs.items()
+    }
+    texts = {name: asked and encoded(asked) for name, (asked, _) in found.items()}
+    hosts = {name: hosts_of(asked) for name, (asked, _) in found.items()}
+    rows.asked = Words.of([texts[job] or "" for job in rows.ids])
+    rows.processors = np.array([hosts[job] for job in rows.ids], np.float64)
+    for rule in sorted({rule for _, told in found.values() for rule in told}):
+        rows.marked[rule] = np.array([rule in found[job][1] for job in rows.ids], np.bool_)
 
 
 def _date(text: str, zone: ZoneInfo) -> float | None:

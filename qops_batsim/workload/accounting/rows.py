@@ -76,7 +76,13 @@ class Rows:
     not_counted: dict[str, Booleans] = field(default_factory=dict)
     """Which rows asked for, or had, resources that are not counted, by their names."""
     marks: dict[str, Words] = field(default_factory=dict)
-    """What tells jobs of one id apart, beside user, account and dates: ``cluster`` and ``name``."""
+    """What tells jobs of one id apart, beside user, account and dates: ``cluster`` and ``name``;
+    also ``constraints``, the features of nodes that they ask for."""
+    asked: Words | None = None
+    """What jobs ask of each host, as :mod:`~qops_batsim.workload.accounting.amounts` writes it,
+    where that was chosen: ``processors`` are hosts then."""
+    marked: dict[str, Booleans] = field(default_factory=dict)
+    """Rows of which something about ``asked`` is to be told, by its rule."""
     submissions: Floats = field(default_factory=lambda: np.zeros(0))
     """Dates of submission, where ``submitted`` are those from which jobs wait."""
     units: str = ""
@@ -138,12 +144,13 @@ class Rows:
         self.ids = [self.ids[place] for place in places.tolist()]
         self.states = self.states.at(places)
         self.nodes = self.nodes and self.nodes.at(places)
+        self.asked = self.asked and self.asked.at(places)
         for name in ("lines", "processors", "suspended", "submissions", *_MEASURED):
             setattr(self, name, getattr(self, name)[places])
         for name in ("texts", "marks"):
             columns = getattr(self, name).items()
             setattr(self, name, {key: column.at(places) for key, column in columns})
-        for name in ("numbers", "not_counted"):
+        for name in ("numbers", "not_counted", "marked"):
             columns = getattr(self, name).items()
             setattr(self, name, {key: column[places] for key, column in columns})
         for name in ("groups", "tasks", "spare"):
@@ -306,8 +313,8 @@ _NAMES = {
 }
 """Fields of a job by what a column says."""
 
-_MARKS = ("cluster", "name")
-"""Columns that tell jobs of one id apart, and are no fields of a job."""
+_MARKS = ("cluster", "name", "constraints")
+"""Columns that are no fields of a job."""
 
 _ASKS_NO_REQUEUE = re.compile(r"(?:^|\s)--no-requeue(?=\s|$)")
 _REQUEUE = {

@@ -7,6 +7,7 @@ import numpy as np
 from qops_batsim.errors import InputError
 from qops_batsim.limits import MAX_JOBS
 from qops_batsim.tables import Words
+from qops_batsim.workload.accounting.amounts import merge_requests
 from qops_batsim.workload.accounting.choices import Choices
 from qops_batsim.workload.accounting.rows import Rows
 from qops_batsim.workload.accounting.states import OTHERS, STATES
@@ -90,6 +91,8 @@ def _join(rows: Rows, stretches: list[int]) -> float:
     rows.run_times[last] = rows.own_times[stretches].sum()
     rows.suspended[last] = rows.suspended[stretches].sum()
     had = rows.processors[stretches]
+    if rows.asked is not None:
+        rows.asked.which[last] = rows.asked.which[stretches[int(np.nan_to_num(had).argmax())]]
     for column in (rows.processors, *rows.numbers.values()):
         column[last] = np.fmax.reduce(column[stretches])
 
@@ -194,6 +197,9 @@ def merge_parts(rows: Rows) -> None:
         *((column, np.add) for column in rows.numbers.values()),
     ):
         column[first] = choose.reduceat(column[places], begins)
+    if rows.asked is not None:
+        groups = [group.tolist() for group in np.split(places, begins[1:])]
+        rows.asked = merge_requests(rows.asked, groups)
     gone = np.zeros(len(rows.ids), np.bool_)
     gone[places] = True
     gone[first] = False

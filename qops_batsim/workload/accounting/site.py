@@ -12,6 +12,7 @@ import numpy as np
 
 from qops_batsim.errors import InputError, did_you_mean, require_one_of, shown
 from qops_batsim.tables import Floats, Words
+from qops_batsim.workload.accounting.amounts import MEBIBYTE, requests_of
 from qops_batsim.workload.accounting.cells import TextTable, is_none, read_cells, special_number
 from qops_batsim.workload.accounting.choices import Choices
 from qops_batsim.workload.accounting.rows import Rows, rows_of_table
@@ -22,8 +23,8 @@ _AMOUNTS = ("gpus", "memory", "power", "energy")
 
 MAPPED = (
     *("id", "state", "submit", "eligible", "start", "end", "run_time", "suspended", "walltime"),
-    *("user", "group", "queue", "qos", "reservation", "processors", "nodes", "requeue", "cluster"),
-    *_AMOUNTS,
+    *("user", "group", "queue", "qos", "reservation", "processors", "cores", "nodes", "requeue"),
+    *("cluster", *_AMOUNTS),
 )
 """Meanings that a column of any table may have."""
 
@@ -33,10 +34,15 @@ UNITS: dict[str, dict[str, float]] = {
     "suspended": TIMES,
     "walltime": TIMES,
     "processors": {"milli": 0.001},
-    "memory": {"MB": 1.0, "GB": 1024.0, "KB": 1 / 1024, "B": 1 / 2**20},
+    "memory": {
+        f"{unit}{of}": size
+        for of in ("", "/host", "/core")
+        for unit, size in {"MB": 1.0, "GB": 1024.0, "KB": 1 / 1024, "B": 1 / 2**20}.items()
+    },
     "energy": {"J": 1.0, "kWh": 3.6e6},
 }
-"""Units of plain numbers by the meaning of their column."""
+"""Units of plain numbers by the meaning of their column; memory, in multiples of 1,024, is of the
+whole job, or of each host or core."""
 
 
 _SUFFIXES = {"K": 1 / 1024, "M": 1.0, "G": 1024.0, "T": 1024.0**2}
@@ -49,6 +55,9 @@ class CsvForm:
     ``columns`` are names in the header by what they say (:data:`MAPPED`), ``units`` those of plain
     numbers by the same (:data:`UNITS`; seconds and MB by default). ``states`` are words for states,
     and dates without UTC offset those of ``time_zone``, where a choice does not say otherwise.
+    ``cores`` is another name for ``processors``. ``memory_of`` says whether memory is of the
+    ``job``, each ``host`` or each ``core``, ``unclear`` if only that of a job on one host is known,
+    ``unknown`` if its unit is not. ``one_host``: every job is on one host.
     """
 
     def __init__(
@@ -58,8 +67,19 @@ class CsvForm:
         delimiter: str = "",
         states: Mapping[str, str] | None = None,
         time_zone: str | None = None,
+        memory_of: str = "job",
+        *,
+        one_host: bool = False,
     ) -> None:
+        if "cores" in columns:
+            if "processors" in columns:
+                raise InputError(
+                    "columns of processors and cores, which mean the same, are both given; map one"
+                )
+            columns = {"processors" if n == "cores" else n: c for n, c in columns.items()}
         self.columns = dict(columns)
+        self.memory_of = memory_of
+        self.one_host = one_host
         self.units = {"run_time": 1.0, "suspended": 1.0, "walltime": 1.0}
         self.delimiter = delimiter
         self.states = dict(states or {})
@@ -81,6 +101,8 @@ class CsvForm:
                     f"{name}: unit {shown(unit)} is not known{did_you_mean(unit, UNITS[name])}"
                 )
             self.units[name] = UNITS[name][unit]
+            if name == "memory" and "/" in unit:
+                self.memory_of = unit.partition("/")[2]
 
         if "id" not in columns or "submit" not in columns:
             raise InputError(
@@ -108,6 +130,8 @@ def profiles() -> dict[str, CsvForm]:
             "",
             description.get("states"),
             description.get("time_zone"),
+            description.get("memory_of", "job"),
+            one_host=description.get("one_host", False),
         )
         for name, description in published_tables().items()
     }
@@ -170,7 +194,15 @@ def csv_rows(content: bytes, source: str, choices: Choices, form: CsvForm) -> Ro
     )
     rows.read = len(table)
 
-    unit = choices.by if choices.by in ("nodes", "gpus") else "processors"
+    by_amounts = choices.by == "amounts"
+    if by_amounts and not (form.one_host or "nodes" in form.columns):
+        raise InputError(
+            f"{source}: no column tells on how many hosts a job is; name it (--map nodes=COLUMN), "
+            "or count jobs by another resource (--by)"
+        )
+    unit = choices.unit if choices.unit in ("nodes", "gpus") else "processors"
+    if by_amounts and form.one_host:
+        unit = "processors"
     if unit not in form.columns and unit == "processors" and "nodes" in form.columns:
         unit = "nodes"
         rows.tell("in_nodes", "counted in nodes: the table tells no cores", rows.lines.tolist())
@@ -189,6 +221,8 @@ def csv_rows(content: bytes, source: str, choices: Choices, form: CsvForm) -> Ro
             suffixes = _SUFFIXES if says == "memory" else {}
             amounts = _amounts(table, form.columns[says], suffixes)
             rows.numbers[says] = amounts * form.units.get(says, 1.0)
+    if by_amounts:
+        _ask_for_amounts(rows, table, form)
 
     rows.ids = [job.strip() for job in rows.ids]
     for field, names in rows.texts.items():
@@ -200,10 +234,46 @@ def csv_rows(content: bytes, source: str, choices: Choices, form: CsvForm) -> Ro
         f"{says} in {unit}"
         for says, factor in form.units.items()
         for unit, size in UNITS[says].items()
-        if says in form.columns and size == factor
+        if says in form.columns and size == factor and "/" not in unit
     ]
     rows.units = f"the table's units: {', '.join(units)}" if units else ""
     return rows
+
+
+def _ask_for_amounts(rows: Rows, table: TextTable, form: CsvForm) -> None:
+    """Set what each job asks of each of its hosts."""
+    size = len(table)
+    unknown = np.full(size, np.nan)
+    cores = unknown
+    if "processors" in form.columns:
+        name = form.columns["processors"]
+        factor = form.units.get("processors", 1.0)
+        cores = np.ceil(_amounts(table, name) * factor)
+    hosts = np.ones(size) if form.one_host else rows.processors
+    rows.processors = hosts
+
+    memory = rows.numbers.pop("memory", unknown) * MEBIBYTE
+    of = np.full(size, form.memory_of, dtype=object)
+    if "memory" in form.columns:
+        words = table.words(form.columns["memory"])
+        for letter, each in (("n", "host"), ("c", "core")):
+            told = Words([text.strip()[-1:] for text in words.words], words.which)
+            of[told.where(letter.__eq__) & ~np.isnan(memory)] = each
+    is_of = {name: of == name for name in ("host", "core", "unclear", "unknown")}
+    total = np.where(is_of["host"], memory * hosts, memory)
+    total = np.where(is_of["core"], memory * np.ceil(cores / hosts) * hosts, total)
+    hidden = is_of["unknown"] | (is_of["unclear"] & (hosts > 1))
+    total = np.where(hidden, np.nan, total)
+
+    gpus = rows.numbers.pop("gpus", unknown)
+    rows.asked, uneven = requests_of(hosts, {"cores": cores, "memory": total, "gpus": gpus})
+    known = hosts > 0
+    rows.marked |= {
+        "uneven": known & uneven,
+        "memory_scope": known & hidden & (memory > 0),
+        "no_memory": known & ~(memory > 0),
+        "no_amounts": known & ~(cores > 0),
+    }
 
 
 def _amounts(table: TextTable, name: str, suffixes: Mapping[str, float] = {}) -> Floats:
@@ -215,6 +285,8 @@ def _amounts(table: TextTable, name: str, suffixes: Mapping[str, float] = {}) ->
         number = text.strip()
         if is_none(number) or special_number(number) is not None:
             return math.nan
+        if suffixes and number[-1:] in "nc":  # Of each node or core.
+            number = number[:-1]
         factor = suffixes.get(number[-1:])
         try:
             value = float(number if factor is None else number[:-1])

@@ -6,9 +6,10 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from qops_batsim.tables import Floats
+from qops_batsim.core.machine import Machine
+from qops_batsim.tables import Floats, Words
 from qops_batsim.workload.accounting.choices import Choices
-from qops_batsim.workload.accounting.node_sizes import NodeSizes
+from qops_batsim.workload.accounting.node_sizes import NodeSizes, node_names
 from qops_batsim.workload.accounting.rows import Rows
 
 Rates = Mapping[str, tuple[int, int]]
@@ -72,6 +73,16 @@ def machine_size(rows: Rows, run_times: Floats, choices: Choices) -> tuple[int |
     if count := int((rows.suspended > 0).sum()):
         told += f", without {count} jobs that were suspended for a while"
     return _most_in_use(rows, run_times), told
+
+
+def hosts_of_machine(rows: Rows, machine: Machine | None) -> tuple[int | None, str]:
+    """Return the number of hosts that jobs share, None if unknown, and a text on its source."""
+    if machine is not None:
+        return machine.hosts, "hosts of the nodes told"
+    nodes = rows.nodes or Words.one("", len(rows.ids))
+    listed = np.unique(nodes.which).tolist()
+    names = {name for at in listed for name in node_names(nodes.words[at])}
+    return len(names) or None, "the nodes on which jobs ran"
 
 
 def _most_in_use(rows: Rows, run_times: Floats, sizes: Floats | None = None) -> int | None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from qops_batsim.measures.metrics.measures import MEASURES
+from qops_batsim.measures.metrics.measures import MEASURES, KindMeasures
 from qops_batsim.measures.metrics.outcomes import DeadlineMetrics
 from qops_batsim.measures.verify.verifier import RULES
 
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.skipif(
 
 ELSEWHERE = {"hosts", "bounded_slowdown_threshold", "window_begin", "window_end"}
 """Measures that are told in sentences."""
-FURTHER = {"deadlines", "promises"}
+FURTHER = {"deadlines", "promises", "kinds"}
 """Measures with a section and a table of their own."""
 
 
@@ -31,7 +31,8 @@ def named_in_rows(page: str) -> set[str]:
 
 def test_each_measure_has_a_row() -> None:
     """Who adds a measure adds a row; who takes one away takes its row away."""
-    counts = set(DeadlineMetrics.__struct_fields__)
+    of_kinds = set(KindMeasures.__struct_fields__) - MEASURES.keys()
+    counts = set(DeadlineMetrics.__struct_fields__) | of_kinds
     choices = {"count", "fail"}
     rows = named_in_rows("metrics.md") - counts - choices
     assert rows == MEASURES.keys() - ELSEWHERE - FURTHER

@@ -48,7 +48,14 @@ def test_a_valid_run_obeys_every_rule(write_run, mixed_run):
     assert checked == [
         rule.name
         for rule in RULES
-        if rule.name not in ("hosts-present", "cancelled-jobs", "maintenance", "predicted-run-time")
+        if rule.name
+        not in (
+            "hosts-present",
+            "cancelled-jobs",
+            "host-amounts",
+            "maintenance",
+            "predicted-run-time",
+        )
     ]
 
 
@@ -58,6 +65,7 @@ def test_rules_apply_to_the_files_that_exist(write_run, mixed_run):
     assert left == {
         "hosts-present",
         "cancelled-jobs",
+        "host-amounts",
         "schedule-counts",
         "schedule-times",
         "schedule-host-time",
@@ -424,7 +432,7 @@ def test_a_rule_has_the_name_of_its_function():
         "a _qos.csv and the workload",
     )
     names = [each.name for each in RULES]
-    assert len(set(names)) == len(names) == 32
+    assert len(set(names)) == len(names) == 33
     assert (names[0], names[-1]) == ("unique-jobs", "dedicated-alone")
 
 
