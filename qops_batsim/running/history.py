@@ -87,6 +87,8 @@ class JobStory:
     """Deadline that the plan aims at: a later one if other jobs outlived their estimates."""
     planned: float | None = None
     """Promised start."""
+    places: list[tuple[int, int, int]] = field(default_factory=list)
+    """Of shared hosts: see :class:`~qops_batsim.core.decision_events.Placed`."""
     start: float | None = None
     expected_end: float | None = None
     end: float | None = None
@@ -162,6 +164,9 @@ class PlanState:
                     self._job(name, WAITING).plan(event.date, start, event.cause, event.by)
             case log.Admitted() | log.Refused():
                 self._answered(self._job(event.job, ASKING), event)
+
+            case log.Placed():
+                self.names[event.job].places = event.places
 
             # Kills
             case log.Killed():

@@ -76,13 +76,14 @@ class PlanAsker:
         self.now = now
         self.state = state
         self.machine_size = history.header.processors
+        self._machine = history.header.machine or None
         self._capacity = _capacity_at(history, state)
         self._module = logged_scheduler(history)
         if self._capacity.windows:
             self._refuse_moved()
         self._hosts = self._used_hosts()
 
-        drains = not getattr(self._module.scheduler, "by_host", True)
+        drains = self._machine is None and not getattr(self._module.scheduler, "by_host", True)
         used = reduce(or_, self._hosts.values(), self._capacity.closed(drains=drains))
         self.free_processors = self.machine_size - len(used)
 
@@ -113,6 +114,8 @@ class PlanAsker:
         state = self.state
         running = {story.name: story for story in state.held if story.outcome == RUNNING}
         running |= state.dying
+        if self._machine is not None:
+            return {name: _hosts_of(story, self.machine_size) for name, story in running.items()}
         if self._capacity.windows:
             try:
                 return {name: self.history.allocations[name] for name in running}
@@ -142,7 +145,7 @@ class PlanAsker:
         changed. O(jobs²) and one search.
         """
         impossible = self._capacity.never_fits(asked.processors)
-        if impossible:
+        if impossible and self._machine is None:
             return PlanAnswer(admitted=False, refusal=impossible)
 
         scheduler = self._resumed(asked)
@@ -186,6 +189,7 @@ class PlanAsker:
             up_to_grid(float(self.now)),
             hosts=self._hosts,
             capacity=None if state.present is None else self._capacity,
+            shared={story.name: story.places for story in state.held if self._machine},
             is_late=state.late_news,
         )
 
@@ -205,7 +209,7 @@ class PlanAsker:
         profiles = {asked.job.partition("!")[0]: {"": {"type": "delay"}}}
         scheduler.logs = True
         module.told_at(self.now)
-        resume(module, self._snapshot, self.machine_size, profiles)
+        resume(module, self._snapshot, self.machine_size, profiles, self._machine)
 
         if isinstance(scheduler, RestartingQops):
             # It counts the jobs that were submitted before the moment asked about.
@@ -335,7 +339,13 @@ def job_of(asked: Submitted) -> Job:
         checkpoint=asked.checkpoint,
         start=asked.start,
     )
-    return Job(asked.job, asked.submission, asked.processors, "", qos=qos)
+    size = asked.processors
+    return Job(asked.job, asked.submission, size, "", qos=qos, hosts_asked=asked.hosts)
+
+
+def _hosts_of(story: JobStory, machine_size: int) -> HostSet:
+    """Return the shared hosts of a job, without the place of its licences."""
+    return HostSet.of(host for host, *_ in story.places if host < machine_size)
 
 
 def _held(story: JobStory) -> Job:
