@@ -375,6 +375,8 @@ def _answers(event: log.Event, job_id: str) -> bool:
         return event.by == [job_id]
     if isinstance(event, log.Killed):
         return event.by == job_id
+    if isinstance(event, log.Placed):
+        return True  # It is planned, or moved for the job.
     return isinstance(event, (log.Admitted, log.Refused)) and event.job == job_id
 
 

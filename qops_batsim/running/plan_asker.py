@@ -76,14 +76,14 @@ class PlanAsker:
         self.now = now
         self.state = state
         self.machine_size = history.header.processors
-        self._machine = history.header.machine or None
+        self.machine = history.header.machine or None
         self._capacity = _capacity_at(history, state)
         self._module = logged_scheduler(history)
         if self._capacity.windows:
             self._refuse_moved()
         self._hosts = self._used_hosts()
 
-        drains = self._machine is None and not getattr(self._module.scheduler, "by_host", True)
+        drains = self.machine is None and not getattr(self._module.scheduler, "by_host", True)
         used = reduce(or_, self._hosts.values(), self._capacity.closed(drains=drains))
         self.free_processors = self.machine_size - len(used)
 
@@ -114,7 +114,7 @@ class PlanAsker:
         state = self.state
         running = {story.name: story for story in state.held if story.outcome == RUNNING}
         running |= state.dying
-        if self._machine is not None:
+        if self.machine is not None:
             return {name: _hosts_of(story, self.machine_size) for name, story in running.items()}
         if self._capacity.windows:
             try:
@@ -145,7 +145,7 @@ class PlanAsker:
         changed. O(jobs²) and one search.
         """
         impossible = self._capacity.never_fits(asked.processors)
-        if impossible and self._machine is None:
+        if impossible and self.machine is None:
             return PlanAnswer(admitted=False, refusal=impossible)
 
         scheduler = self._resumed(asked)
@@ -189,7 +189,7 @@ class PlanAsker:
             up_to_grid(float(self.now)),
             hosts=self._hosts,
             capacity=None if state.present is None else self._capacity,
-            shared={story.name: story.places for story in state.held if self._machine},
+            shared={story.name: story.places for story in state.held if self.machine},
             is_late=state.late_news,
         )
 
@@ -209,7 +209,7 @@ class PlanAsker:
         profiles = {asked.job.partition("!")[0]: {"": {"type": "delay"}}}
         scheduler.logs = True
         module.told_at(self.now)
-        resume(module, self._snapshot, self.machine_size, profiles, self._machine)
+        resume(module, self._snapshot, self.machine_size, profiles, self.machine)
 
         if isinstance(scheduler, RestartingQops):
             # It counts the jobs that were submitted before the moment asked about.
@@ -277,7 +277,9 @@ def _capacity_at(history: DecisionHistory, state: PlanState) -> Capacity:
     if state.present is None:
         return capacity
     capacity.away = HostSet.first(capacity.machine_size - state.present)
-    if not history.had_maintenance(date):
+    # Where jobs share hosts, it matters which of them have left.
+    is_shared = bool(history.header.machine) and bool(capacity.away)
+    if not history.had_maintenance(date) and not is_shared:
         return capacity
 
     info = history.info
@@ -289,16 +291,16 @@ def _capacity_at(history: DecisionHistory, state: PlanState) -> Capacity:
         for window in known
         if window.announced <= date < window.until
     ]
-    if info is not None and known:
+    if info is not None and (known or is_shared):
         gone = (outage.hosts for outage in info.outages if outage.since <= date < outage.until)
         capacity.away = reduce(or_, map(HostSet.parse, gone), HostSet())
         # Hosts under maintenance are in the list of outages, too, and count as present.
         for window in capacity.windows:
             capacity.away -= window.hosts if window.has_begun else HostSet()
 
-    if not known or capacity.present != state.present:
+    if not (known or is_shared) or capacity.present != state.present:
         raise InputError(
-            f"{history.path}: hosts had maintenance at {state.sized:g} s or before, but it is not "
+            f"{history.path}: hosts had {'left' if is_shared else 'maintenance'} at {state.sized:g} s or before, but it is not "
             "known which hosts and when; a run whose description (…_run.json) lists its "
             "outages and maintenance is expected"
         )
