@@ -300,9 +300,9 @@ def _capacity_at(history: DecisionHistory, state: PlanState) -> Capacity:
 
     if not (known or is_shared) or capacity.present != state.present:
         raise InputError(
-            f"{history.path}: hosts had {'left' if is_shared else 'maintenance'} at {state.sized:g} s or before, but it is not "
-            "known which hosts and when; a run whose description (…_run.json) lists its "
-            "outages and maintenance is expected"
+            f"{history.path}: hosts had {'left' if is_shared else 'maintenance'} at "
+            f"{state.sized:g} s or before, but it is not known which hosts and when; a run "
+            "whose description (…_run.json) lists its outages and maintenance is expected"
         )
     return capacity
 
