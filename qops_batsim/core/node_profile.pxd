@@ -76,8 +76,10 @@ cdef class NodeProfile(Profile):
     cpdef double fit_with_room(self, Job job, double after, Py_ssize_t headroom) except? -1
     @cython.locals(request=NodeRequest, is_free=bint)
     cpdef Py_ssize_t spare_beside(self, Job job, double start, double end) except? -1
-    @cython.locals(place=Py_ssize_t, part=HostPart, row=Py_ssize_t)
-    cdef bint has_places(self, Places places, double start, double end) except -1
+    @cython.locals(request=NodeRequest)
+    cpdef bint find_at(self, Job job, double start, double end) except -1
+    @cython.locals(place=Py_ssize_t, part=HostPart, row=Py_ssize_t, times="long long", step=Py_ssize_t, behind=Py_ssize_t, kind=Py_ssize_t, needed="long long")
+    cpdef bint are_free(self, Places places, double start, double end) except -1
     @cython.locals(place=Py_ssize_t, part=HostPart, row=Py_ssize_t)
     cdef change_places(self, Places places, double start, double end, long long sign)
     @cython.locals(first=Py_ssize_t, last=Py_ssize_t, base=Py_ssize_t, is_whole=bint, kind=Py_ssize_t, more="long long", step=Py_ssize_t)

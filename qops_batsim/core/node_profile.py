@@ -591,18 +591,38 @@ class NodeProfile(Profile):
 
     def has_amount(self, start: float, end: float, amount: Any) -> bool:
         """Return whether what places take is free between two dates (seconds)."""
-        return self.has_places(amount, start, end)
+        return self.are_free(amount, start, end)
 
-    def has_places(self, places: Places, start: float, end: float) -> bool:
-        """Return whether all that places take is free between two dates (seconds)."""
+    def find_at(self, job: Job, start: float, end: float) -> bool:
+        """Find a job's hosts between two dates (seconds): those that it holds if it is planned at
+        that start and they are free, else those of the rule; return whether there are any.
+        """
+        request = job.request
+        if start == job.start and request.held.size and self.are_free(request.held, start, end):
+            request.found.copy_from(request.held)
+            return True
+        return self.spare_beside(job, start, end) >= 0
+
+    def give_amount(self, start: float, end: float, places: Places) -> None:
+        """Release places from ``start`` to ``end`` (seconds)."""
+        self.change_places(places, start, end, 1)
+
+    def are_free(self, places: Places, start: float, end: float) -> bool:
+        """Return whether places are free between two dates (seconds). O(places × steps)."""
         for place in range(places.size):
             part = places.parts[places.cells[3 * place + 1]]
             row = places.cells[3 * place]
-            if part.tasks > 0:
-                if self.tasks_on(row, part, start, end) < places.cells[3 * place + 2]:
-                    return False
-            elif self.score(row, part, 0.0, start, end) == INFINITY:
-                return False
+            times = places.cells[3 * place + 2]
+            step = self.step_of(row, start)
+            behind = row * self.room_for_steps + self.sizes[row]
+            while step < behind and self.dates[step] < end:
+                for kind in range(self.kinds):
+                    needed = times * part.amounts[kind]
+                    if part.is_whole:
+                        needed = self.capacity[row * self.kinds + kind]
+                    if self.amounts[step * self.kinds + kind] < needed:
+                        return False
+                step += 1
         return True
 
     # Changes

@@ -252,6 +252,24 @@ def test_a_job_whose_tasks_share_hosts_is_named(agent: Any, module: Spy) -> None
         agent.act()
 
 
+def test_jobs_share_hosts_by_amounts(simulator: FakeSimulator) -> None:
+    from qops_batsim.adapters.batsim_py import ModuleAgent
+
+    # Of 8 cores two jobs of 3 run at once on the first host.
+    simulator.platform.hosts = [
+        SimpleNamespace(id=index, name=f"h{index}", metadata={"cores": "8"}, is_shareable=True)
+        for index in range(2)
+    ]
+    agent = ModuleAgent(simulator, "fcfs")
+    simulator.dispatch(SimulatorEvent.SIMULATION_BEGINS, simulator)
+    for name in ("w0!1", "w0!2"):
+        job = FakeJob(name, per_host={"cores": 3})
+        job.res = 1
+        simulator.dispatch(JobEvent.SUBMITTED, job)
+    agent.act()
+    assert simulator.calls == [("allocate", "w0!1", [0], None), ("allocate", "w0!2", [0], None)]
+
+
 def test_what_batsim_py_refuses_is_named(agent: Any, module: Spy) -> None:
     module.next = [[d.ExecuteJob("w0!busy", HostSet.parse("0"))]]
     with pytest.raises(

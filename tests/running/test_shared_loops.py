@@ -96,7 +96,9 @@ def test_registered_tasks_compute_where_they_are() -> None:
     # n0 (4 cores, 1 Gf/s) has two of them, which take 20 s side by side, n1 (2 cores) has one.
     shared = machine(host(cores=4), host(cores=2))
     platform = parse_platform(platform_of(shared).encode(), source="shared.xml")
-    workload = parse_workload(json.dumps(workload_of(shared, [job(0, 1, part(cores=1))])), source="jobs.json")
+    workload = parse_workload(
+        json.dumps(workload_of(shared, [job(0, 1, part(cores=1))])), source="jobs.json"
+    )
     found = check(Registers, workload, platform=platform)
     assert found["error"] == ""
     assert ",1.000000,20.000000,21.000000," in found["_jobs.csv"].decode()
