@@ -131,12 +131,6 @@ class NodeProfile(Profile):
                 over = self.step_of(row, now) - first
                 self.remove_row_steps(row, 0, over)
 
-    def keep_within(self, hosts: HostBits) -> None:
-        """Leave nothing free on the hosts that are not in a set. O(rows)."""
-        for row in range(self.layout.hosts):
-            if not self.is_in(hosts, row):
-                self.clear_row(row, False)
-
     def start_of(self, date: float) -> float:
         """Return minus infinity: jobs are tried from the current date on."""
         return -INFINITY
@@ -423,6 +417,22 @@ class NodeProfile(Profile):
                 self.take_place(found, part.candidates[place], number, 1)
                 missing -= 1
         return True
+
+    def choose_within(self, job: Job, hosts: HostBits) -> bool:
+        """Have a job hold hosts of a set that give what it asks for at the first date of the
+        profile; return whether there are enough. O(rows × kinds).
+        """
+        request = job.request
+        for row in range(self.layout.hosts):
+            self.is_taken[row] = 1 - self.is_in(hosts, row)
+        end = end_of(self.begin, SHORTEST)
+        is_found = len(request.parts) > 0
+        is_found = is_found and self.choose_all(request.parts, request.found, self.begin, end)
+        for row in range(self.layout.hosts):
+            self.is_taken[row] = 0
+        if is_found:
+            request.held.copy_from(request.found)
+        return is_found
 
     def take_place(self, found: Places, row: int, number: int, times: int) -> None:
         """Add a place for a part to ``found``; later parts look elsewhere."""
