@@ -237,6 +237,13 @@ class ViewedOptions(QopsOptions, frozen=True, kw_only=True):
             "hosts that are whole as long as a job waits for them, or amounts of each host"
         ),
     ] = "nodes"
+    renews: Annotated[
+        bool,
+        Meta(
+            description="whether a broken promise gets a later date, as where hosts were lost; "
+            "else it fails every plan that places that job again"
+        ),
+    ] = True
 
 
 class ViewedQops(Qops):
@@ -269,8 +276,8 @@ class ViewedQops(Qops):
             job.start = now
             end = end_of(now, job.duration)
             plan.profile.take(job, now, end)
-            # A promise that is broken blocks no other one.
-            job.target = max(job.target, end)
+            if self.options.renews:
+                job.target = max(job.target, end)
 
     def conclude_decision(self) -> None:
         """Start what else is due: behind jobs that find no true hosts, and where starts made room
@@ -288,7 +295,7 @@ class ViewedQops(Qops):
         while plan.waiting and plan.waiting[0].start <= plan.now + GRID_TOLERANCE:
             stuck.append(plan.waiting.pop(0))
             self.start_others()
-        if plan.waiting:
+        if stuck and plan.waiting:
             self.manager.call_at(plan.waiting[0].start)
         plan.waiting[:0] = stuck
 
