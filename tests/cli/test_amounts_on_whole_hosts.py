@@ -19,7 +19,11 @@ from qops_batsim.platform import make_cluster, write_platform
         ("run", "easy", "-w", "jobs.json", "-p", "p.xml", "--out", "out/run", "--engine", "batsim"),
         ("engine", "-p", "p.xml", "-w", "jobs.json", "-e", "out/run", "-s", "ipc://nobody"),
         ("engine", "-p", "p.xml", "-w", "jobs.json", "-e", "out/run", "--no-sched"),
-        ("engine", *"--as 5 -p p.xml -w jobs5.json -e out/ -s ipc://nobody".split(), ""),
+        (
+            "engine",
+            *["--as", "5", "-p", "p.xml", "-w", "jobs5.json", "-e", "out/", "-s", "ipc://nobody"],
+            "",
+        ),
     ],
     ids=lambda words: " ".join(words[:3] + words[-1:]),
 )
