@@ -27,7 +27,7 @@ class _Share(NamedTuple):
     times: int
 
 
-class SharedHosts:
+class AmountsInUse:
     """The amounts that are free on the hosts of a machine, and the licences."""
 
     def __init__(self, machine: Machine) -> None:

@@ -45,7 +45,7 @@ from qops_batsim.engine.host_states import (
 from qops_batsim.engine.kept_profiles import KeptProfiles
 from qops_batsim.engine.records import JobRecord
 from qops_batsim.engine.resources import PlatformResources
-from qops_batsim.engine.shared_hosts import SharedHosts
+from qops_batsim.engine.shared_hosts import AmountsInUse
 from qops_batsim.engine.waits import Wait, WorldWaits
 from qops_batsim.errors import InputError, SimulationError
 from qops_batsim.jobs import (
@@ -102,9 +102,9 @@ class World:
         self._storage_hosts = platform.storage_hosts
         self.energy: EnergyMeter | None = None
         self.occupation = self._occupation()
-        self.amounts: SharedHosts | None = None
+        self.amounts: AmountsInUse | None = None
         if self.shared is not None and options.scheduled:
-            self.amounts = SharedHosts(self.shared)
+            self.amounts = AmountsInUse(self.shared)
 
         self.profiles: dict[str, dict[str, dict[str, Any]]] = {}
         self.workloads: dict[str, Workload] = {}

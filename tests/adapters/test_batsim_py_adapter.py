@@ -174,7 +174,7 @@ def test_decisions_become_calls(agent: Any, simulator: FakeSimulator, module: Sp
     simulator.dispatch(JobEvent.SUBMITTED, job)
     module.next = [
         [
-            d.ExecuteJob("w0!1", HostSet.parse("0 2-3")),
+            d.ExecuteJob("w0!1", HostSet.parse("0 2-3"), {"0": "2", "1": "0", "2": "1"}),
             d.RejectJob("w0!2"),
             d.CallMeLater(9.25),
             d.SetJobMetadata("w0!1", "text"),

@@ -52,6 +52,8 @@ def case(rng: random.Random, *, deadlines: bool) -> tuple[Any, Workload]:
             row["walltime"] = rng.randint(1, 12)  # Some reach it.
         if rng.random() < 0.1:
             del row["qos"]["estimated_runtime"]
+        if rng.random() < 0.1:
+            row["qos"]["start"] = row["subtime"] + rng.randint(0, 20)
         if rng.random() < 0.3:
             row["qos"]["checkpoint"] = rng.choice([1, 3])
     return platform, parse_workload(json.dumps(described), source="jobs.json")
@@ -66,8 +68,6 @@ def test_both_roads_tell_the_same(scheduler: str, options: dict[str, Any], goes_
         platform, workload = case(rng, deadlines=scheduler not in ("fcfs", "easy"))
         hosts = len(platform.compute_hosts)
         events = random_events(rng, workload, hosts) if goes_away else None
-        if scheduler in ("fcfs", "easy", "priced-queues") and events:
-            events = tuple(e for e in events if e.type != "maintenance")
         found = check(
             lambda: scheduler, workload, options, platform=platform, external_events=events
         )
@@ -96,9 +96,8 @@ def test_registered_tasks_compute_where_they_are() -> None:
     # n0 (4 cores, 1 Gf/s) has two of them, which take 20 s side by side, n1 (2 cores) has one.
     shared = machine(host(cores=4), host(cores=2))
     platform = parse_platform(platform_of(shared).encode(), source="shared.xml")
-    workload = parse_workload(
-        json.dumps(workload_of(shared, [job(0, 1, part(cores=1))])), source="jobs.json"
-    )
+    described = workload_of(shared, [job(0, 1, part(cores=1))])
+    workload = parse_workload(json.dumps(described), source="jobs.json")
     found = check(Registers, workload, platform=platform)
     assert found["error"] == ""
     assert ",1.000000,20.000000,21.000000," in found["_jobs.csv"].decode()
