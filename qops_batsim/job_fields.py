@@ -432,6 +432,14 @@ def host_fields_of(fields: Mapping[str, Any]) -> dict[str, Any]:
     return told
 
 
+def hosts_unknown(name: str, asked: HostsAsked, platform: str) -> str:
+    """Return the error of a job that asks for parts of hosts of a platform that tells of none."""
+    return (
+        f"job {shown(name)} asks for {', '.join(written_hosts(asked))}, but no host of {platform} "
+        "tells what it has; a platform whose hosts have amounts, such as cores, is expected"
+    )
+
+
 _OF_PART = ("res", "per_host", "hosts_with", "exclusive")
 
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import ast
+import json
 import os
+import random
 import re
 import shutil
 import subprocess
@@ -15,6 +17,7 @@ import pytest
 
 import qops_batsim
 from qops_batsim.compiled import COMPILED
+from support.node_cases import platform_of, random_jobs, random_machine, workload_of
 
 PACKAGE = Path(qops_batsim.__file__).parent
 
@@ -111,6 +114,40 @@ def test_the_environment_has_compiled_modules_run_uncompiled() -> None:
     folder = PACKAGE.parent
     assert ask(folder).stdout == "True 0.333333\n"
     assert ask(folder, pure="1").stdout == "False 0.333333\n"
+
+
+SHARED = """
+import sys
+from qops_batsim import simulate
+for scheduler in ("easy", "conservative", "slack", "qops", "fqops", "msb", "mrt"):
+    for each in simulate(scheduler, sys.argv[2], sys.argv[1]).ended:
+        print(scheduler, each.local_id, each.state, each.start, each.finish, each.hosts)
+"""
+"""Schedules of a workload on a machine whose jobs share hosts, given the files of both."""
+
+
+@pytest.mark.skipif(not qops_batsim.is_compiled(), reason="nothing is compiled here")
+def test_shared_hosts_have_the_same_schedules_uncompiled(tmp_path: Path) -> None:
+    rng = random.Random(7)
+    shared = random_machine(rng)
+    jobs = random_jobs(rng, shared, 40, deadlines=True)
+    platform = tmp_path / "machine.xml"
+    workload = tmp_path / "jobs.json"
+    platform.write_text(platform_of(shared))
+    workload.write_text(json.dumps(workload_of(shared, jobs)))
+
+    def schedules(pure: str) -> str:
+        return subprocess.run(
+            [sys.executable, "-c", SHARED, str(platform), str(workload)],
+            env={**os.environ, "QOPS_BATSIM_PURE": pure, "PYTHONPATH": str(PACKAGE.parent)},
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+
+    compiled = schedules("")
+    assert compiled.count("COMPLETED_SUCCESSFULLY") > 100
+    assert schedules("1") == compiled
 
 
 # What a compiled class has: attributes are fields of C, and others cannot be added

@@ -82,8 +82,8 @@ def cluster(
         qops-batsim platform cluster kth.xml --hosts 100
         qops-batsim platform cluster net.xml --hosts 128 --bandwidth 125MBps \\
           --latency 50us
-        qops-batsim platform cluster shared.xml --hosts 84 --cores 32 --memory 128GB \\
-          --group hosts=16,gpus=v100:2,labels=gpu --licence matlab=10
+        qops-batsim platform cluster shared.xml --hosts 84 --cores 32 \\
+          --memory 128GB --group hosts=16,gpus=v100:2 --licence matlab=10
     """
     from qops_batsim.core.host_properties import read_memory
     from qops_batsim.platform.equal_hosts import EqualHosts, make_mixed_cluster

@@ -44,8 +44,9 @@ _of_generate = manual(
     """
     --preset NAME: Parameters: ctc-sp2, sdsc-sp2 and kth-sp2 are fitted to those machines' logs,
         lublin-batch are the published ones; mixed, graham: see above.
-    --platform FILE: Of graham, the machine on which each job fits: a SimGrid platform whose hosts
-        have amounts. Default: hosts of 32 cores and 128,000 MiB, 16 % of them with 2 GPUs.
+    --platform, -p FILE: Of graham, the machine on which each job fits: a SimGrid platform
+        whose hosts have amounts. Default: hosts of 32 cores and 128,000 MiB, 16 % of them with
+        2 GPUs.
     --load X: Offered load, reached by one factor on all gaps between submissions. Default: that
         of the log; as sampled for lublin-batch; 0.9 for graham.
     --exact-estimates: Estimates equal run times: each job carries its run time in qos and has
@@ -195,12 +196,14 @@ _of_scale = manual(
     --load X: Relative load: 1 is the trace itself, 1.3 offers 30 % more work.
     --seed N: Seed of the sample; with the same seed, a greater load has all jobs of a smaller one.
     --same-time: Submit duplicates with their originals. Default: at random times.
+    --platform, -p FILE: Platform whose hosts have amounts: the offered load counts the dominant
+        share that jobs take of it. Default: hosts count whole.
     """
 )
 _of_easy = manual(
     """
-    --platform FILE: The machine on which EASY runs, which jobs that ask for parts of hosts need.
-        Default: as many whole hosts as the workload has processors.
+    --platform, -p FILE: The machine on which EASY runs, needed by jobs that ask for parts of
+        hosts. Default: as many whole hosts as the workload has processors.
     """
 )
 _of_deadlines = manual(
@@ -233,6 +236,7 @@ def scale(
     first: common_options.First = 0,
     skip: common_options.Skip = 0,
     same_time: Annotated[bool, _of_scale("--same-time")] = False,
+    platform: Annotated[str | None, _of_scale("--platform")] = None,
 ) -> None:
     """Take a range of a workload's jobs, and change its load (Islam et al. 2003).
 
@@ -252,6 +256,7 @@ def scale(
     """
     from qops_batsim.workload.scale import scale_load, subset
 
+    machine = None if platform is None else _machine_in(platform)
     whole = read_source(source, out)
     trace = subset(whole, first=first or None, skip=skip)
     scaled = scale_load(trace, load, method=method, seed=seed, same_time=same_time)
@@ -262,10 +267,17 @@ def scale(
             f"made of {len(trace.jobs):,} of {len(whole.jobs):,} jobs, from job {skip + 1:,} on in "
             "the order of submission"
         )
-    before = trace.offered_load
-    now = scaled.offered_load
+    if machine is None:
+        before = trace.offered_load
+        now = scaled.offered_load
+        counted = "" if trace.columns.hosts_asked is None else " (hosts counted whole)"
+    else:
+        from qops_batsim.measures.results.host_amounts import load_on
+
+        before = load_on(trace, machine)
+        now = load_on(scaled, machine)
+        counted = " by dominant shares"
     share = "" if before is None or now is None else f"{before:.4f} of the trace, {now:.4f} now"
-    counted = "" if trace.columns.hosts_asked is None else " (hosts counted whole)"
     say(f"offered load{counted}: {share or load_text(None)}")
 
 

@@ -131,6 +131,12 @@ class NodeProfile(Profile):
                 over = self.step_of(row, now) - first
                 self.remove_row_steps(row, 0, over)
 
+    def keep_within(self, hosts: HostBits) -> None:
+        """Leave nothing free on the hosts that are not in a set. O(rows)."""
+        for row in range(self.layout.hosts):
+            if not self.is_in(hosts, row):
+                self.clear_row(row, False)
+
     def start_of(self, date: float) -> float:
         """Return minus infinity: jobs are tried from the current date on."""
         return -INFINITY
@@ -583,6 +589,22 @@ class NodeProfile(Profile):
             if self.is_in(amount, row):
                 self.change_row(row, None, 1, start, end, -1)
 
+    def has_amount(self, start: float, end: float, amount: Any) -> bool:
+        """Return whether what places take is free between two dates (seconds)."""
+        return self.has_places(amount, start, end)
+
+    def has_places(self, places: Places, start: float, end: float) -> bool:
+        """Return whether all that places take is free between two dates (seconds)."""
+        for place in range(places.size):
+            part = places.parts[places.cells[3 * place + 1]]
+            row = places.cells[3 * place]
+            if part.tasks > 0:
+                if self.tasks_on(row, part, start, end) < places.cells[3 * place + 2]:
+                    return False
+            elif self.score(row, part, 0.0, start, end) == INFINITY:
+                return False
+        return True
+
     # Changes
 
     def change_places(self, places: Places, start: float, end: float, sign: int) -> None:
@@ -723,6 +745,17 @@ def request_of(layout: NodeLayout, job: Job) -> NodeRequest:
         )
         return NodeRequest([], refusal, request.size)
     return request
+
+
+def can_give(layout: NodeLayout, request: NodeRequest, there: int) -> bool:
+    """Return whether the hosts ``there`` (bits) would give what a request asks for if they were
+    empty, its parts in turn. O(hosts).
+    """
+    if not request.parts or there.bit_count() == layout.hosts:
+        return len(request.parts) > 0
+    profile = NodeProfile(layout)
+    profile.reset(0.0, HostBits.of(there, layout.hosts))
+    return bool(profile.has_place(request.parts))
 
 
 def smallest(values: array[float], size: int, rank: int) -> float:

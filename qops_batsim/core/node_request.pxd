@@ -19,7 +19,7 @@ cdef class Places:
     # size of the room places are in use.
     cdef readonly Py_ssize_t size
     cdef Py_ssize_t room
-    cdef long long[::1] cells
+    cdef readonly long long[::1] cells
     cdef readonly list parts  # HostPart
 
     cdef clear(self, list parts)

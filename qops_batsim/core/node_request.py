@@ -8,6 +8,7 @@ hosts are chosen is in :mod:`~qops_batsim.core.node_profile`.
 from __future__ import annotations
 
 from array import array
+from heapq import heapify, heapreplace
 from typing import Any
 
 from msgspec.structs import replace
@@ -128,6 +129,13 @@ class Places:
             mask |= 1 << host
         return mask
 
+    def told(self) -> list[tuple[int, int, int]]:
+        """Return each place: the row, the index of the part, how many times its amounts are taken.
+        O(places).
+        """
+        cells = [int(cell) for cell in self.cells[: 3 * self.size]]
+        return list(zip(cells[::3], cells[1::3], cells[2::3], strict=True))
+
     def listed(self) -> list[tuple[int, int]]:
         """Return each host with how many times its part's amounts are taken there, without
         licences. O(places).
@@ -177,22 +185,40 @@ class NodeRequest:
         """Return whether it asks for tasks that may share a host."""
         return any(part.tasks for part in self.parts)
 
+    def hold(self, places: list[tuple[int, int, int]]) -> None:
+        """Hold these places, each told as in :meth:`Places.told`."""
+        self.held.clear(self.parts)
+        for row, part, times in places:
+            self.held.add(row, part, times)
+
     def hosts_mask(self) -> int:
         """Return the hosts that it is to have or has; bit *i* stands for host *i*."""
         return self.held.mask()
 
     def mapping(self) -> list[int]:
-        """Return for each of the job's executors its host where tasks share hosts, else nothing.
-
-        A job with tasks has as many executors as it may have hosts. Those beyond its hosts are on
-        the last one.
+        """Return the host of each of the job's executors, of which it has as many as it may have
+        hosts: parts have theirs in turn, each host one for each task as far as they go, and one at
+        least.
         """
+        places = self.held
         if not self.has_tasks():
-            return []
-        hosts = sorted(host for host, _ in self.held.listed())
-        most = sum(part.count for part in self.parts if not part.is_licence)
-        last = hosts[len(hosts) - 1]
-        return hosts + [last] * (most - len(hosts))
+            chosen = []
+            for place in range(places.size):
+                part = int(places.cells[3 * place + 1])
+                if not places.parts[part].is_licence:
+                    chosen.append((part, int(places.cells[3 * place])))
+            return [host for _, host in sorted(chosen)]
+
+        # One after the other, to the host with the most tasks for each executor then.
+        executors = []
+        turns = [(-tasks / 2, host, tasks, 1) for host, tasks in places.listed()]
+        heapify(turns)
+        for _ in range(self.parts[0].count - len(turns)):
+            _, host, tasks, given = turns[0]
+            heapreplace(turns, (-tasks / (given + 2), host, tasks, given + 1))
+        for _, host, _, given in turns:
+            executors += [host] * given
+        return sorted(executors)
 
 
 class NodeLayout:
@@ -369,19 +395,6 @@ class NodeLayout:
         part = HostPart(1, 0, False, True, amounts)
         part.set_candidates([self.hosts], [0.0])
         return part
-
-    def can_give(self, request: NodeRequest, there: int) -> bool:
-        """Return whether the hosts ``there`` (bits) could give what a request asks for if they were
-        empty, each part by itself. O(hosts).
-        """
-        for part in request.parts:
-            able = 0
-            for row in part.candidates:
-                if part.is_licence or there >> row & 1:
-                    able += self.most_tasks(part, row) if part.tasks else 1
-            if able < (part.tasks or part.count):
-                return False
-        return len(request.parts) > 0
 
     def size_of(self, parts: tuple[AskedPart, ...]) -> float:
         """Return the dominant share of a request, in hosts."""

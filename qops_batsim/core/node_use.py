@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from qops_batsim.core.hostset import HostSet
 from qops_batsim.core.job import Job
+from qops_batsim.core.node_profile import can_give
 from qops_batsim.core.node_request import HostPart, NodeLayout, NodeRequest, Places
 from qops_batsim.core.refusal import Refusal, RefusalKind
 
@@ -130,7 +131,7 @@ class NodeUse:
         if request.refusal is not None or not capacity.is_final:
             return request.refusal
         there = HostSet.first(self.layout.hosts) - capacity.away
-        if self.layout.can_give(request, there.mask):
+        if can_give(self.layout, request, there.mask):
             return None
         size = self.layout.hosts
         asked = sum(part.count for part in request.parts if not part.is_licence)

@@ -6,6 +6,7 @@ from typing import Any
 
 from qops_batsim.core.host_bits import HostBits
 from qops_batsim.core.job import Job
+from qops_batsim.core.node_profile import can_give
 from qops_batsim.core.node_use import NodeUse
 
 
@@ -124,7 +125,7 @@ class SharedPlanHosts(PlanHosts):
 
     def can_hold(self, job: Job) -> bool:
         there: int = self.everything.mask()
-        return self.use.layout.can_give(job.request, there)
+        return can_give(self.use.layout, job.request, there)
 
     def can_start(self, job: Job) -> bool:
         return not job.is_held and self.use.fits(job)

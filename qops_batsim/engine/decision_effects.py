@@ -229,7 +229,7 @@ def _execute(world: World, decision: ExecuteJob) -> None:
 
     if decision.mapping is not None:
         _check_mapping(world, decision, job)
-    elif hosts.mask.bit_count() != job.processors and not _divides_a_total(record):
+    elif world.amounts is None and not _may_have(record, hosts.mask.bit_count()):
         raise world.error(
             f"job {job.id!r} asks for {job.processors} hosts and was given {len(hosts)} "
             f"({str(hosts) or 'none'})"
@@ -244,14 +244,22 @@ def _execute(world: World, decision: ExecuteJob) -> None:
         listed = tuple(hosts)
         mapping = decision.mapping
         placement = tuple(listed[int(mapping[str(e)])] for e in range(job.processors))
+    if world.amounts is not None:
+        problem = world.amounts.problem(job, hosts, placement)
+        if problem is not None:
+            raise _cannot_share(world, job, *problem)
     record.storages = decision.storage_mapping
     world.start(record, hosts, placement)
 
 
-def _divides_a_total(record: JobRecord) -> bool:
-    """Return whether a job's profile divides a fixed total of work among its hosts."""
+def _may_have(record: JobRecord, hosts: int) -> bool:
+    """Return whether a job may have so many hosts: as many as it asks for, or any number if its
+    profile divides a fixed total of work among them.
+    """
     step = record.execution.steps[0]
-    return step.amounts is not None and step.amounts.total and not step.place
+    return hosts == record.job.processors or (
+        step.amounts is not None and step.amounts.total and not step.place
+    )
 
 
 def check_hosts(world: World, job: Job, hosts: HostSet) -> None:
@@ -272,6 +280,13 @@ def _cannot_start(world: World, job: Job, host: int, trouble: str) -> Exception:
             trouble = f"{trouble} {', '.join(there)}"
         trouble = f"{trouble} ({world.hosts[host].name})"
     return world.error(f"job {job.id!r} cannot start on host {host}: {trouble}")
+
+
+def _cannot_share(world: World, job: Job, host: int | None, trouble: str) -> Exception:
+    if host is None:
+        return world.error(f"job {job.id!r} cannot start: {trouble}")
+    name = world.hosts[host].name
+    return world.error(f"job {job.id!r} cannot start on host {host}: {trouble} ({name})")
 
 
 def _check_mapping(world: World, decision: ExecuteJob, job: Job) -> None:

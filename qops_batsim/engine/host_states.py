@@ -15,7 +15,9 @@ from typing import NamedTuple
 import msgspec
 import numpy as np
 
+from qops_batsim.core.host_properties import machine_of
 from qops_batsim.core.hostset import HostSet
+from qops_batsim.core.machine import Machine
 from qops_batsim.errors import InputError, shown
 from qops_batsim.platform.platform_model import Host, Platform
 
@@ -99,6 +101,15 @@ def limited_hosts(platform: Platform, limit: int | None) -> tuple[Host, ...]:
             f"{platform.source}: {limit} hosts were asked for; from 1 to {len(hosts)} are accepted"
         )
     return hosts[:limit]
+
+
+def machine_in_use(platform: Platform, limit: int | None) -> Machine | None:
+    """Return what the first ``limit`` compute hosts have for jobs that share them (None: all)."""
+    machine = platform.machine
+    if machine is None or limit is None:
+        return machine
+    hosts = limited_hosts(platform, limit)
+    return machine_of([host.properties for host in hosts], [host.name for host in hosts])
 
 
 WATTS = "wattage_per_state"

@@ -11,6 +11,7 @@ from qops_batsim.engine.kept_profiles import KeptProfiles
 from qops_batsim.engine.records import JobRecord
 from qops_batsim.engine.world import World
 from qops_batsim.errors import InputError, shown
+from qops_batsim.job_fields import hosts_unknown
 from qops_batsim.jobs import SUBMITTED, Job
 from qops_batsim.limits import IN_NO_NAME, NO_NAME
 from qops_batsim.protocol.decisions import RegisterJob, RegisterProfile
@@ -79,6 +80,8 @@ def register_job(world: World, decision: RegisterJob) -> JobRecord:
     if world.known_record(job_id) is not None:
         raise world.error(f"REGISTER_JOB: job {job_id!r} already exists")
 
+    if world.shared is None and job.hosts_asked is not None:
+        raise world.error(hosts_unknown(job_id, job.hosts_asked, "the platform"))
     _borrow(world, workload_name, job.profile)
     if job.profile not in world.profiles.get(workload_name, {}):
         raise world.error(

@@ -31,6 +31,7 @@ from qops_batsim.core.hostset import HostSet
 from qops_batsim.core.system import HostDescription
 from qops_batsim.engine.engine_options import EngineOptions
 from qops_batsim.engine.server import NetworkedWorld, Server
+from qops_batsim.engine.shared_hosts import check_hosts_asked
 from qops_batsim.engine.world import World
 from qops_batsim.errors import SimulationError
 from qops_batsim.garbage import without_garbage_collection
@@ -193,7 +194,7 @@ class Simulation:
         has_actors = self.has_message_delays or (sends and always)
         world = (NetworkedWorld if has_actors else World)(platform, options)
         self._world = world
-        self.options = options
+        self.options = world.options
         self.platform = platform
         self.hosts = world.hosts
         self.storage_hosts = platform.storage_hosts
@@ -375,6 +376,7 @@ class Simulation:
 
         world = self._world
         workload.check()
+        check_hosts_asked(workload, world.shared, self.platform.source)
         # A copy: registered profiles must not appear in the caller's workload.
         world.profiles[name] = dict(workload.profiles)
         world.workloads[name] = workload

@@ -145,7 +145,9 @@ def delay_jobs_in(
     registered.
     """
     options = world.options
-    if options.compute_sharing or options.energy or options.forward_profiles:
+    if options.energy or options.forward_profiles:
+        return None
+    if options.compute_sharing and world.shared is None:
         return None
 
     workload = world.workloads[name]

@@ -40,10 +40,12 @@ from qops_batsim.engine.host_states import (
     PowerProfile,
     SwitchableHosts,
     limited_hosts,
+    machine_in_use,
 )
 from qops_batsim.engine.kept_profiles import KeptProfiles
 from qops_batsim.engine.records import JobRecord
 from qops_batsim.engine.resources import PlatformResources
+from qops_batsim.engine.shared_hosts import SharedHosts
 from qops_batsim.engine.waits import Wait, WorldWaits
 from qops_batsim.errors import InputError, SimulationError
 from qops_batsim.jobs import (
@@ -73,11 +75,16 @@ class World:
     the server heard of them. ``records`` are what is known of jobs since their submission, by full
     identifier, ``workloads`` what is submitted, ``columns`` the jobs of these, ``static_ids`` their
     identifiers by workload and ``kept_profiles`` what tells which profiles are kept, where these
-    were needed. Where the loop itself keeps the hosts of jobs and tells of their ends,
-    ``loop_ends`` are the executions that have ended since it asked last.
+    were needed. ``shared`` is what hosts have where jobs share them by amounts, and ``amounts``
+    what running jobs have of that, if somebody decides on them. Where the loop itself keeps the
+    hosts of jobs and tells of their ends, ``loop_ends`` are the executions that have ended since it
+    asked last.
     """
 
     def __init__(self, platform: Platform, options: EngineOptions) -> None:
+        self.shared = machine_in_use(platform, options.hosts)
+        if self.shared is not None:
+            options = msgspec.structs.replace(options, compute_sharing=True)
         self.options = options
         self.hosts = limited_hosts(platform, options.hosts)
         self.now = 0.0
@@ -95,6 +102,9 @@ class World:
         self._storage_hosts = platform.storage_hosts
         self.energy: EnergyMeter | None = None
         self.occupation = self._occupation()
+        self.amounts: SharedHosts | None = None
+        if self.shared is not None and options.scheduled:
+            self.amounts = SharedHosts(self.shared)
 
         self.profiles: dict[str, dict[str, dict[str, Any]]] = {}
         self.workloads: dict[str, Workload] = {}
@@ -266,6 +276,8 @@ class World:
     ) -> None:
         """Start a job on hosts that can take it, with its executors on them."""
         self.occupation.take(hosts, self.now)
+        if self.amounts is not None:
+            self.amounts.take(record.job, hosts, placement)
         self.note_host_states()
         self.begin(record, hosts, placement)
 
@@ -296,6 +308,8 @@ class World:
             self.loop_ends.append(record)
             return
         self.occupation.release(record.hosts, self.now)
+        if self.amounts is not None:
+            self.amounts.release(record.job)
         self.note_host_states()
         if state == COMPLETED_KILLED:
             self.account_for(record)

@@ -16,7 +16,7 @@ from qops_batsim.core.qos_log import QosLog
 from qops_batsim.core.scheduler import ResourceManager, Scheduler
 from qops_batsim.core.system import System
 from qops_batsim.errors import InputError
-from qops_batsim.job_fields import host_fields_of
+from qops_batsim.job_fields import hosts_unknown
 from qops_batsim.jobs import QosRequest
 from qops_batsim.platform.network import longest_round_trip
 from qops_batsim.protocol.decisions import (
@@ -209,11 +209,7 @@ class MessageManager(ResourceManager):
         if self.use is not None:
             self.asking(job)
         elif job.hosts_asked is not None:
-            fields = ", ".join(host_fields_of(job.fields))
-            raise InputError(
-                f"job {job.id} says what it asks for of its hosts ({fields}), but no host of the "
-                "engine's platform has a property that says what it has, such as cores"
-            )
+            raise InputError(hosts_unknown(job.id, job.hosts_asked, "the engine's platform"))
         job.index = len(self.jobs)
         job.phase = WAITING
         self.jobs[job.id] = job
@@ -228,13 +224,16 @@ class MessageManager(ResourceManager):
 
 
 def _mapping_of(job: Job, mask: int) -> dict[str, str] | None:
-    """Return the place among a job's hosts of each of its executors; None if each has its own."""
-    places = {host: str(place) for place, host in enumerate(HostSet(mask))}
+    """Return the place among a job's hosts of each of its executors; None if they are in order."""
     assert job.request is not None
-    executors = job.request.mapping()
-    if len(executors) == len(places):
+    if job.request.is_single and not job.request.has_tasks():
         return None
-    return {str(executor): places[host] for executor, host in enumerate(executors)} or None
+    hosts = list(HostSet(mask))
+    executors = job.request.mapping()
+    if executors == hosts:
+        return None
+    places = {host: str(place) for place, host in enumerate(hosts)}
+    return {str(executor): places[host] for executor, host in enumerate(executors)}
 
 
 class SchedulerModule:

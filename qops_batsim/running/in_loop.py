@@ -15,14 +15,13 @@ from qops_batsim.core.qos_log import QosLog, ToldJobs
 from qops_batsim.core.system import System
 from qops_batsim.engine.engine_options import AVAILABLE, UNAVAILABLE, Rules
 from qops_batsim.engine.simulation import Simulation, ignore, simulation_begins
-from qops_batsim.errors import InputError, shown
-from qops_batsim.job_fields import written_hosts
+from qops_batsim.errors import InputError
 from qops_batsim.jobs import QOS_ACCEPTED, QOS_REJECTED
 from qops_batsim.protocol.driver import check_needs, system_of
 from qops_batsim.protocol.port import SchedulerModule
 from qops_batsim.tables import Words
 from qops_batsim.users.reacting import Reacting
-from qops_batsim.workload.workload_model import JobColumns, Workload
+from qops_batsim.workload.workload_model import Workload
 
 if TYPE_CHECKING:
     from qops_batsim.engine.sleeping_jobs import DelayJobs, Outcome
@@ -88,9 +87,7 @@ def drive_in_loop(
     events = options.external_events
     hosts = len(simulation.hosts)
     physics = world if registers else None
-    machine = simulation.platform.machine
-    if machine is None:
-        refuse_amounts(jobs.columns, workload.source, simulation.platform.source)
+    machine = world.shared
     loop = loop_of(scheduler, jobs, workload.jobs, hosts, events, physics, machine)
     manager = loop.manager
     manager.qos_log = module.qos_log
@@ -107,7 +104,7 @@ def drive_in_loop(
         manager.use_registry(registry, acknowledges=acknowledges)
     else:
         manager.registers = isinstance(scheduler, Reacting)
-        if simulation.platform.machine is None:
+        if machine is None:
             # Descriptions of all hosts would take longer than many a run.
             manager.system = System(hosts=(), profiles=world.profiles)
         else:
@@ -140,20 +137,6 @@ def drive_in_loop(
     simulation.finish(outcome, manager.now, is_complete=is_complete)
     scheduler.finished()
     report(loop.ended_count)
-
-
-def refuse_amounts(columns: JobColumns, source: str, platform: str) -> None:
-    """Raise an InputError if jobs ask for parts of hosts of a platform that tells of none."""
-    asked = columns.hosts_asked
-    if asked is not None:
-        name, first = next(
-            (name, each) for name, each in zip(columns.ids, asked, strict=True) if each is not None
-        )
-        raise InputError(
-            f"{source}: job {shown(name)} asks for {', '.join(written_hosts(first))}, but no host "
-            f"of {platform} tells what it has; a platform whose hosts have amounts, such as cores, "
-            "is expected (--platform)"
-        )
 
 
 def log_jobs(

@@ -22,6 +22,7 @@ from qops_batsim.engine.engine_options import (
     maintenance_of,
     outages_of,
 )
+from qops_batsim.engine.host_states import machine_in_use
 from qops_batsim.engine.outputs import add_outputs
 from qops_batsim.engine.simulation import Deadlock, Simulation
 from qops_batsim.errors import InputError, SimulationError
@@ -156,7 +157,7 @@ def default_engine(
 
     InputError if hosts have amounts, but several jobs may not run on one host.
     """
-    is_shared = platform is not None and platform.machine is not None
+    is_shared = platform is not None and machine_in_use(platform, hosts) is not None
     if compute_sharing is None:
         compute_sharing = module.needs.compute_sharing or is_shared
     elif is_shared and not compute_sharing:
@@ -305,6 +306,7 @@ def publish_run(
             scheduler=scheduler,
             options=msgspec.to_builtins(module.options),
             processors=module.scheduler.manager.machine_size,
+            shares_hosts=module.scheduler.manager.use is not None,
         )
         with files.open("_decisions.jsonl") as stream:
             stream.writelines(lines)

@@ -174,8 +174,8 @@ def test_amounts_without_hosts_that_have_some_are_an_error() -> None:
     with pytest.raises(InputError) as caught:
         module.submitted(Job.from_fields(fields, where="job"))
     assert str(caught.value) == (
-        "job w0!1 says what it asks for of its hosts (per_host), but no host of the engine's "
-        "platform has a property that says what it has, such as cores"
+        "job 'w0!1' asks for per_host, but no host of the engine's platform tells what it has; "
+        "a platform whose hosts have amounts, such as cores, is expected"
     )
 
 

@@ -43,11 +43,13 @@ def random_workload(rng: random.Random, *, deadlines: bool) -> Workload:
     return Workload(jobs=jobs, profiles=profiles, processors=HOSTS)
 
 
-def some_hosts(rng: random.Random) -> HostSet:
-    return HostSet.of(rng.sample(range(HOSTS), rng.randint(1, HOSTS - 2)))
+def some_hosts(rng: random.Random, hosts: int) -> HostSet:
+    return HostSet.of(rng.sample(range(hosts), rng.randint(1, max(1, hosts - 2))))
 
 
-def random_events(rng: random.Random, workload: Workload) -> tuple[ExternalEvent, ...]:
+def random_events(
+    rng: random.Random, workload: Workload, hosts: int = HOSTS
+) -> tuple[ExternalEvent, ...]:
     """Return hosts that leave and return, or not; maintenance; jobs that are cancelled."""
     last, found = workload.jobs[-1].submission_time + 20, list[ExternalEvent]()
     dates = [job.submission_time for job in workload.jobs]
@@ -65,31 +67,31 @@ def random_events(rng: random.Random, workload: Workload) -> tuple[ExternalEvent
         return True
 
     for _ in range(rng.randint(0, 4)):
-        hosts, since = some_hosts(rng), date()
+        gone, since = some_hosts(rng, hosts), date()
         returns = rng.random() < 0.8
         until = since + rng.choice([0.5, 1.0, rng.uniform(0, 30)]) if returns else math.inf
-        if not is_apart(hosts, since, until):
+        if not is_apart(gone, since, until):
             continue
-        found.append(ExternalEvent(since, "machine_unavailable", hosts, {}))
+        found.append(ExternalEvent(since, "machine_unavailable", gone, {}))
         if returns:
-            found.append(ExternalEvent(until, "machine_available", hosts, {}))
+            found.append(ExternalEvent(until, "machine_available", gone, {}))
     for _ in range(rng.randint(0, 2)):
-        hosts, notice = some_hosts(rng), date()
+        gone, notice = some_hosts(rng, hosts), date()
         since = notice + rng.choice([0.0, 5.0, rng.uniform(0, 20)])
         until = since + rng.uniform(1, 20)
-        if not is_apart(hosts, since, until):
+        if not is_apart(gone, since, until):
             continue
         fields = {
             "type": "maintenance",
             "timestamp": notice,
-            "resources": str(hosts),
+            "resources": str(gone),
             "start": since,
             "end": until,
         }
-        found.append(ExternalEvent(notice, "maintenance", hosts, fields))
-        found.append(ExternalEvent(since, "machine_unavailable", hosts, {}))
-        found.append(ExternalEvent(until, "machine_available", hosts, {}))
-    for job in rng.sample(workload.jobs, rng.randint(0, 5)):
+        found.append(ExternalEvent(notice, "maintenance", gone, fields))
+        found.append(ExternalEvent(since, "machine_unavailable", gone, {}))
+        found.append(ExternalEvent(until, "machine_available", gone, {}))
+    for job in rng.sample(workload.jobs, min(rng.randint(0, 5), len(workload.jobs))):
         when = job.submission_time + rng.choice([0.0, 0.0, 1.0, rng.uniform(0, 20)])
         fields = {"type": "job_cancelled", "timestamp": when, "job_id": f"w0!{job.id}"}
         found.append(ExternalEvent(when, "job_cancelled", HostSet(), fields))

@@ -53,12 +53,15 @@ def shared_case(
     content = workload(rng, hosts, jobs, style)
     for row in content["jobs"]:
         row |= _asked(rng, row["res"], sorts)
-        if row.get("res") == 1:
+        if row["res"] == 1:
             row["res"] = rng.choice([1, 1, 1, 2])
         if "parts" in row:
             row["res"] = sum(part["res"] for part in row["parts"])
         elif "tasks" in row:
             row["res"] = max(1, min(row["res"], row["tasks"]))
+        if "walltime" in row and not style.delays_only:
+            # Whether a computation of exactly its walltime is killed, the clock's last bits say.
+            row["walltime"] = round(1.01 * row["walltime"], 6)
     return Case(
         name=f"{scheduler} {seed} {platform.__name__} shared",
         scheduler=scheduler,

@@ -19,7 +19,7 @@ from qops_batsim.measures.results.allocations import Stays
 from qops_batsim.measures.results.result_tables import Booleans, Floats, Integers, original_id
 from qops_batsim.measures.results.run_result import RunResult
 from qops_batsim.measures.results.series import StepSeries, step_series, waits_from
-from qops_batsim.workload.workload_model import Workload
+from qops_batsim.workload.workload_model import Workload, offered_load
 
 WHOLE = HostsAsked(parts=(AskedPart(hosts=1, exclusive=True),))
 """What jobs ask for that only tell how many hosts they need."""
@@ -138,6 +138,15 @@ def sizes_of(workload: Workload, machine: Machine | None) -> Floats:
     if machine is None or columns.hosts_asked is None:
         return processors
     return Requests(machine, columns.hosts_asked, processors).sizes
+
+
+def load_on(workload: Workload, machine: Machine) -> float | None:
+    """Return the offered load of ``delay`` jobs on a machine, by their dominant shares; None if it
+    is undefined.
+    """
+    columns = workload.columns
+    work = sizes_of(workload, machine) * np.minimum(workload.delays, columns.walltimes)
+    return offered_load(work, columns.submission_times, machine.hosts)
 
 
 class RequestsOfRun(Requests):
