@@ -238,7 +238,8 @@ def whole_rows(settings: Settings, out: Path, workers: int) -> Iterator[list[str
     for (name, way), runs in values.items():
         counted = values[name, f"{way.partition(',')[0]}, counted"]
         waits = [run.wait for run in runs]
-        cells = [f"{name}, {len(runs)} stretches", way, text(waits)]
+        several = f", {len(runs)} stretches" if len(runs) > 1 else ""
+        cells = [name + several, way, text(waits)]
         refused = [run.refused for run in runs]
         more = changes(waits, [run.wait for run in counted])
         less = differences(refused, [run.refused for run in counted])
