@@ -20,14 +20,14 @@ import numpy as np
 from qops_batsim.core.machine import Machine
 from qops_batsim.core.node_request import HostPart, NodeLayout
 from qops_batsim.job_fields import AskedPart, HostsAsked
-from qops_batsim.optimum.problem import Booleans, Resource
+from qops_batsim.optimum.problem import Booleans, Pool
 from qops_batsim.workload.workload_model import Workload
 
 MOST = 10**6
 """Units that a pool has at most, so that sums of energy stay exact."""
 
 
-def pooled_kinds(workload: Workload, machine: Machine, fits: Booleans) -> list[Resource]:
+def pooled_kinds(workload: Workload, machine: Machine, fits: Booleans) -> list[Pool]:
     """Return the pools of a machine of which jobs take something.
 
     Jobs that do not fit the empty machine take nothing. O(jobs + distinct requests × hosts log
@@ -74,7 +74,7 @@ def _of_part(part: AskedPart, made: HostPart, machine: Machine) -> list[int]:
     return [*sums, hosts]
 
 
-def _in_units(demand: Sequence[int], total: int) -> Resource:
+def _in_units(demand: Sequence[int], total: int) -> Pool:
     """Return a pool in units of which it has at most :data:`MOST`.
 
     Everything is rounded down. Whole demands whose exact sum is within the total are within the
@@ -82,4 +82,4 @@ def _in_units(demand: Sequence[int], total: int) -> Resource:
     """
     unit = math.gcd(*demand)
     unit *= max(1, -(-(total // unit) // MOST))
-    return Resource(np.array([each // unit for each in demand], np.int64), total // unit)
+    return Pool(np.array([each // unit for each in demand], np.int64), total // unit)

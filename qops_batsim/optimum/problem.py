@@ -70,7 +70,7 @@ class Tasks(NamedTuple):
         return self.latest - self.duration
 
 
-class Resource(NamedTuple):
+class Pool(NamedTuple):
     """Something of which there is a whole number, and how much of it each job takes; jobs that do
     not fit the machine may take anything.
     """
@@ -88,7 +88,7 @@ class Problem:
     workload
         Where they come from; ``places`` are their places in it.
     machine
-        Number of processors, or capacity of another resource of which jobs take what stands in
+        Number of processors, or capacity of another pool of which jobs take what stands in
         place of their processors.
     ticks, origin
         Ticks in a second, and the date of tick 0 (seconds).
@@ -120,18 +120,18 @@ class Problem:
 
 
 def problem_of(
-    workload: Workload, resource: Resource | None = None, fits: Booleans | None = None
+    workload: Workload, pool: Pool | None = None, fits: Booleans | None = None
 ) -> Problem:
     """Return the admission problem of a workload of ``delay`` jobs; O(jobs).
 
     Left out are jobs that do not fit the machine, which every scheduler rejects, and those whose
-    deadline is too early on an empty machine. Without a ``resource``, jobs take processors, and
+    deadline is too early on an empty machine. Without a ``pool``, jobs take processors, and
     those fit that ask for one at least and for no more than there are.
     """
     columns = workload.columns
-    if resource is None:
-        resource = Resource(columns.processors.astype(np.int64), workload.processors)
-    demand, machine = resource
+    if pool is None:
+        pool = Pool(columns.processors.astype(np.int64), workload.processors)
+    demand, machine = pool
     if fits is None:
         fits = (demand >= 1) & (demand <= machine)
     submission = np.maximum(columns.submission_times, 0.0)
