@@ -141,15 +141,23 @@ def judged(found: Mapping[Any, Sequence[float]], family: str) -> dict[Any, Claim
     return dict(zip(claims, jointly_judged(list(claims.values())), strict=True))
 
 
-def machine_lines(settings: Settings, runs: Runs) -> Iterator[str]:
+def machine_lines(mix: Mix, runs: Runs) -> Iterator[str]:
     """Yield the sizes of the machines and their loads."""
-    for load in settings["runs"]["loads"]:
+    machine = mix.settings["machine"]
+    for load in mix.settings["runs"]["loads"]:
         own = runs[load, NODES]
         hosts = [run.hosts for run in own]
-        gpus = [with_gpus(settings["machine"], each) for each in hosts]
+        gpus = [with_gpus(machine, each) for each in hosts]
+        pairs = zip(mix.stretches, hosts, strict=True)
+        by_kind = [demand.loads(machine, each) for (_, demand), each in pairs]
+        alone = ", ".join(
+            f"{kind} {text([each[kind] for each in by_kind])} (at most "
+            f"{max(each[kind] for each in by_kind):.2f})"
+            for kind in KINDS
+        )
         yield (
             f"Load {load:g}: {min(hosts)} to {max(hosts)} hosts ({min(gpus)} to {max(gpus)} with "
-            f"GPUs), offered load {text([run.load for run in own])}."
+            f"GPUs), offered load {text([run.load for run in own])}; of each kind alone {alone}."
         )
 
 
@@ -292,7 +300,7 @@ def tables(mix: Mix, said: str, made: Mapping[str, Runs], out: Path, workers: in
             views += [f"{VIEWS[view]}, less (points)", *(["late (%)"] if view in COUNTS else [])]
     parts = [
         left_out(mix, said),
-        machine_lines(settings, runs),
+        machine_lines(mix, runs),
         markdown_table([*heads, *late], list(promise_rows(settings, runs))),
         *(
             markdown_table(

@@ -111,6 +111,12 @@ class Demand(NamedTuple):
         """Return the offered load by dominant shares."""
         return float((self.shares(machine, hosts) * self.run_times).sum() / self.period)
 
+    def loads(self, machine: Settings, hosts: int) -> dict[str, float]:
+        """Return the offered load of each kind by itself."""
+        shares = self.amounts / self.totals(machine, hosts)
+        work = (shares * self.run_times[:, None]).sum(axis=0) / self.period
+        return dict(zip(KINDS, work.tolist(), strict=True))
+
     def hosts_for(self, machine: Settings, load: float, least: int) -> int:
         """Return the number of hosts, ``least`` or more, whose load is nearest to one asked for."""
         hosts = least

@@ -39,6 +39,14 @@ def test_dominant_shares_and_the_machine_of_a_load() -> None:
     assert list(demand.shares(MACHINE, 8)) == [1 / 8, 0.75 / 8, 0.5 / 2]
     # b is killed after 100 s.
     assert demand.load(MACHINE, 8) == pytest.approx((10 / 8 + 75 / 8 + 20 / 4) / 10)
+    # b's core and memory, c's core; two hosts have GPUs.
+    assert demand.loads(MACHINE, 8) == pytest.approx(
+        {
+            "cores": (10 * 1 + 100 / 4 + 20 / 4) / 80,
+            "memory": (10 * 2 / 8 + 100 * 6 / 8) / 80,
+            "gpus": 20 * 0.5 / 20,
+        }
+    )
     hosts = demand.hosts_for(MACHINE, 1.0, 8)
     loads = {each: abs(demand.load(MACHINE, each) - 1.0) for each in range(8, 40)}
     assert hosts == min(loads, key=lambda each: loads[each])
