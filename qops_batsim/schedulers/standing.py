@@ -392,7 +392,7 @@ def restore_plan(plan: Plan, standing: Standing, jobs: list[Job]) -> None:
             None if claim.job is None else jobs[claim.job],
             read_amount(claim.reserved, plan.machine_size)
             if plan.use is None or claim.job is None
-            else plan.hosts.amount_for(jobs[claim.job]),
+            else jobs[claim.job].request.held.copied(),
         )
         for claim in standing.claims
     ]
