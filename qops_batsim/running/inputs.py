@@ -211,7 +211,11 @@ def input_warnings(
 
 def _sender(workload: Workload) -> str | None:
     """Return the id of a job whose processors send messages; None if no job does."""
-    return _first_with(workload, lambda profile: bool(np.any(profile.get("com", 0))), least=2)
+    return _first_with(workload, _sends, least=2)
+
+
+def _sends(profile: Mapping[str, Any]) -> bool:
+    return "com" in profile and bool(np.any(profile["com"]))
 
 
 def _computes(profile: Mapping[str, Any]) -> bool:
@@ -228,8 +232,8 @@ def _first_with(
     columns = workload.columns
 
     def is_one(name: str) -> bool:
-        steps = map(str, profiles[name].get("seq", ()))
-        return holds(profiles[name]) or any(map(is_one, steps))
+        profile = profiles[name]
+        return holds(profile) or ("seq" in profile and any(map(is_one, map(str, profile["seq"]))))
 
     found = np.array([is_one(name) for name in columns.profile_names], bool)
     rows = np.flatnonzero(found[columns.profiles] & (columns.processors >= least))
