@@ -12,8 +12,8 @@ from functools import cached_property
 import msgspec
 import numpy as np
 
+from qops_batsim.core.hostset import HostSet
 from qops_batsim.core.machine import Machine
-from qops_batsim.core.shortage import hosts_with
 from qops_batsim.job_fields import AskedPart, HostsAsked
 from qops_batsim.measures.results.allocations import Stays
 from qops_batsim.measures.results.result_tables import Booleans, Floats, Integers, original_id
@@ -220,7 +220,7 @@ class RequestsOfRun(Requests):
     def hosts_with(self, labels: Sequence[str]) -> Booleans:
         """Return which hosts have all of these labels."""
         mask = np.zeros(self.machine.hosts, np.bool_)
-        mask[hosts_with(labels, self.machine)] = True
+        mask[list(HostSet(self.machine.labelled(labels)))] = True
         return mask
 
     def may_be_on(self) -> tuple[Booleans, Integers]:
