@@ -17,7 +17,7 @@ from qops_batsim.core.machine import Machine
 from qops_batsim.job_fields import AskedPart, HostsAsked
 from qops_batsim.measures.results.allocations import Stays
 from qops_batsim.measures.results.result_tables import Booleans, Floats, Integers, original_id
-from qops_batsim.measures.results.run_result import RunResult
+from qops_batsim.measures.results.run_result import RunResult, workloads_with_deadlines
 from qops_batsim.measures.results.series import StepSeries, step_series, waits_from
 from qops_batsim.workload.workload_model import Workload, offered_load
 
@@ -193,16 +193,17 @@ class RequestsOfRun(Requests):
 
     def used(self, kind: int) -> StepSeries:
         """Return how much of a kind running jobs take, over time."""
-        ran = self.result.executed
-        start, finish = self.result.columns("starting_time", "finish_time")
-        return step_series(start[ran], finish[ran], self.taken[ran, kind])
+        return self._running(self.taken[:, kind])
 
     @cached_property
     def busy(self) -> StepSeries:
         """The dominant shares of the running jobs, in hosts, over time."""
+        return self._running(self.sizes)
+
+    def _running(self, weights: Floats) -> StepSeries:
         ran = self.result.executed
         start, finish = self.result.columns("starting_time", "finish_time")
-        return step_series(start[ran], finish[ran], self.sizes[ran])
+        return step_series(start[ran], finish[ran], weights[ran])
 
     def waiting(self, kind: int) -> StepSeries:
         """Return how much of a kind waiting jobs ask for, over time."""
@@ -239,9 +240,16 @@ class RequestsOfRun(Requests):
         return np.array(masks), np.array(of_request)
 
 
-def requests_of_run(result: RunResult, workloads: Mapping[str, Workload]) -> RequestsOfRun | None:
+def requests_of_run(
+    result: RunResult, workloads: Mapping[str, Workload] | None = None
+) -> RequestsOfRun | None:
     """Return what the jobs of a run ask for and take; None where hosts have no amounts, or the
     workload is not known.
+
+    ``workloads`` are what was run; None: those that the run recorded.
     """
     machine = result.machine
-    return None if machine is None or not workloads else RequestsOfRun(result, machine, workloads)
+    if machine is None:
+        return None
+    known = workloads_with_deadlines(result)[0] if workloads is None else workloads
+    return RequestsOfRun(result, machine, known) if known else None
