@@ -105,12 +105,13 @@ class _Search:
         ]
         steps = {host: self._steps(host, asked) for host in self._steps_of}
         dates = sorted({date for each in steps.values() for date, _ in each})
-        date = next((each for each in dates if self._fits(steps, each)), None)
+        needed = part.tasks or part.hosts
+        date = next((each for each in dates if self._room(_at(steps, each)) >= needed), None)
         if date is not None and date <= self._now:
             return None
 
         free = _at(steps, self._now)
-        ready = sum(map(bool, free.values()))
+        room = self._room(free)
         later = _at(steps, math.inf if date is None else date)
         more = [host for host, count in later.items() if count > free[host]]
         more.sort(key=lambda host: (next(d for d, n in steps[host] if n > free[host]), host))
@@ -120,17 +121,17 @@ class _Search:
             amount=amounts[kind] if kind else 0,
             hosts=part.hosts,
             tasks=part.tasks,
-            free=_most(free, part.hosts) if part.tasks else ready,
-            missing=tuple(more[: max(part.hosts - (0 if part.tasks else ready), 0)]),
+            free=room,
+            missing=tuple(more[: max(part.hosts - (0 if part.tasks else room), 0)]),
             date=date,
             whole=part.exclusive,
         )
 
-    def _fits(self, steps: Mapping[int, list[tuple[float, int]]], date: float) -> bool:
-        counts = _at(steps, date)
+    def _room(self, counts: Mapping[int, int]) -> int:
+        """Return on how many hosts, or for how many tasks, there is room, by the count of each."""
         if self._part.tasks:
-            return _most(counts, self._part.hosts) >= self._part.tasks
-        return sum(map(bool, counts.values())) >= self._part.hosts
+            return sum(sorted(counts.values(), reverse=True)[: self._part.hosts])
+        return sum(map(bool, counts.values()))
 
     def _steps(self, host: int, asked: list[tuple[int, int]]) -> list[tuple[float, int]]:
         """Return from when on a host holds how many tasks, or has the amounts once: dates and
@@ -152,11 +153,6 @@ def _at(steps: Mapping[int, list[tuple[float, int]]], date: float) -> dict[int, 
         host: max((count for since, count in each if since <= date), default=0)
         for host, each in steps.items()
     }
-
-
-def _most(counts: Mapping[int, int], hosts: int) -> int:
-    """Return how many tasks so many hosts hold at most."""
-    return sum(sorted(counts.values(), reverse=True)[:hosts])
 
 
 def _count(free: Sequence[int], asked: list[tuple[int, int]]) -> int:

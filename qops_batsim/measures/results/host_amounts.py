@@ -14,14 +14,14 @@ import numpy as np
 
 from qops_batsim.core.hostset import HostSet
 from qops_batsim.core.machine import Machine
-from qops_batsim.job_fields import AskedPart, HostsAsked
+from qops_batsim.job_fields import AskedPart, HostsAsked, asked_or_whole
 from qops_batsim.measures.results.allocations import Stays
 from qops_batsim.measures.results.result_tables import Booleans, Floats, Integers, original_id
 from qops_batsim.measures.results.run_result import RunResult, workloads_with_deadlines
 from qops_batsim.measures.results.series import StepSeries, step_series, waits_from
 from qops_batsim.workload.workload_model import Workload, offered_load
 
-WHOLE = HostsAsked(parts=(AskedPart(hosts=1, exclusive=True),))
+WHOLE = asked_or_whole(None, 1)
 """What jobs ask for that only tell how many hosts they need."""
 
 
@@ -41,22 +41,15 @@ class Requests:
     ) -> None:
         self.machine = machine
         self._processors = processors
-        places = {msgspec.json.encode(WHOLE): 0}
-        self.distinct = [WHOLE]
-        known: dict[int, int] = {id(None): 0}
-        of_job = []
-
-        for each in asked:
-            # Jobs that were read share no objects, but often ask for the same.
-            place = known.get(id(each))
-            if place is None:
-                assert each is not None
-                key = msgspec.json.encode(each)
-                place = known[id(each)] = places.setdefault(key, len(self.distinct))
-                if place == len(self.distinct):
-                    self.distinct.append(each)
-            of_job.append(place)
-        self.of_job: Integers = np.array(of_job, np.int64)
+        # Jobs that were read share no objects, but often ask for the same.
+        whole = msgspec.json.encode(WHOLE)
+        keys = [whole if each is None else msgspec.json.encode(each) for each in asked]
+        by_key = {whole: WHOLE} | {
+            key: each for key, each in zip(keys, asked, strict=True) if each is not None
+        }
+        self.distinct = list(by_key.values())
+        places = {key: place for place, key in enumerate(by_key)}
+        self.of_job: Integers = np.array([places[key] for key in keys], np.int64)
 
     @cached_property
     def capacity(self) -> Integers:
