@@ -58,6 +58,10 @@ class Machine(msgspec.Struct, frozen=True, kw_only=True):
         sums = map(sum, zip(*self.amounts, strict=True))
         return dict(zip(self.kinds, sums, strict=True))
 
+    def of_host(self, host: int) -> dict[str, int]:
+        """Return what a host has, by kind."""
+        return dict(zip(self.kinds, self.amounts[host], strict=True))
+
     def labelled(self, labels: Iterable[str]) -> int:
         """Return the hosts that have all of these labels, as bits."""
         mask = (1 << self.hosts) - 1

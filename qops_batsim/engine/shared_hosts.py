@@ -32,7 +32,7 @@ class AmountsInUse:
 
     def __init__(self, machine: Machine) -> None:
         self._machine = machine
-        self._free = [Counter(self._amounts_of(host)) for host in range(machine.hosts)]
+        self._free = [Counter(machine.of_host(host)) for host in range(machine.hosts)]
         self._licences = Counter(machine.licences)
         self._jobs: list[dict[str, None]] = [{} for _ in machine.amounts]
         self._held: dict[str, dict[int, _Share]] = {}
@@ -127,11 +127,8 @@ class AmountsInUse:
         """Return what a share is of a host, by kind."""
         part, times = share
         if part.exclusive:
-            return self._amounts_of(host)
+            return self._machine.of_host(host)
         return {kind: times * amount for kind, amount in part.amounts.items()}
-
-    def _amounts_of(self, host: int) -> dict[str, int]:
-        return dict(zip(self._machine.kinds, self._machine.amounts[host], strict=True))
 
 
 def check_hosts_asked(workload: Workload, machine: Machine | None, platform: str) -> None:
