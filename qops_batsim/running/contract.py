@@ -177,12 +177,15 @@ def _shared_case() -> ContractCase:
         )
     ]
     asked += [None, HostsAsked(parts=(AskedPart(hosts=1, labels=("big",), exclusive=True),))]
-    hosts = 4 * [1, 1, 2, 1, 3, 1, 1, 2, 1]
-    rows = [(row[0], count, *row[2:]) for row, count in zip(_random_burst(4), hosts, strict=False)]
+    asked *= 4
+    rows = [
+        (row[0], 2 if each is None else each.parts[0].hosts, *row[2:])
+        for row, each in zip(_random_burst(4), asked, strict=False)
+    ]
     small = EqualHosts(hosts=2, cores=4, memory=8)
     big = EqualHosts(hosts=1, cores=8, memory=8, gpus=1, labels=("big",))
     platform = make_mixed_cluster([small, big])
-    return ContractCase("hosts that jobs share", 3, _workload(3, rows, 4 * asked), None, platform)
+    return ContractCase("hosts that jobs share", 3, _workload(3, rows, asked), None, platform)
 
 
 def _workload(
