@@ -359,6 +359,11 @@ class HostsAsked(msgspec.Struct, frozen=True, kw_only=True):
     licences: dict[str, int] = {}
 
 
+def asked_or_whole(asked: HostsAsked | None, hosts: int) -> HostsAsked:
+    """Return what a job of so many hosts asks of them: whole ones unless it says more."""
+    return asked or HostsAsked(parts=(AskedPart(hosts=hosts, exclusive=True),))
+
+
 def read_hosts_asked(fields: Mapping[str, Any], where: str) -> HostsAsked | None:
     """Return what a job asks of its hosts beyond their number (``res``), None if nothing.
 

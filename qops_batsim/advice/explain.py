@@ -15,12 +15,13 @@ from qops_batsim.advice.charge_report import JobPrice, PriceList, price_list
 from qops_batsim.advice.quote import PossibleDeadline, PricedDeadlines
 from qops_batsim.arguments import CODE, NUMBER, TEXT, one_of, takes
 from qops_batsim.core.decision_events import Submitted
-from qops_batsim.core.machine import Machine
+from qops_batsim.core.node_profile import NodeProfile
+from qops_batsim.core.node_request import NodeLayout, Places
 from qops_batsim.core.refusal import Refusal, RefusalKind
-from qops_batsim.core.shortage import Held, Shortage, shortages
+from qops_batsim.core.shortage import Shortage, shortages
 from qops_batsim.dates import Calendar
 from qops_batsim.economics.tolerance import FactorTolerance
-from qops_batsim.job_fields import AskedPart
+from qops_batsim.job_fields import asked_or_whole
 from qops_batsim.measures.results.result_tables import Booleans, original_id
 from qops_batsim.measures.results.run_files import find_run
 from qops_batsim.measures.results.run_result import (
@@ -44,7 +45,7 @@ from qops_batsim.running.history import (
 )
 from qops_batsim.running.plan_asker import PlanAsker, job_of, logged_scheduler
 from qops_batsim.schedulers.loading.plugins import AllowedCode
-from qops_batsim.timing import PLAN_TOLERANCE
+from qops_batsim.timing import PLAN_TOLERANCE, on_grid
 
 
 class ToldJob(msgspec.Struct, frozen=True, kw_only=True):
@@ -237,36 +238,25 @@ def blocked_by(asker: PlanAsker, asked: Submitted) -> list[Blocked]:
     machine = asker.machine
     if machine is None:
         return []
-    stories = [story for story in asker.state.held if story.outcome == RUNNING]
-    running = [
-        Held(or_infinite(story.expected_end), amounts_held(story, machine)) for story in stories
-    ]
+    running = NodeProfile(NodeLayout(machine), asker.now)
+    for story in asker.state.held:
+        if story.outcome == RUNNING:
+            end = on_grid(or_infinite(story.expected_end))
+            running.take_amount(running.start, end, places_of(story, running.layout))
     found = [
         Blocked(shortage=each, waited_for=[machine.names[host] for host in each.missing])
-        for part in parts_of(asked)
-        for each in shortages(machine, running, part, asker.now)
+        for part in asked_or_whole(asked.hosts, asked.processors).parts
+        for each in shortages(running, part)
     ]
     return sorted(found, key=lambda each: or_infinite(each.shortage.date), reverse=True)
 
 
-def parts_of(asked: Submitted) -> tuple[AskedPart, ...]:
-    """Return the parts of what a job asks of shared hosts: whole ones if it says nothing."""
-    whole = AskedPart(hosts=asked.processors, exclusive=True)
-    return (whole,) if asked.hosts is None else asked.hosts.parts
-
-
-def amounts_held(story: JobStory, machine: Machine) -> dict[int, tuple[int, ...]]:
-    """Return what a job holds of each kind, by host."""
-    parts = parts_of(story.asked)
-    held = {}
-    for host, number, times in story.places:
-        if host == machine.hosts:
-            continue  # Licences, which no host has.
-        part = parts[number]
-        amounts = [times * part.amounts.get(kind, 0) for kind in machine.kinds]
-        is_whole = part.exclusive or not part.amounts
-        held[host] = machine.amounts[host] if is_whole else tuple(amounts)
-    return held
+def places_of(story: JobStory, layout: NodeLayout) -> Places:
+    """Return what a job holds of shared hosts."""
+    asked = story.asked
+    places = Places()
+    places.fill(layout.request(asked.hosts, asked.processors).parts, story.places)
+    return places
 
 
 class Explanation(ToldJob, frozen=True, kw_only=True):

@@ -9,7 +9,7 @@ from typing import overload
 from qops_batsim.core.hostset import HostSet
 from qops_batsim.core.job import Job
 from qops_batsim.core.node_profile import NodeProfile, request_of
-from qops_batsim.core.node_request import FoundHosts, NodeRequest, Places
+from qops_batsim.core.node_request import FoundHosts, Places
 from qops_batsim.core.profile import Profile
 from qops_batsim.errors import CountsHostsError, SimulationError, require_type
 from qops_batsim.timing import SHORTEST, down_to_grid, duration_on_grid, end_of, up_to_grid
@@ -120,7 +120,7 @@ class AvailabilityProfile:
                     start = self.earliest_fit(after, job.duration, job.processors)
             return Fit(job, start, None)
 
-        request = _request(job, self._nodes)
+        request = request_of(self._nodes.layout, job)
         start = self._nodes.try_fit(job, self._date(after))
         if start == INFINITY:
             return Fit(job, start, HostSet())
@@ -188,7 +188,7 @@ class AvailabilityProfile:
             self.reserve(start, job.duration, job.processors)
             return
         _check_numbers(job.processors, start=start)
-        request = _request(job, nodes)
+        request = request_of(nodes.layout, job)
         begin = self._date(start)
         end = end_of(begin, job.duration)
         if begin == INFINITY:
@@ -284,15 +284,6 @@ class AvailabilityProfile:
                 "by amounts; availability().fit(job) finds hosts for a job, and "
                 "reserve(job, start) reserves them"
             )
-
-
-def _request(job: Job, nodes: NodeProfile) -> NodeRequest:
-    """Return what a job asks for of shared hosts, made on first use."""
-    if job.request is None:
-        job.request = request_of(nodes.layout, job)
-        job.size = job.request.size
-    made: NodeRequest = job.request
-    return made
 
 
 def _check_numbers(processors: object, **seconds: object) -> None:

@@ -181,6 +181,9 @@ def machine_of(properties: Sequence[Mapping[str, str]], names: Sequence[str]) ->
     if not kinds:
         return None
 
+    licences: Counter[str] = Counter()
+    for host in hosts:
+        licences.update(host.licences)
     # Of equal hosts there is one tuple.
     amounts = {id(host): tuple(host.amounts.get(kind, 0) for kind in kinds) for host in hosts}
     return Machine(
@@ -189,7 +192,7 @@ def machine_of(properties: Sequence[Mapping[str, str]], names: Sequence[str]) ->
         amounts=tuple(amounts[id(host)] for host in hosts),
         labels=_hosts_by_label(hosts),
         weights=tuple(host.weight for host in hosts),
-        licences=_licences(hosts),
+        licences=dict(sorted(licences.items())),
     )
 
 
@@ -209,10 +212,3 @@ def _hosts_by_label(hosts: Sequence[HostProperties]) -> dict[str, int]:
                 masks[label] = bytearray(len(hosts) // 8 + 1)
             masks[label][number >> 3] |= 1 << (number & 7)
     return {label: int.from_bytes(masks[label], "little") for label in sorted(masks)}
-
-
-def _licences(hosts: Iterable[HostProperties]) -> dict[str, int]:
-    sums: Counter[str] = Counter()
-    for host in hosts:
-        sums.update(host.licences)
-    return {name: sums[name] for name in sorted(sums)}

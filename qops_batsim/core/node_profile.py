@@ -762,18 +762,23 @@ class NodeProfile(Profile):
 
 
 def request_of(layout: NodeLayout, job: Job) -> NodeRequest:
-    """Return what a job asks for of hosts that jobs share.
+    """Return what a job asks for of hosts that jobs share, made on first use.
 
     It is refused where the empty machine cannot give it: by :meth:`NodeLayout.request`, and if its
     parts, in turn, do not find different hosts.
     """
+    known: NodeRequest | None = job.request
+    if known is not None:
+        return known
     request = layout.request(job.hosts_asked, job.processors)
     hosts = [part for part in request.parts if not part.is_licence]
     if len(hosts) > 1 and not NodeProfile(layout).has_place(request.parts):
         refusal = Refusal(
             kind=RefusalKind.AMOUNTS_APART, processors=sum(part.count for part in hosts)
         )
-        return NodeRequest([], refusal, request.size)
+        request = NodeRequest([], refusal, request.size)
+    job.request = request
+    job.size = request.size
     return request
 
 

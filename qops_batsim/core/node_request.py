@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from qops_batsim.core.hostset import HostSet
 from qops_batsim.core.machine import Machine
 from qops_batsim.core.refusal import Refusal, RefusalKind
-from qops_batsim.job_fields import AskedPart, HostsAsked
+from qops_batsim.job_fields import AskedPart, HostsAsked, asked_or_whole
 
 
 class HostPart:
@@ -288,8 +288,7 @@ class NodeLayout:
         """Return the request of a job that asks for ``hosts`` hosts, whole ones unless ``asked``
         says more.
         """
-        if asked is None:
-            asked = HostsAsked(parts=(AskedPart(hosts=hosts, exclusive=True),))
+        asked = asked_or_whole(asked, hosts)
         made = [self.part(part) for part in asked.parts]
         if asked.licences:
             made.append(self.licence_part(asked.licences))
@@ -324,9 +323,7 @@ class NodeLayout:
         is_whole = asked.exclusive or not asked.amounts
         part = HostPart(asked.hosts, asked.tasks, is_whole, False, amounts)
 
-        labelled = HostSet.first(self.hosts).mask
-        for label in asked.labels:
-            labelled &= machine.labels[label]
+        labelled = machine.labelled(asked.labels)
         rows: list[int] = []
         tiers: list[float] = []
         for row, has in enumerate(machine.amounts):

@@ -231,12 +231,7 @@ class ResourceManager:
 
     def asking(self, job: Job) -> NodeRequest:
         """Return what a job asks for of hosts that jobs share, made on first use."""
-        if job.request is None:
-            request = request_of(self.use.layout, job)
-            job.request = request
-            job.size = request.size
-        asked: NodeRequest = job.request
-        return asked
+        return request_of(self.use.layout, job)
 
     def restore_running(self, job: Job, hosts: int) -> None:
         """Add a job that was running before this scheduler took over; ``hosts`` are its hosts

@@ -19,7 +19,7 @@ import numpy as np
 
 from qops_batsim.core.machine import Machine
 from qops_batsim.core.node_request import HostPart, NodeLayout
-from qops_batsim.job_fields import AskedPart, HostsAsked
+from qops_batsim.job_fields import AskedPart, asked_or_whole
 from qops_batsim.optimum.problem import Booleans, Pool
 from qops_batsim.workload.workload_model import Workload
 
@@ -43,7 +43,7 @@ def pooled_kinds(workload: Workload, machine: Machine, fits: Booleans) -> list[P
         if not it_fits:
             demands.append(nothing)
             continue
-        request = request or HostsAsked(parts=(AskedPart(hosts=hosts, exclusive=True),))
+        request = asked_or_whole(request, hosts)
         taken = []
         for part in request.parts:
             made = layout.part(part)

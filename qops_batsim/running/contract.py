@@ -177,32 +177,21 @@ def _shared_case() -> ContractCase:
         )
     ]
     asked += [None, HostsAsked(parts=(AskedPart(hosts=1, labels=("big",), exclusive=True),))]
-    rows = _random_burst(4)[: 4 * len(asked)]
-    hosts = [1, 1, 2, 1, 3, 1, 1, 2, 1]
-    turns = [place % len(asked) for place in range(len(rows))]
-    rows = [(row[0], hosts[turn], *row[2:]) for row, turn in zip(rows, turns, strict=True)]
-    workload = _workload(3, rows)
-    jobs = [
-        Job(
-            job.id,
-            job.submission_time,
-            job.processors,
-            job.profile,
-            job.walltime,
-            job.qos,
-            None,
-            asked[turn],
-        )
-        for job, turn in zip(workload.jobs, turns, strict=True)
+    asked *= 4
+    rows = [
+        (row[0], 2 if each is None else each.parts[0].hosts, *row[2:])
+        for row, each in zip(_random_burst(4), asked, strict=False)
     ]
     small = EqualHosts(hosts=2, cores=4, memory=8)
     big = EqualHosts(hosts=1, cores=8, memory=8, gpus=1, labels=("big",))
     platform = make_mixed_cluster([small, big])
-    workload = msgspec.structs.replace(workload, jobs=jobs)
-    return ContractCase("hosts that jobs share", 3, workload, None, platform)
+    return ContractCase("hosts that jobs share", 3, _workload(3, rows, asked), None, platform)
 
 
-def _workload(processors: int, rows: Sequence[CaseRow]) -> Workload:
+def _workload(
+    processors: int, rows: Sequence[CaseRow], asked: Sequence[HostsAsked | None] = ()
+) -> Workload:
+    """Return a workload of jobs, and what each has ``asked`` of its hosts, if any does."""
     jobs = []
     profiles = {}
     for index, row in enumerate(rows):
@@ -210,7 +199,9 @@ def _workload(processors: int, rows: Sequence[CaseRow]) -> Workload:
         name, profile = delay_profile(run_time)
         profiles[name] = profile
         qos = row[4] if len(row) == 5 else None
-        jobs.append(Job(str(index), float(submission), needed, name, walltime, qos))
+        date = float(submission)
+        of_hosts = asked[index] if asked else None
+        jobs.append(Job(str(index), date, needed, name, walltime, qos, None, of_hosts))
     return Workload(jobs=jobs, profiles=profiles, processors=processors, source="contract case")
 
 

@@ -10,12 +10,13 @@ from typing import Any
 import msgspec
 
 from qops_batsim import simulate
-from qops_batsim.experiments import ViewedQops, find_trace, give_deadlines_by_need
+from qops_batsim.experiments import find_trace, give_deadlines_by_need
 from qops_batsim.platform import make_cluster
 from qops_batsim.traces import read_trace
 from qops_batsim.workload import Workload, exact_estimates, read_workload, subset
 from studies.logs import jobs_before
 from studies.shared import Settings, usual_need
+from studies.shared_nodes.machine_views import ViewedQops
 from studies.shared_nodes.mix import IMPORTED, Demand, demand_of, platform_of, stretches_of
 
 EXACT, BLOCKING = "exact", "blocking"

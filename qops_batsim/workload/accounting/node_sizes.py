@@ -10,7 +10,6 @@ from itertools import accumulate
 from operator import or_
 from typing import Any, NamedTuple, TypeVar
 
-from qops_batsim.core.host_properties import machine_of
 from qops_batsim.core.machine import Machine
 from qops_batsim.errors import InputError
 from qops_batsim.platform.platform_model import Platform
@@ -150,18 +149,17 @@ def nodes_of_platform(platform: Platform) -> NodeSizes:
 
     InputError if they have no amounts.
     """
-    hosts = platform.compute_hosts
-    machine = machine_of([host.properties for host in hosts], [host.name for host in hosts])
+    machine = platform.machine
     if machine is None:
         raise InputError(
             f"{platform.source}: no host has amounts that jobs share; hosts with properties cores, "
             "memory or gpus are expected"
         )
     nodes = []
-    for place, host in enumerate(hosts):
-        has = dict(zip(machine.kinds, machine.amounts[place], strict=True))
-        node = (host.name, has.get("cores", 0), has.get("gpus", 0))
-        labels = [name for name, bits in machine.labels.items() if bits >> place & 1]
+    for place, name in enumerate(machine.names):
+        has = machine.of_host(place)
+        node = (name, has.get("cores", 0), has.get("gpus", 0))
+        labels = [label for label, bits in machine.labels.items() if bits >> place & 1]
         nodes += [(label, node) for label in labels or [""]]
     sizes = NodeSizes(nodes)
     sizes.are_labels = True

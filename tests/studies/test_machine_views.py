@@ -9,11 +9,14 @@ import pytest
 
 from qops_batsim import InputError, Job, QosRequest, simulate
 from qops_batsim.engine.engine_options import EngineOptions
-from qops_batsim.experiments.machine_views import BINDING_CORES, CountedLayout, ViewedQops
 from qops_batsim.job_fields import AskedPart, HostsAsked
 from qops_batsim.jobs import REJECTED
 from qops_batsim.platform import EqualHosts, Platform, make_cluster, make_mixed_cluster
 from qops_batsim.workload import Workload, delay_profile
+
+pytest.importorskip("studies", reason="no studies beside the tests")
+
+from studies.shared_nodes.machine_views import BINDING_CORES, CountedLayout, ViewedQops
 
 Many = Callable[[int], range]
 

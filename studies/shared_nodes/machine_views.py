@@ -15,15 +15,13 @@ from typing import Annotated, Any, Literal
 from msgspec import Meta
 from msgspec.structs import replace
 
+from qops_batsim import InputError, SchedulerOptions
+from qops_batsim.core import Plan, ResourceManager
 from qops_batsim.core.job import Job
 from qops_batsim.core.machine import Machine
 from qops_batsim.core.node_profile import NodeProfile
 from qops_batsim.core.node_request import HostPart, NodeLayout, NodeRequest
 from qops_batsim.core.node_use import NodeUse
-from qops_batsim.core.options import SchedulerOptions
-from qops_batsim.core.plan import Plan
-from qops_batsim.core.scheduler import ResourceManager
-from qops_batsim.errors import InputError
 from qops_batsim.job_fields import AskedPart, HostsAsked
 from qops_batsim.schedulers.qops import Qops, QopsOptions
 from qops_batsim.timing import GRID_TOLERANCE, end_of, up_to_grid
