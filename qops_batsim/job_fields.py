@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any, TypeGuard
 
 import msgspec
@@ -554,7 +554,7 @@ class _AskedReader:
                 amounts[kind] = int(value)
         if not amounts:
             raise self._error(field, given, "at least one amount above 0")
-        return _with_gpus(amounts) if of_hosts else amounts
+        return complete_amounts(amounts) if of_hosts else amounts
 
     def _labels(self, told: Any, name: str) -> tuple[str, ...]:
         if told is None:
@@ -573,10 +573,18 @@ class _AskedReader:
         )
 
 
-def _with_gpus(amounts: dict[str, int]) -> dict[str, int]:
-    """Return amounts in the order of kinds, with at least as many ``gpus`` as asked for by type."""
+def complete_amounts(amounts: dict[str, int]) -> dict[str, int]:
+    """Return amounts above 0 in the order of kinds, with at least as many ``gpus`` as there are by
+    type.
+
+    >>> complete_amounts({"gpus:v100": 2, "memory": 0, "cores": 8})
+    {'cores': 8, 'gpus': 2, 'gpus:v100': 2}
+    """
     typed = sum(value for kind, value in amounts.items() if kind.startswith("gpus:"))
-    if typed:
-        amounts["gpus"] = max(typed, amounts.get("gpus", 0))
-    names = [kind for kind in KINDS if kind in amounts]
-    return {kind: amounts[kind] for kind in (*names, *sorted(amounts.keys() - set(KINDS)))}
+    amounts = {**amounts, "gpus": max(typed, amounts.get("gpus", 0))}
+    return {kind: amounts[kind] for kind in ordered_kinds(amounts) if amounts[kind]}
+
+
+def ordered_kinds(kinds: Collection[str]) -> list[str]:
+    """Return kinds in the order of a machine: :data:`KINDS` first, then others by name."""
+    return [kind for kind in (*KINDS, *sorted(set(kinds).difference(KINDS))) if kind in kinds]

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import math
 import re
+from collections import Counter
+from collections.abc import Iterator
 
 from qops_batsim.errors import InputError, shown
+from qops_batsim.job_fields import complete_amounts
 
 MOST_GPUS = 256
 """Most GPUs of a node that are believed: a greater number is the name of a type."""
@@ -16,10 +19,21 @@ _INDICES = re.compile(r"\([^)]*\)")
 _COUNT = re.compile(r"[0-9]{1,9}")
 
 
+def _amounts_in(resources: str) -> Iterator[tuple[str, str, str]]:
+    """Yield the name, type and count of each resource in a list; the last two may be empty.
+
+    In a TRES list amounts stand behind ``=``, in one of generic resources behind the last colon.
+    """
+    for part in _INDICES.sub("", resources).split(","):
+        entry = part.strip()
+        key, _, count = entry.rpartition("=" if "=" in entry else ":")
+        name, _, kind = (key or entry).partition(":")
+        yield name, kind, count if key else ""
+
+
 def amount_of(resources: str, name: str) -> float:
     """Return the amount of a resource in a list, summed over its types; NaN if absent.
 
-    In a TRES list amounts stand behind ``=``, in one of generic resources behind the last colon.
     A type may have any name, digits first as well; an amount that is no number is not counted.
 
     >>> amount_of("cpu=4,gres/gpu:a100=2,gres/gpu:1g.10gb=1", "gres/gpu"), amount_of("cpu=4", "cpu")
@@ -28,13 +42,9 @@ def amount_of(resources: str, name: str) -> float:
     (10.0, 8.0)
     """
     of_types = []
-    for part in _INDICES.sub("", resources).split(","):
-        key, mark, count = part.strip().rpartition("=")
-        if not mark:
-            key, mark, count = part.strip().rpartition(":")
-        is_typed = key.startswith(f"{name}:")
-        if (key == name or is_typed) and _COUNT.fullmatch(count):
-            if mark == "=" and not is_typed:
+    for own, kind, count in _amounts_in(resources):
+        if own == name and _COUNT.fullmatch(count):
+            if "=" in resources and not kind:
                 return float(count)  # The total, next to its types.
             of_types.append(float(count))
     return sum(of_types) if of_types else math.nan
@@ -50,31 +60,18 @@ def generic_amounts(resources: str) -> dict[str, int]:
     ``resources`` are TRES of a job, or Gres of a node. Shards of GPUs are left out.
 
     >>> generic_amounts("cpu=4,gres/gpu=2,gres/gpu:a100=2,gres/shard=8,gres/fpga=1")
-    {'gpus': 2, 'gpus:a100': 2, 'fpga': 1}
+    {'gpus': 2, 'fpga': 1, 'gpus:a100': 2}
     >>> generic_amounts("gpu:2080ti:8(S:0-1),gpu:1g.10gb:7,nvme:1")
-    {'gpus': 15, 'gpus:2080ti': 8, 'gpus:1g.10gb': 7, 'nvme': 1}
+    {'gpus': 15, 'gpus:1g.10gb': 7, 'gpus:2080ti': 8, 'nvme': 1}
     """
-    is_tres = "=" in resources
-    amounts: dict[str, int] = {}
-    typed: dict[str, int] = {}
-    for part in _INDICES.sub("", resources).split(","):
-        entry = part.strip()
-        if is_tres and not entry.startswith("gres/"):
-            continue
-        key, _, count = (
-            entry.removeprefix("gres/").removeprefix("gres:").rpartition("=" if is_tres else ":")
-        )
-        name, _, kind = key.partition(":")
-        if not name or name in _NO_AMOUNTS or not _COUNT.fullmatch(count):
-            continue
-        own = "gpus" if name == "gpu" else name
-        into = typed if kind and own == "gpus" else amounts
-        into_name = f"{own}:{kind}" if into is typed else own
-        into[into_name] = into.get(into_name, 0) + int(count)
-    if typed:
-        amounts["gpus"] = max(amounts.get("gpus", 0), sum(typed.values()))
-    first = {"gpus": amounts["gpus"]} if "gpus" in amounts else {}
-    return {kind: count for kind, count in {**first, **typed, **amounts}.items() if count}
+    amounts: Counter[str] = Counter()
+    for told, kind, count in _amounts_in(resources.replace("gres:", "gres/")):
+        name = told.removeprefix("gres/")
+        is_generic = name != told or "=" not in resources
+        if is_generic and name and name not in _NO_AMOUNTS and _COUNT.fullmatch(count):
+            own = {"gpu": "gpus"}.get(name, name)
+            amounts[f"{own}:{kind}" if kind and own == "gpus" else own] += int(count)
+    return complete_amounts(amounts)
 
 
 def gpus_of(gres: str) -> int:

@@ -68,8 +68,10 @@ def asked(found: Conversion) -> dict[str, tuple[int, dict[str, Any]]]:
 )
 def test_parts_of_totals_are_the_least_that_are_enough(jobs: list[tuple[int, int, int]]) -> None:
     hosts, cores, gpus = np.array(jobs, np.float64).T
-    column, uneven = requests_of(hosts, {"cores": cores, "gpus": gpus})
-    for (number, *totals), text, odd in zip(jobs, column.texts(), uneven.tolist(), strict=True):
+    amounts = {"cores": cores, "memory": np.zeros(len(jobs)), "gpus": gpus}
+    column, told = requests_of(hosts, amounts)
+    uneven = told["uneven"].tolist()
+    for (number, *totals), text, odd in zip(jobs, column.texts(), uneven, strict=True):
         request = decoded_request(text)
         assert request is not None
         (part,) = request.parts
