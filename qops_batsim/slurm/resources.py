@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 from qops_batsim.errors import InputError, shown
-from qops_batsim.job_fields import complete_amounts
+from qops_batsim.job_fields import KINDS, complete_amounts
 
 MOST_GPUS = 256
 """Most GPUs of a node that are believed: a greater number is the name of a type."""
@@ -20,15 +20,16 @@ _COUNT = re.compile(r"[0-9]{1,9}")
 
 
 def _amounts_in(resources: str) -> Iterator[tuple[str, str, str]]:
-    """Yield the name, type and count of each resource in a list; the last two may be empty.
+    """Yield the name, type and count of each resource in a list.
 
-    In a TRES list amounts stand behind ``=``, in one of generic resources behind the last colon.
+    In a TRES list amounts stand behind ``=``, in one of generic resources behind the last colon;
+    there a name alone is one of it.
     """
-    for part in _INDICES.sub("", resources).split(","):
+    for part in _INDICES.sub("", resources.replace("gres:", "gres/")).split(","):
         entry = part.strip()
-        key, _, count = entry.rpartition("=" if "=" in entry else ":")
-        name, _, kind = (key or entry).partition(":")
-        yield name, kind, count if key else ""
+        key, mark, count = entry.rpartition("=" if "=" in entry else ":")
+        name, _, kind = (key if mark else entry).partition(":")
+        yield name, kind, count if mark else "1"
 
 
 def amount_of(resources: str, name: str) -> float:
@@ -50,8 +51,8 @@ def amount_of(resources: str, name: str) -> float:
     return sum(of_types) if of_types else math.nan
 
 
-_NO_AMOUNTS = ("shard", "mps", "gpumem", "gpuutil")
-"""Generic resources that are parts or figures of GPUs."""
+_NO_AMOUNTS = ("", "shard", "mps", "gpumem", "gpuutil", *KINDS)
+"""Generic resources that are parts or figures of GPUs, or whose names mean something else here."""
 
 
 def generic_amounts(resources: str) -> dict[str, int]:
@@ -64,13 +65,20 @@ def generic_amounts(resources: str) -> dict[str, int]:
     >>> generic_amounts("gpu:2080ti:8(S:0-1),gpu:1g.10gb:7,nvme:1")
     {'gpus': 15, 'gpus:1g.10gb': 7, 'gpus:2080ti': 8, 'nvme': 1}
     """
+    is_tres = "=" in resources
     amounts: Counter[str] = Counter()
-    for told, kind, count in _amounts_in(resources.replace("gres:", "gres/")):
+    for told, kind, count in _amounts_in(resources):
         name = told.removeprefix("gres/")
-        is_generic = name != told or "=" not in resources
-        if is_generic and name and name not in _NO_AMOUNTS and _COUNT.fullmatch(count):
-            own = {"gpu": "gpus"}.get(name, name)
-            amounts[f"{own}:{kind}" if kind and own == "gpus" else own] += int(count)
+        if name in _NO_AMOUNTS or (is_tres and name == told) or not _COUNT.fullmatch(count):
+            continue
+        if name != "gpu":
+            amounts[name] += int(count)
+            continue
+        # In TRES, a total stands next to its types.
+        if kind:
+            amounts[f"gpus:{kind}"] += int(count)
+        if not (kind and is_tres):
+            amounts["gpus"] += int(count)
     return complete_amounts(amounts)
 
 
@@ -81,21 +89,12 @@ def gpus_of(gres: str) -> int:
     >>> gpus_of("gpu:2080ti:8(S:0-1),gpu:1g.10gb:7,nvme:1"), gpus_of("gpu:8"), gpus_of("(null)")
     (15, 8, 0)
     """
-    if "=" in gres:
-        told = amount_of(gres, "gres/gpu")
-        return 0 if math.isnan(told) else int(told)
-
-    total = 0.0
-    for part in _INDICES.sub("", gres).split(","):
-        entry = part.strip().removeprefix("gres/").removeprefix("gres:")
-        if re.match(r"gpu(?![^:])", entry) is None:
-            continue
-        count = 1.0 if entry == "gpu" else amount_of(entry, "gpu")
-        if not 0 <= count <= MOST_GPUS:
+    for name, _, count in _amounts_in(gres):
+        is_count = _COUNT.fullmatch(count) and int(count) <= MOST_GPUS
+        if name in ("gpu", "gres/gpu") and not is_count:
             raise InputError(
                 f"{shown(gres)} does not tell how many GPUs a node has; gpu:TYPE:COUNT, or "
                 f"gpu:COUNT, of up to {MOST_GPUS:,} is expected (a column that is cut: give it a "
                 "width, or :0)"
             )
-        total += count
-    return int(total)
+    return generic_amounts(gres).get("gpus", 0)

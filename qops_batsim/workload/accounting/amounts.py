@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from functools import reduce
+from operator import or_
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -175,9 +177,7 @@ def chosen_machine(choices: Choices) -> Machine | None:
     machine = None if choices.nodes is None else choices.nodes.read_machine()
     if machine is None or not choices.partitions:
         return machine
-    inside = 0
-    for name in choices.partitions:
-        inside |= machine.labels.get(name, 0)
+    inside = reduce(or_, (machine.labels.get(name, 0) for name in choices.partitions))
     if not inside:
         return machine
     places = [host for host in range(machine.hosts) if inside >> host & 1]
@@ -185,14 +185,10 @@ def chosen_machine(choices: Choices) -> Machine | None:
         name: sum(1 << new for new, old in enumerate(places) if bits >> old & 1)
         for name, bits in machine.labels.items()
     }
-    return Machine(
-        names=tuple(machine.names[place] for place in places),
-        kinds=machine.kinds,
-        amounts=tuple(machine.amounts[place] for place in places),
-        labels={name: bits for name, bits in labels.items() if bits},
-        weights=tuple(machine.weights[place] for place in places),
-        licences=machine.licences,
-    )
+    columns = ("names", "amounts", "weights")
+    own = {name: tuple(map(getattr(machine, name).__getitem__, places)) for name in columns}
+    labels = {name: bits for name, bits in labels.items() if bits}
+    return msgspec.structs.replace(machine, labels=labels, **own)
 
 
 def set_labels(rows: Rows, machine: Machine | None) -> None:
