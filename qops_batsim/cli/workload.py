@@ -129,7 +129,7 @@ def generate(
     if preset == GRAHAM:
         from qops_batsim.workload.node_mix import node_mix_workload
 
-        machine = None if platform is None else _machine_in(platform)
+        machine = _machine_in(platform)
         made = node_mix_workload(preset, machine=machine, hosts=processors, **asked)
         _write(made, out)
         load = made.provenance["offered_load"]
@@ -142,21 +142,20 @@ def generate(
     say(f"offered load: {load_text(workload.offered_load)}")
 
 
-def _platform(name: str) -> Platform:
+def _platform(name: str | None) -> Platform | None:
+    if name is None:
+        return None
     from qops_batsim.platform import read_platform
 
     return read_platform(name)
 
 
-def _machine_in(platform: str) -> Machine:
-    """Return the machine of a platform file; InputError if its hosts have no amounts."""
-    machine = _platform(platform).machine
-    if machine is None:
-        raise InputError(
-            f"{platform}: no host tells its cores; a platform whose hosts have amounts is expected "
-            "(`qops-batsim platform cluster --help` says how to make one)"
-        )
-    return machine
+def _machine_in(name: str | None) -> Machine | None:
+    """Return the machine of a platform, if one is given; InputError if its hosts have no
+    amounts.
+    """
+    platform = _platform(name)
+    return None if platform is None else platform.shared_machine()
 
 
 @app.command("fetch")
@@ -256,7 +255,7 @@ def scale(
     """
     from qops_batsim.workload.scale import scale_load, subset
 
-    machine = None if platform is None else _machine_in(platform)
+    machine = _machine_in(platform)
     whole = read_source(source, out)
     trace = subset(whole, first=first or None, skip=skip)
     scaled = scale_load(trace, load, method=method, seed=seed, same_time=same_time)
@@ -357,7 +356,7 @@ def deadlines(
         "relaxation": relaxation,
         "seed": seed,
     }
-    machine = None if platform is None else _platform(platform)
+    machine = _platform(platform)
     texts = {
         "mix": mix,
         "factors": factors,
@@ -487,7 +486,7 @@ def estimates(
     )
     choices.check()
     asked = None if requests is None else read_source(str(requests), out)
-    machine = None if platform is None else _platform(platform)
+    machine = _platform(platform)
     with announce_slow("running EASY for what has ended ..."):
         workload = read_source(source, out)
         result = give_estimates(workload, choices, requests=asked, platform=machine)

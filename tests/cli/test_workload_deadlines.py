@@ -340,4 +340,4 @@ def test_scale_counts_dominant_shares_of_a_platform(cli: Cli, tmp_path: Path) ->
     assert "offered load (hosts counted whole): " in cli("workload", "scale", source, scaled).out
     other = cli("workload", "scale", source, scaled, "--platform", "sp2_128")
     assert other.exit_code == 2
-    assert "a platform whose hosts have amounts is expected" in other.err
+    assert "has amounts that jobs share; hosts with properties" in other.err

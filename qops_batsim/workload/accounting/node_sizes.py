@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Collection, ItemsView, Iterable, Mapping
-from functools import partial, reduce
+from functools import reduce
 from itertools import accumulate
 from operator import or_
 from typing import Any, NamedTuple, TypeVar
@@ -53,15 +53,12 @@ class NodeSizes(dict[str, dict[str, int]]):
         self.read_machine: Callable[[], Machine | None] = _no_machine
         """Return what each node has, with its partitions and features as labels; None if that is
         not told."""
-        self._nodes: dict[str, Counter[Node]] = {}
-        for partition, node in nodes:
-            self._nodes.setdefault(partition, Counter())[node] += 1
+        self._nodes = _by_partition(nodes)
         super().__init__({name: self.together([name]) for name in self._nodes})
 
     def set_away(self, nodes: Iterable[tuple[str, NodeAway]]) -> None:
         """Set which nodes Slurm does not use, by partition."""
-        for partition, node in nodes:
-            self._away.setdefault(partition, Counter())[node] += 1
+        self._away = _by_partition(nodes)
 
     def away(self, partitions: Iterable[str], *, reserved: bool = True) -> list[NodeAway]:
         """Return the nodes of some partitions that Slurm does not use now.
@@ -95,8 +92,7 @@ class NodeSizes(dict[str, dict[str, int]]):
 
     def set_asleep(self, nodes: Iterable[tuple[str, Node]]) -> None:
         """Set which nodes are powered down, by partition: they come when a job needs them."""
-        for partition, node in nodes:
-            self._asleep.setdefault(partition, Counter())[node] += 1
+        self._asleep = _by_partition(nodes)
 
     def asleep(self, partitions: Iterable[str]) -> int:
         """Return the cores of the nodes of some partitions that are powered down."""
@@ -149,12 +145,7 @@ def nodes_of_platform(platform: Platform) -> NodeSizes:
 
     InputError if they have no amounts.
     """
-    machine = platform.machine
-    if machine is None:
-        raise InputError(
-            f"{platform.source}: no host has amounts that jobs share; hosts with properties cores, "
-            "memory or gpus are expected"
-        )
+    machine = platform.shared_machine()
     nodes = []
     for place, name in enumerate(machine.names):
         has = machine.of_host(place)
@@ -163,7 +154,7 @@ def nodes_of_platform(platform: Platform) -> NodeSizes:
         nodes += [(label, node) for label in labels or [""]]
     sizes = NodeSizes(nodes)
     sizes.are_labels = True
-    sizes.read_machine = partial(_same, machine)
+    sizes.read_machine = platform.shared_machine
     return sizes
 
 
@@ -171,11 +162,15 @@ def _no_machine() -> None:
     return None
 
 
-def _same(machine: Machine) -> Machine:
-    return machine
-
-
 _Counted = TypeVar("_Counted")
+
+
+def _by_partition(nodes: Iterable[tuple[str, _Counted]]) -> dict[str, Counter[_Counted]]:
+    """Return how often there is each node, by partition."""
+    counts: dict[str, Counter[_Counted]] = {}
+    for partition, node in nodes:
+        counts.setdefault(partition, Counter())[node] += 1
+    return counts
 
 
 def _union(
