@@ -157,7 +157,10 @@ def _times(result: RunResult, row: int, requested: float | None) -> dict[str, An
         "end": float(end[row]),
         "lateness": _lateness(float(end[row]), requested),
         "waited": float(start[row] - date),
-        "free_processors": result.hosts - _used_hosts(result, running),
+        # Hosts that jobs share are not free or taken.
+        "free_processors": None
+        if result.machine is not None
+        else result.hosts - _used_hosts(result, running),
         "ahead": [ids[place] for place in np.flatnonzero(ahead)],
         "freed_by": [ids[place] for place in np.flatnonzero(freed)],
     }
@@ -307,6 +310,9 @@ def explain(
         if history is None:
             return explain_from_files(fspath(run), job)
         run = history
+    if run.shares_hosts:
+        # Its plan at a past date is not known.
+        return explain_from_files(run.name, job)
     job_id = run.find_job(job)
     return explain_job(run, job_id, prices or price_list(run.info), tolerance=tolerance)
 

@@ -268,7 +268,8 @@ def _plain_rows(explained: PlainExplanation) -> Iterator[tuple[str, str]]:
     yield "started", moment_text(explained.start, calendar)
     yield "waited", duration_text(explained.waited)
     if explained.waited > 0:
-        yield "when submitted", f"{explained.free_processors} processors were free"
+        if explained.free_processors is not None:
+            yield "when submitted", f"{explained.free_processors} processors were free"
         yield "waited before it", f"{len(explained.ahead)} jobs: {names_text(explained.ahead, 3)}"
         yield "ended at its start", names_text(explained.freed_by, 3) or "no job"
     yield "ended", moment_text(explained.end, calendar)

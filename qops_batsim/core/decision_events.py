@@ -35,8 +35,8 @@ Cause = Literal[
 
 
 class LogHeader(msgspec.Struct, frozen=True, kw_only=True):
-    """First line of a decision log: format, version, scheduler with its options, and
-    machine size.
+    """First line of a decision log: format, version, scheduler with its options, machine size, and
+    whether jobs share hosts by amounts, of which the events do not tell who has what.
     """
 
     format: str
@@ -46,6 +46,7 @@ class LogHeader(msgspec.Struct, frozen=True, kw_only=True):
     processors: Processors
     package_version: str | None = None
     run_id: str | None = None
+    shares_hosts: bool | msgspec.UnsetType = msgspec.UNSET
 
 
 class _Event(

@@ -26,6 +26,7 @@ def format_decisions(
     scheduler: str,
     options: dict[str, Any],
     processors: int,
+    shares_hosts: bool = False,
 ) -> Iterator[bytes]:
     """Yield the contents of ``PREFIX_decisions.jsonl`` in blocks of lines: a header, then the
     events.
@@ -38,6 +39,7 @@ def format_decisions(
         processors=processors,
         package_version=__version__,
         run_id=run_id,
+        shares_hosts=shares_hosts or msgspec.UNSET,
     )
     yield msgspec.json.encode(header) + b"\n"
 

@@ -11,6 +11,7 @@ cdef class FixedReservation:
     cdef public double end  # minus infinity while an overdue start has found no place
     cdef public Job job  # None: maintenance
     cdef public object amount  # int, HostBits or Places
+    cdef public bint is_placed
 
 cdef class FixedReservations:
     cdef public PlanHosts hosts
@@ -28,5 +29,5 @@ cdef class FixedReservations:
     cpdef reserve(self, Job job, double start, Profile profile)
     @cython.locals(start=double, reservation=FixedReservation)
     cdef take(self, Profile profile, double now, bint of_jobs)
-    @cython.locals(is_left=bint, is_due=bint, reservation=FixedReservation, job=Job, after=double, start=double)
+    @cython.locals(is_left=bint, is_due=bint, reservation=FixedReservation, job=Job, after=double, start=double, end=double)
     cdef bint refit(self, Profile profile, double now, double due, bint is_idle) except -1

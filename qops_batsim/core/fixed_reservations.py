@@ -28,6 +28,8 @@ class FixedReservation:
         The job, None of maintenance.
     amount
         What is reserved: a number of processors, or hosts.
+    is_placed
+        While starts are placed again, whether this one has kept its hosts.
     """
 
     def __init__(self, start: float, end: float, job: Job | None, amount: Any) -> None:
@@ -35,6 +37,7 @@ class FixedReservation:
         self.end = end
         self.job = job
         self.amount = amount
+        self.is_placed = False
 
 
 class FixedReservations:
@@ -121,16 +124,32 @@ class FixedReservations:
         """Place the promised starts in a profile; return whether an overdue one found no place at
         once.
 
-        A start keeps its date or moves to its next fit. Starts still to come are placed before
-        overdue ones, those before the date ``due``. Overdue ones that do not fit now are left out
-        in a first call, and placed in a second one (``is_idle``) as if nothing ran: nobody knows
-        when running jobs that outlive their estimates will end.
+        A start keeps its date or moves to its next fit. Where hosts are named, starts that have not
+        slipped keep theirs, as far as these are free, before others look for new ones. Starts still
+        to come are placed before overdue ones, those before the date ``due``. Overdue ones that do
+        not fit now are left out in a first call, and placed in a second one (``is_idle``) as if
+        nothing ran: nobody knows when running jobs that outlive their estimates will end.
         """
         is_left = False
+        for reservation in self.listed:
+            job = reservation.job
+            reservation.is_placed = False
+            if is_idle or job is None or not self.hosts.names_hosts:
+                continue
+            start = reservation.start
+            end = reservation.end
+            if min(start, job.fixed_start) >= now and profile.has_amount(
+                start, end, reservation.amount
+            ):
+                profile.take_amount(start, end, reservation.amount)
+                reservation.is_placed = True
+
         for is_due in (False, True):
             for reservation in self.listed:
                 job = reservation.job
-                if job is None or (min(reservation.start, job.fixed_start) < due) != is_due:
+                if job is None or reservation.is_placed:
+                    continue
+                if (min(reservation.start, job.fixed_start) < due) != is_due:
                     continue
                 if is_idle and reservation.end > -INFINITY:
                     profile.take_amount(reservation.start, reservation.end, reservation.amount)

@@ -32,6 +32,8 @@ cdef class NodeProfile(Profile):
     cdef clear_row(self, Py_ssize_t row, bint is_there)
     @cython.locals(kinds=Py_ssize_t, row=Py_ssize_t, size=Py_ssize_t, mine=Py_ssize_t, theirs=Py_ssize_t, step=Py_ssize_t, cell=Py_ssize_t)
     cdef copy_rows(self, NodeProfile other)
+    @cython.locals(row=Py_ssize_t)
+    cpdef keep_within(self, HostBits hosts)
     @cython.locals(row=Py_ssize_t, first=Py_ssize_t, over=Py_ssize_t)
     cpdef trim(self, double now)
     @cython.locals(first=Py_ssize_t, whole=Py_ssize_t, kind=Py_ssize_t)
@@ -74,6 +76,8 @@ cdef class NodeProfile(Profile):
     cpdef double fit_with_room(self, Job job, double after, Py_ssize_t headroom) except? -1
     @cython.locals(request=NodeRequest, is_free=bint)
     cpdef Py_ssize_t spare_beside(self, Job job, double start, double end) except? -1
+    @cython.locals(place=Py_ssize_t, part=HostPart, row=Py_ssize_t)
+    cdef bint has_places(self, Places places, double start, double end) except -1
     @cython.locals(place=Py_ssize_t, part=HostPart, row=Py_ssize_t)
     cdef change_places(self, Places places, double start, double end, long long sign)
     @cython.locals(first=Py_ssize_t, last=Py_ssize_t, base=Py_ssize_t, is_whole=bint, kind=Py_ssize_t, more="long long", step=Py_ssize_t)

@@ -131,6 +131,12 @@ class NodeProfile(Profile):
                 over = self.step_of(row, now) - first
                 self.remove_row_steps(row, 0, over)
 
+    def keep_within(self, hosts: HostBits) -> None:
+        """Leave nothing free on the hosts that are not in a set. O(rows)."""
+        for row in range(self.layout.hosts):
+            if not self.is_in(hosts, row):
+                self.clear_row(row, False)
+
     def start_of(self, date: float) -> float:
         """Return minus infinity: jobs are tried from the current date on."""
         return -INFINITY
@@ -582,6 +588,22 @@ class NodeProfile(Profile):
         for row in range(self.layout.hosts):
             if self.is_in(amount, row):
                 self.change_row(row, None, 1, start, end, -1)
+
+    def has_amount(self, start: float, end: float, amount: Any) -> bool:
+        """Return whether what places take is free between two dates (seconds)."""
+        return self.has_places(amount, start, end)
+
+    def has_places(self, places: Places, start: float, end: float) -> bool:
+        """Return whether all that places take is free between two dates (seconds)."""
+        for place in range(places.size):
+            part = places.parts[places.cells[3 * place + 1]]
+            row = places.cells[3 * place]
+            if part.tasks > 0:
+                if self.tasks_on(row, part, start, end) < places.cells[3 * place + 2]:
+                    return False
+            elif self.score(row, part, 0.0, start, end) == INFINITY:
+                return False
+        return True
 
     # Changes
 

@@ -129,6 +129,13 @@ class Places:
             mask |= 1 << host
         return mask
 
+    def told(self) -> list[tuple[int, int, int]]:
+        """Return each place: the row, the index of the part, how many times its amounts are taken.
+        O(places).
+        """
+        cells = [int(cell) for cell in self.cells[: 3 * self.size]]
+        return list(zip(cells[::3], cells[1::3], cells[2::3], strict=True))
+
     def listed(self) -> list[tuple[int, int]]:
         """Return each host with how many times its part's amounts are taken there, without
         licences. O(places).
@@ -177,6 +184,12 @@ class NodeRequest:
     def has_tasks(self) -> bool:
         """Return whether it asks for tasks that may share a host."""
         return any(part.tasks for part in self.parts)
+
+    def hold(self, places: list[tuple[int, int, int]]) -> None:
+        """Hold these places, each told as in :meth:`Places.told`."""
+        self.held.clear(self.parts)
+        for row, part, times in places:
+            self.held.add(row, part, times)
 
     def hosts_mask(self) -> int:
         """Return the hosts that it is to have or has; bit *i* stands for host *i*."""

@@ -64,8 +64,10 @@ cdef class Plan:
     cpdef undo_kill(self, Job again)
     cpdef tell(self, double now, Py_ssize_t free)
     cpdef note_size(self, Py_ssize_t present, bint is_final)
-    @cython.locals(lost=Py_ssize_t, job=Job, promise=double)
+    @cython.locals(lost=Py_ssize_t)
     cdef bint has_lost_hosts(self) except -1
+    @cython.locals(job=Job, promise=double)
+    cdef suspend(self, Py_ssize_t lost, double date)
     @cython.locals(job=Job, promise=double, planned=double)
     cpdef settle(self)
     cdef promise(self, Job job, double date)
@@ -97,8 +99,12 @@ cdef class Plan:
     cpdef reserve_running(self, Profile profile, double now)
     @cython.locals(job=Job)
     cdef take_running(self, Profile profile, double now)
-    @cython.locals(job=Job, late=Py_ssize_t)
+    @cython.locals(job=Job)
     cdef Py_ssize_t place_waiting(self) except -1
+    @cython.locals(job=Job, start=double, end=double, displaced=list)
+    cdef Py_ssize_t place_displaced(self) except -1
+    @cython.locals(job=Job, late=Py_ssize_t)
+    cdef Py_ssize_t count_late(self) except -1
     @cython.locals(job=Job)
     cpdef reserve_plan(self, double now)
     @cython.locals(waiting=list, mends=bint, late=Py_ssize_t, job=Job, end=double)

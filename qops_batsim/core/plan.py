@@ -316,17 +316,24 @@ class Plan:
         lost = self.hosts.lost
         self.hosts.lost = 0
         self.is_resized = False
-        if lost > 0 and (self.keeps_promises or self.promises_starts):
-            for job in self.waiting:
-                promise = job.latest_start if self.promises_starts else job.target
-                if promise < INFINITY:
-                    if job.suspended != job.suspended:
-                        self.suspensions += 1
-                    job.suspended = promise
-                    job.lost = lost
-                    job.lost_date = self.now
-
+        if lost > 0:
+            self.suspend(lost, self.now)
         return lost > 0
+
+    def suspend(self, lost: int, date: float) -> None:
+        """Suspend the promises of all waiting jobs, as so many hosts were lost at a date (seconds).
+        O(waiting).
+        """
+        if not (self.keeps_promises or self.promises_starts):
+            return
+        for job in self.waiting:
+            promise = job.latest_start if self.promises_starts else job.target
+            if promise < INFINITY:
+                if job.suspended != job.suspended:
+                    self.suspensions += 1
+                job.suspended = promise
+                job.lost = lost
+                job.lost_date = date
 
     def settle(self) -> None:
         """Renew the promises that a loss of hosts suspended, for jobs that have a planned start
@@ -418,6 +425,10 @@ class Plan:
         if self.fixed.has_job_before(late):
             self.refit_fixed()
             overdue = True
+            # What waits gives way to promised starts that slip since their hosts have left.
+            for job in self.fixed.jobs():
+                if job.lost > 0 and job.start > job.fixed_start + DEADLINE_TOLERANCE:
+                    self.suspend(job.lost, job.lost_date)
 
         if self.is_resized:
             if self.has_lost_hosts() or overdue:
@@ -648,9 +659,41 @@ class Plan:
         many will be late.
         """
         self.reserve_running(self.profile, self.now)
-        late = 0
         for job in self.waiting:
             self.place(job, self.now)
+        return self.count_late()
+
+    def place_displaced(self) -> int:
+        """Place the waiting jobs again whose shared hosts are no longer free at their starts, by
+        latest start, without promises by planned start; return how many jobs will be late.
+        """
+        self.reserve_running(self.profile, self.now)
+        displaced: list[Job] = []
+        for job in self.waiting:
+            start = job.start
+            end = end_of(start, job.duration)
+            if self.now <= start < INFINITY and self.profile.has_amount(
+                start, end, job.request.held
+            ):
+                self.profile.take(job, start, end)
+                continue
+
+            job.key = start
+            if self.promises_starts:
+                job.key = job.latest_start
+            elif self.keeps_promises:
+                job.key = min(job.aim, job.target) - job.duration
+            displaced.append(job)
+
+        sort_by_key(displaced, 0, len(displaced))
+        for job in displaced:
+            self.place(job, self.now)
+        return self.count_late()
+
+    def count_late(self) -> int:
+        """Return how many waiting jobs will be late. O(waiting)."""
+        late = 0
+        for job in self.waiting:
             if end_of(job.start, job.duration) > min(job.aim, job.target) + DEADLINE_TOLERANCE:
                 late += 1
         return late
@@ -666,15 +709,16 @@ class Plan:
         hosts have left.
 
         Waiting jobs are placed in the order of their former planned starts; they may move to later
-        dates. If the plan keeps promises and some are broken then, the jobs are placed by latest
-        start instead, provided that fewer are late. The target of a job that will be late becomes
-        its new planned end, since otherwise no plan could meet all targets; :meth:`aim_again`
-        lowers it again when it can. Promises are not mended so while news is late. O(waiting ×
-        steps).
+        dates. Where hosts are shared, that could move jobs for nothing: those whose hosts are still
+        free keep starts and hosts, the others are placed again, and then all may move up. If the
+        plan keeps promises and some are broken then, the jobs are placed by latest start instead,
+        provided that fewer are late. The target of a job that will be late becomes its new planned
+        end, since otherwise no plan could meet all targets; :meth:`aim_again` lowers it again when
+        it can. Promises are not mended so while news is late. O(waiting × steps).
         """
         waiting = self.waiting
         mends = self.keeps_promises and not self.is_late
-        late = self.place_waiting()
+        late = self.place_waiting() if self.use is None else self.place_displaced()
 
         if mends and late > 0:
             # By latest start fewer may be late; if not, the first plan is restored.
@@ -688,6 +732,10 @@ class Plan:
                     job.adopt_trial()
                 self.reserve_plan(self.now)
 
+        if self.use is not None:
+            sort_by_start(waiting)
+            self.compress_everywhere()
+            Plan.compress(self)
         for job in waiting:
             end = end_of(job.start, job.duration)
             if end > job.target + DEADLINE_TOLERANCE:

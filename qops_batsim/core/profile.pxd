@@ -49,6 +49,7 @@ cdef class Profile:
     cpdef reset(self, double date, object everything)
     cpdef double start_of(self, double date) noexcept
     cpdef take_amount(self, double start, double end, object amount)
+    cpdef bint has_amount(self, double start, double end, object amount) except -1
     cpdef double fit(self, Job job, double after) except? -1
     cpdef double try_fit(self, Job job, double after) except? -1
     @cython.locals(room=Py_ssize_t)
@@ -80,6 +81,8 @@ cdef class HostProfile(Profile):
     cdef copy_rows(self, HostProfile other)
     @cython.locals(first=Py_ssize_t, last=Py_ssize_t, step=Py_ssize_t, row=Py_ssize_t, word=Py_ssize_t, total=Py_ssize_t)
     cpdef change_hosts(self, double start, double end, HostBits hosts, bint given)
+    @cython.locals(hosts=HostBits, step=Py_ssize_t, begin=double, row=Py_ssize_t, word=Py_ssize_t)
+    cpdef bint has_amount(self, double start, double end, object amount) except -1
     @cython.locals(step=Py_ssize_t)
     cdef merge(self, Py_ssize_t first, Py_ssize_t last)
     @cython.locals(size=Py_ssize_t, needed=Py_ssize_t, duration=double, last=Py_ssize_t, first=Py_ssize_t, begin=Py_ssize_t, wide_until=Py_ssize_t, start=double, end=double)

@@ -295,6 +295,10 @@ class Profile:
         """Reserve ``amount`` processors from ``start`` to ``end`` (seconds). O(steps)."""
         self.change(start, end, -amount)
 
+    def has_amount(self, start: float, end: float, amount: Any) -> bool:
+        """Return whether ``amount`` processors are free between two dates (seconds). O(steps)."""
+        return bool(self.lowest_free(start, end) >= amount)
+
     def fit(self, job: Job, after: float) -> float:
         """Return the earliest fit (seconds) of a job from ``after`` on. O(steps)."""
         return self.earliest_fit(after, job.duration, job.processors)
@@ -408,6 +412,20 @@ class HostProfile(Profile):
     def take_amount(self, start: float, end: float, amount: Any) -> None:
         """Reserve the hosts ``amount`` (a host set) from ``start`` to ``end`` (seconds)."""
         self.change_hosts(start, end, amount, False)
+
+    def has_amount(self, start: float, end: float, amount: Any) -> bool:
+        """Return whether the hosts ``amount`` (a host set) are free between two dates (seconds)."""
+        hosts: HostBits = amount
+        step = self.step_at(start)
+        begin = start
+        while begin < end:
+            row = step * self.words
+            for word in range(self.words):
+                if hosts.words[word] & ~self.rows[row + word]:
+                    return False
+            step += 1
+            begin = self.times[step] if step < self.size else INFINITY
+        return True
 
     def mask_at(self, date: float) -> int:
         """Return which hosts are free at a date: bit *i* of the result stands for host *i*."""

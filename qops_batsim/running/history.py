@@ -277,6 +277,11 @@ class DecisionHistory:
         return self.events[-1].date if self.events else 0.0
 
     @property
+    def shares_hosts(self) -> bool:
+        """Whether jobs share hosts by amounts; then the log does not tell what each had."""
+        return self.header.shares_hosts is True
+
+    @property
     def calendar(self) -> Calendar | None:
         """Return the run's calendar, if its workload had one."""
         return None if self.info is None else self.info.calendar

@@ -72,6 +72,11 @@ class PlanAsker:
     """
 
     def __init__(self, history: DecisionHistory, state: PlanState, now: float) -> None:
+        if history.shares_hosts:
+            raise InputError(
+                f"{history.path}: jobs share hosts by amounts in the run, and the log does not "
+                "tell what each had; the log of a run on hosts without amounts is expected"
+            )
         self.history = history
         self.now = now
         self.state = state

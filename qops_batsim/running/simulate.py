@@ -306,6 +306,7 @@ def publish_run(
             scheduler=scheduler,
             options=msgspec.to_builtins(module.options),
             processors=module.scheduler.manager.machine_size,
+            shares_hosts=module.scheduler.manager.use is not None,
         )
         with files.open("_decisions.jsonl") as stream:
             stream.writelines(lines)

@@ -195,7 +195,10 @@ class Easy(QueueScheduler):
         """Start the jobs that fit without delaying the first one that does not."""
         self.prepare()
         if self.shared is not None:
-            self.start_sharing(self.line(), True)
+            line = self.line()
+            if self.shared.is_stale:
+                self.shared.begin_pass(self.running)  # Predictions were too short.
+            self.start_sharing(line, True)
             self.queue.close_up(0)
             return
         free = self.manager.free

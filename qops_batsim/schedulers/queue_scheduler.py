@@ -489,7 +489,7 @@ class QueueScheduler(Scheduler):
     def known_timetable(self) -> Timetable:
         """Return the timetable (plan of promised starts), which is created on first use."""
         if self.timetable is None:
-            self.timetable = Timetable(self.manager.machine_size)
+            self.timetable = Timetable(self.manager.machine_size, self.manager.use)
         return self.timetable
 
     def planned_starts(self) -> dict[str, float]:

@@ -771,8 +771,9 @@ class SlackPlan(Plan):
     def promise_gains(self, before: list[tuple[Job, float]]) -> None:
         """Move up the latest starts of jobs that now start earlier than in ``before`` (seconds)."""
         for job, start in before:
-            # From infinite to finite is no gain in seconds, but a first start.
-            if job.start < start < math.inf:
+            # From infinite to finite is no gain in seconds, but a first start; and whether a
+            # suspended promise is kept is not known yet.
+            if job.start < start < math.inf and job.suspended != job.suspended:
                 job.latest_start = on_grid(job.latest_start - (start - job.start))
                 self.promises.append((job, job.latest_start))
 
@@ -819,7 +820,13 @@ class Slack(PlanScheduler):
         return self.slacks
 
     def begin(self, manager: ResourceManager) -> None:
-        """Start with an empty plan."""
+        """Start with an empty plan; InputError if jobs that share hosts are to be extended."""
+        if manager.use is not None and self.options.on_overrun == "extend":
+            raise InputError(
+                "scheduler 'slack': option on_overrun is 'extend', but jobs share hosts by "
+                "amounts, where a job cannot be extended on its own hosts; 'none' or 'kill' is "
+                "expected"
+            )
         PlanScheduler.begin(self, manager)
         self.search = Search(self.plan, self.options)
         self.average = AverageWait(self.options)

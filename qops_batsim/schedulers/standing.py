@@ -22,6 +22,7 @@ from qops_batsim.core.fixed_reservations import FixedReservation
 from qops_batsim.core.host_bits import HostBits
 from qops_batsim.core.hostset import HostSet
 from qops_batsim.core.job import RUNNING, WAITING, Job
+from qops_batsim.core.node_request import NodeRequest, Places
 from qops_batsim.core.plan import Plan
 from qops_batsim.core.qos_log import QosRecord
 from qops_batsim.core.scheduler import ResourceManager
@@ -48,6 +49,8 @@ class JobStanding(msgspec.Struct, kw_only=True):
     """Snapshot of a waiting or running job.
 
     ``hosts`` are those on which it runs, ``reserved`` those it takes from the plan, or how many.
+    Where jobs share hosts, ``places`` are what it is to have or has: row, part of its request, and
+    how often.
     """
 
     fields: dict[str, Any]
@@ -57,6 +60,7 @@ class JobStanding(msgspec.Struct, kw_only=True):
     is_running: bool
     hosts: str = ""
     reserved: int | str
+    places: list[tuple[int, int, int]] | msgspec.UnsetType = msgspec.UNSET
 
 
 class ClaimStanding(msgspec.Struct, kw_only=True):
@@ -123,8 +127,10 @@ def stored(date: float) -> Date:
 
 def amount_of(amount: Any) -> int | str:
     """Return what a claim (fixed reservation) reserves, as snapshots store it: a number of
-    processors, or host ids as text.
+    processors, or host ids as text; 0 where that is what its job is to have of shared hosts.
     """
+    if isinstance(amount, Places):
+        return 0
     return str(HostSet(amount.mask())) if isinstance(amount, HostBits) else int(amount)
 
 
@@ -256,6 +262,7 @@ def _standing(
                 is_running=job.phase == RUNNING,
                 hosts=str(hosts.get(job.id, "")),
                 reserved=amount_of(job.bits if plan.by_host else job.reserved),
+                places=_places_of(job),
             )
             for job in jobs
         ],
@@ -277,6 +284,14 @@ def _standing(
         },
         **rest,
     )
+
+
+def _places_of(job: Job) -> list[tuple[int, int, int]] | msgspec.UnsetType:
+    """Return what a job has, or is to have, of shared hosts."""
+    request: NodeRequest | None = job.request
+    if request is None:
+        return msgspec.UNSET
+    return (request.used if job.phase == RUNNING else request.held).told()
 
 
 def restore(scheduler: RestorableScheduler, standing: Standing) -> list[Job]:
@@ -327,6 +342,10 @@ def restore(scheduler: RestorableScheduler, standing: Standing) -> list[Job]:
             plan.log.arrived(job)
         if job.id in standing.originals:
             manager.know_original(job, standing.originals[job.id])
+        if stored_job.places is not msgspec.UNSET:
+            manager.asking(job).hold(stored_job.places)
+            if stored_job.is_running:
+                manager.use.take(job)
         if stored_job.is_running:
             manager.restore_running(job, HostSet.parse(stored_job.hosts).mask)
 
@@ -349,8 +368,19 @@ def restore(scheduler: RestorableScheduler, standing: Standing) -> list[Job]:
     there = HostSet.first(size) - away
     plan.hosts.present = len(there)
     plan.hosts.everything = plan.hosts.amount_of(there.mask)
+    if plan.use is not None:
+        for job in plan.running:
+            plan.hosts.occupy(job, there.mask)
     plan.reserve_plan(standing.profile_start)
     return jobs
+
+
+def _claimed(plan: Plan, claim: ClaimStanding, jobs: list[Job]) -> Any:
+    """Return what a claim reserves: of shared hosts, what its job is to have."""
+    if plan.use is None or claim.job is None:
+        return read_amount(claim.reserved, plan.machine_size)
+    request: NodeRequest = jobs[claim.job].request
+    return request.held.copied()
 
 
 def restore_plan(plan: Plan, standing: Standing, jobs: list[Job]) -> None:
@@ -367,7 +397,7 @@ def restore_plan(plan: Plan, standing: Standing, jobs: list[Job]) -> None:
             float(claim.start),
             float(claim.end),
             None if claim.job is None else jobs[claim.job],
-            read_amount(claim.reserved, plan.machine_size),
+            _claimed(plan, claim, jobs),
         )
         for claim in standing.claims
     ]

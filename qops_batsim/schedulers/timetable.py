@@ -15,8 +15,10 @@ from qops_batsim.core.fixed_reservations import FixedReservations
 from qops_batsim.core.host_bits import HostBits
 from qops_batsim.core.hostset import HostSet
 from qops_batsim.core.job import Job
-from qops_batsim.core.plan_hosts import PlanHosts
-from qops_batsim.core.profile import HostProfile
+from qops_batsim.core.node_profile import NodeProfile
+from qops_batsim.core.node_use import NodeUse
+from qops_batsim.core.plan_hosts import PlanHosts, SharedPlanHosts
+from qops_batsim.core.profile import HostProfile, Profile
 from qops_batsim.core.refusal import Refusal, RefusalKind, no_time, start_taken
 from qops_batsim.core.scheduler import ResourceManager
 from qops_batsim.timing import DEADLINE_TOLERANCE, GRID_TOLERANCE, end_of, up_to_grid
@@ -37,11 +39,18 @@ class Timetable(FixedReservations):
     ----------
     asked
         New jobs with fixed starts.
+    use
+        What is free now where jobs share hosts by amounts; None where hosts are whole.
     """
 
-    def __init__(self, machine_size: int) -> None:
-        FixedReservations.__init__(self, PlanHosts(machine_size, by_host=True))
-        self.profile = HostProfile(machine_size)
+    def __init__(self, machine_size: int, use: NodeUse | None = None) -> None:
+        self.use = use
+        if use is None:
+            FixedReservations.__init__(self, PlanHosts(machine_size, by_host=True))
+            self.profile: Profile = HostProfile(machine_size)
+        else:
+            FixedReservations.__init__(self, SharedPlanHosts(use))
+            self.profile = NodeProfile(use.layout)
         self.now = 0.0
         self.is_resized = False
         self.asked: list[Job] = []
@@ -127,7 +136,10 @@ class Timetable(FixedReservations):
         for job in running:
             end = end_of(up_to_grid(job.start), job.requested)
             end = end if end > now else end_of(now, OVERDUE)
-            profile.take_amount(now, end, self.hosts.amount_of(manager.hosts_of(job)))
+            if self.use is None:
+                profile.take_amount(now, end, self.hosts.amount_of(manager.hosts_of(job)))
+            else:
+                profile.take_amount(now, end, job.request.used)
 
         for window in capacity.windows:
             hosts = self.hosts.amount_of(window.hosts.mask)
@@ -141,15 +153,14 @@ class Timetable(FixedReservations):
         place = 0
         while place < len(self.listed):
             reservation = self.listed[place]
-            mask = reservation.amount.mask()
-            if reservation.start > manager.now + GRID_TOLERANCE or mask & ~manager.free_mask():
-                place += 1
-                continue
-
-            del self.listed[place]
             job = reservation.job
             assert job is not None
-            scheduler.start(job, HostSet(mask))
+            if reservation.start > manager.now + GRID_TOLERANCE or not self.starts(
+                scheduler, job, reservation.amount
+            ):
+                place += 1
+                continue
+            del self.listed[place]
 
             assert job.qos is not None
             promise = job.qos.start
@@ -168,7 +179,6 @@ class Timetable(FixedReservations):
         that leave that to it, if the scheduler backfills. Hosts that are not free may be expected
         to be: who waits for that is reserved for as well. O(line × steps), O(steps²) for the first.
         """
-        manager = scheduler.manager
         backfills = scheduler.backfills
         is_reserved = False
         for job in line:
@@ -181,26 +191,45 @@ class Timetable(FixedReservations):
                 continue
 
             self.profile.take(job, start, end_of(start, job.requested))
-            mask = job.bits.mask()
-            if start <= self.now and not mask & ~manager.free_mask():
-                scheduler.start(job, HostSet(mask))
-            elif not backfills:
+            if start <= self.now and self.starts(scheduler, job, job.bits):
+                continue
+            if not backfills:
                 break
-            else:
-                is_reserved = True
+            is_reserved = True
+
+    def starts(self, scheduler: Starter, job: Job, hosts: Any) -> bool:
+        """Start a job on its hosts, those that it holds where hosts are shared, if they are free;
+        return whether they are.
+        """
+        if self.use is None:
+            mask = hosts.mask()
+            if mask & ~scheduler.manager.free_mask():
+                return False
+            scheduler.start(job, HostSet(mask))
+            return True
+        if not self.use.fits(job):
+            return False
+        scheduler.start(job)
+        return True
 
     def fit(self, job: Job, limit: float) -> float:
-        """Return the earliest start of a job from now up to ``limit`` (seconds), infinite if it
-        fits at none.
+        """Return the earliest start of a job from now up to ``limit``, now or infinite (seconds);
+        infinite if it fits at none.
         """
-        profile = self.profile
-        if job.bits.size == 0:
-            job.bits = HostBits(self.hosts.machine_size)
-
         # The profile looks at durations; predicted ones are not planned with.
         predicted = job.duration
         job.duration = job.requested
-        start = profile.earlier_hosts(job, job.bits, self.now, limit, INFINITY)
+        if self.use is not None:
+            nodes: Any = self.profile  # a NodeProfile
+            if limit == INFINITY:
+                start = nodes.fit(job, self.now)
+            else:
+                start = self.now if nodes.fits_at(job, self.now) else INFINITY
+        else:
+            profile: Any = self.profile  # a HostProfile
+            if job.bits.size == 0:
+                job.bits = HostBits(self.hosts.machine_size)
+            start = profile.earlier_hosts(job, job.bits, self.now, limit, INFINITY)
         job.duration = predicted
         return start
 

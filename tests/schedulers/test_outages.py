@@ -4,23 +4,21 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Callable
 
 import msgspec
 import pytest
 
 from qops_batsim import Conservative, InputError, Job
-from qops_batsim.core import News, Plan, QosLog, System
+from qops_batsim.core import News, Plan, QosLog
 from qops_batsim.core.refusal import Refusal, RefusalKind, no_time
 from qops_batsim.engine.embedded_manager import EmbeddedManager
 from qops_batsim.engine.wait_heap import Turns
-from qops_batsim.protocol import Decision, SchedulerModule
 from qops_batsim.schedulers.conservative import ConservativeOptions
 from qops_batsim.schedulers.planning import PlanScheduler
-from qops_batsim.schedulers.standing import Standing
 from qops_batsim.timing import DEADLINE_TOLERANCE, end_of
 from support.plan_checks import check_plan
 from support.random_outages import HOSTS, random_events, random_workload, run
+from support.replaced_modules import ReplacedModule
 
 
 class CheckedConservative(Conservative):
@@ -76,35 +74,6 @@ class Appending(PlanScheduler):
             waiting.trial = waiting.start
         plan.adopt([*plan.waiting, job])
         self.note_admission(job)
-
-
-class ReplacedModule(SchedulerModule):
-    """Have a fresh scheduler go on from the standing of the one before, wherever that has one.
-
-    ``replaced`` counts how often.
-    """
-
-    def __init__(self, make: Callable[[], PlanScheduler]) -> None:
-        super().__init__(make())
-        self.make, self.replaced = make, 0
-
-    def begin(self, system: System) -> None:
-        super().begin(system)
-        self.given = system
-
-    def decide(self, now: float) -> list[Decision]:
-        decisions = super().decide(now)
-        standing = self.standing()
-        if standing is not None:
-            text = msgspec.json.encode(standing)
-            self.scheduler = fresh = self.make()
-            super().begin(self.given)
-            self.manager.now = now
-            self.go_on(msgspec.json.decode(text, type=Standing))
-            check_plan(fresh.plan)
-            assert fresh.standing() == standing
-            self.replaced += 1
-        return decisions
 
 
 @pytest.mark.parametrize("seed", range(25))

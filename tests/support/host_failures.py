@@ -142,10 +142,15 @@ def random_case(seed: int) -> tuple[int, Workload, Events]:
         qos = QosRequest(estimated_runtime=float(estimate), deadline=deadline)
         jobs.append(Job(str(index), float(submission), rng.randint(1, hosts), name, qos=qos))
     jobs.sort(key=lambda job: job.submission_time)
-    return hosts, Workload(jobs=jobs, profiles=profiles, processors=hosts), _events(rng, hosts)
+    return (
+        hosts,
+        Workload(jobs=jobs, profiles=profiles, processors=hosts),
+        random_losses(rng, hosts),
+    )
 
 
-def _events(rng: random.Random, hosts: int) -> Events:
+def random_losses(rng: random.Random, hosts: int) -> Events:
+    """Return hosts that leave without notice, and some that return."""
     events: list[ExternalEvent] = []
     away: set[int] = set()
     date = 0

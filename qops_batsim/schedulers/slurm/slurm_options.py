@@ -119,6 +119,13 @@ class SlurmOptions(SchedulerOptions, frozen=True, kw_only=True):
             ge=1, le=100_000, description="most jobs a backfill pass tries", extra={"unit": "jobs"}
         ),
     ] = 500
+    whole_nodes: Annotated[
+        bool,
+        Meta(
+            description="where jobs share hosts: whether hosts are kept whole for jobs that are "
+            "planned, as Slurm's backfill does, or the amounts that they ask for"
+        ),
+    ] = True
     deadlines: Annotated[
         bool,
         Meta(

@@ -1,12 +1,13 @@
 cimport cython
 from qops_batsim.core.host_bits cimport HostBits
 from qops_batsim.core.job cimport Job
+from qops_batsim.core.node_profile cimport NodeProfile
 from qops_batsim.core.scheduler cimport ResourceManager
 from qops_batsim.schedulers.queue_scheduler cimport QueueScheduler
 from qops_batsim.schedulers.slurm.fair_share cimport FairTree, ShareHolder
 from qops_batsim.timing cimport end_of, up_to_grid
 
-cdef double _INFINITY, PLAN_TOLERANCE, LONGEST, FIRST_WINDOW, MANY
+cdef double _INFINITY, PLAN_TOLERANCE, LONGEST, FIRST_WINDOW, MANY, SAME_SIZE
 cdef int WAITING
 
 cdef double floor_of(double number) except? -1
@@ -16,13 +17,14 @@ cdef class Quota:
     cdef readonly double most_user_jobs, most_user_processors, most_jobs, most_processors
 
     # In use: in all, and by number of the user (only where there is a limit)
-    cdef readonly Py_ssize_t jobs, processors
+    cdef readonly Py_ssize_t jobs
+    cdef readonly double processors
     cdef readonly dict user_jobs, user_processors
 
     cdef bint has_room(self, Py_ssize_t user) except -1
-    @cython.locals(used=Py_ssize_t)
-    cdef bint has_processors(self, Py_ssize_t user, Py_ssize_t needed) except -1
-    cdef count(self, Py_ssize_t user, Py_ssize_t jobs, Py_ssize_t processors)
+    @cython.locals(used=double)
+    cdef bint has_processors(self, Py_ssize_t user, double needed) except -1
+    cdef count(self, Py_ssize_t user, Py_ssize_t jobs, double processors)
 
 cdef class QueueEntry:
     cdef readonly Job job
@@ -30,6 +32,7 @@ cdef class QueueEntry:
     cdef readonly Quota quota
     cdef readonly Py_ssize_t number  # in the order of arrival
     cdef readonly double requested  # seconds, at most LONGEST
+    cdef readonly Py_ssize_t least  # the fewest hosts
     cdef readonly double base  # the part of the priority that does not change
     cdef public double priority  # a whole number
 
@@ -79,6 +82,11 @@ cdef class Slurm(QueueScheduler):
     cdef readonly HostBits there, free_hosts, chosen
     cdef HostBits trial, future, left
 
+    # Where hosts are shared, at any date: what running jobs leave free, what is free once some of
+    # them have ended, and that of the hosts that the job being tried may get. free_hosts are those
+    # on which jobs may start then.
+    cdef NodeProfile amounts, by_then, within
+
     # Dates (seconds)
     cdef double tick  # next calculation of usage and priorities
     cdef public double last_backfill  # minus infinity: there was none
@@ -100,6 +108,8 @@ cdef class Slurm(QueueScheduler):
     @cython.locals(entry=QueueEntry)
     cpdef list waiting(self)
     cpdef note_hosts(self, Py_ssize_t announced)
+    @cython.locals(entry=QueueEntry, job=Job)
+    cdef measure(self)
     @cython.locals(entry=QueueEntry)
     cpdef reject_wider(self)
     @cython.locals(manager=ResourceManager, entry=QueueEntry, date=double)
@@ -128,9 +138,9 @@ cdef class Slurm(QueueScheduler):
     cdef double most_allowed(self, QueueEntry entry) noexcept
     @cython.locals(user=Py_ssize_t)
     cdef bint has_room(self, QueueEntry entry) except -1
-    @cython.locals(user=Py_ssize_t, needed=Py_ssize_t)
+    @cython.locals(user=Py_ssize_t, needed=double)
     cdef bint has_processors(self, QueueEntry entry) except -1
-    @cython.locals(user=Py_ssize_t, processors=Py_ssize_t)
+    @cython.locals(user=Py_ssize_t, processors=double)
     cdef count_running(self, QueueEntry entry, Py_ssize_t jobs)
     cdef start_chosen(self, QueueEntry entry, double now)
     @cython.locals(active=list, place=Py_ssize_t, other=QueueEntry)
@@ -145,12 +155,16 @@ cdef class Slurm(QueueScheduler):
     @cython.locals(begin=double, end=double, hosts=HostBits, tests=Py_ssize_t, most=Py_ssize_t, entry=QueueEntry, start=double)
     cpdef backfill_pass(self, double now)
     cdef double down(self, double date) except? -1
-    @cython.locals(needed=Py_ssize_t, duration=double, later=double, after=double, start=double, is_kept=bint)
+    @cython.locals(duration=double, later=double, after=double, start=double, is_kept=bint)
     cdef double planned_start(self, QueueEntry entry, double now) except? -1
     @cython.locals(trial=HostBits, records=list, later=double, place=Py_ssize_t, record=Record, following=Record)
     cdef double hosts_until(self, double after, double end) except? -1
     @cython.locals(future=HostBits, trial=HostBits, active=list, window=double, until=double, index=Py_ssize_t, count=Py_ssize_t, last=Py_ssize_t, following=double, entry=QueueEntry)
-    cdef double first_date(self, double now, Py_ssize_t needed) except? -1
+    cdef double first_date(self, double now, QueueEntry waiting) except? -1
+    cdef bint finds(self, QueueEntry entry) except -1
+    cdef bint choose_sharing(self, QueueEntry entry) except -1
+    @cython.locals(profile=NodeProfile, window=ClosedHosts, entry=QueueEntry, tests=Py_ssize_t, start=double, end=double)
+    cdef plan_amounts(self, double now)
     @cython.locals(record=Record)
     cdef bint is_kept(self, double start, double end) except -1
     @cython.locals(records=list, first=Record, record=Record, place=Py_ssize_t, count=Py_ssize_t)

@@ -12,6 +12,7 @@ from typing import ClassVar
 from qops_batsim.core.host_bits import HostBits
 from qops_batsim.core.hostset import HostSet
 from qops_batsim.core.job import WAITING, Job
+from qops_batsim.core.node_profile import NodeProfile
 from qops_batsim.core.options import SchedulerOptions
 from qops_batsim.core.overrides import without
 from qops_batsim.core.refusal import Refusal, free_text, no_time
@@ -30,6 +31,9 @@ FIRST_WINDOW = 30.0
 
 MANY = 1000
 """More periods than these, in which nothing else happens, are not gone through one by one."""
+
+SAME_SIZE = 1e-9
+"""Sums of sizes that are fractions may be off by so much."""
 
 _INFINITY = math.inf
 
@@ -53,9 +57,9 @@ class Quota:
             self.most_processors,
         ) = rules.limits()
         self.jobs = 0
-        self.processors = 0
+        self.processors = 0.0
         self.user_jobs: dict[int, int] = {}
-        self.user_processors: dict[int, int] = {}
+        self.user_processors: dict[int, float] = {}
 
     def has_room(self, user: int) -> bool:
         """Return whether the limits allow one more running job of a user. O(1)."""
@@ -63,16 +67,16 @@ class Quota:
             return False
         return self.jobs < self.most_jobs
 
-    def has_processors(self, user: int, needed: int) -> bool:
+    def has_processors(self, user: int, needed: float) -> bool:
         """Return whether the limits allow a user ``needed`` more processors. O(1)."""
-        used = 0
+        used = 0.0
         if self.most_user_processors < _INFINITY:
-            used = self.user_processors.get(user, 0)
-        if used + needed > self.most_user_processors:
+            used = self.user_processors.get(user, 0.0)
+        if used + needed > self.most_user_processors + SAME_SIZE:
             return False
-        return self.processors + needed <= self.most_processors
+        return self.processors + needed <= self.most_processors + SAME_SIZE
 
-    def count(self, user: int, jobs: int, processors: int) -> None:
+    def count(self, user: int, jobs: int, processors: float) -> None:
         """Count ``jobs`` more running jobs of a user, with ``processors`` in all; negative numbers
         remove them. O(1).
         """
@@ -81,7 +85,7 @@ class Quota:
         if self.most_user_jobs < _INFINITY:
             self.user_jobs[user] = self.user_jobs.get(user, 0) + jobs
         if self.most_user_processors < _INFINITY:
-            self.user_processors[user] = self.user_processors.get(user, 0) + processors
+            self.user_processors[user] = self.user_processors.get(user, 0.0) + processors
 
 
 class QueueEntry:
@@ -93,6 +97,8 @@ class QueueEntry:
         Its user, and the limits of its QOS.
     requested
         Time that it asks for (seconds).
+    least
+        The fewest hosts that it can have.
     base, priority
         The part of the priority that does not change, and the priority.
     end, since, hosts
@@ -107,6 +113,9 @@ class QueueEntry:
         self.quota = quota
         self.number = job.number
         self.requested = min(job.duration, LONGEST)
+        self.least = job.processors
+        if job.request is not None and job.request.has_tasks():
+            self.least = 1
         self.base = base
         self.priority = 0.0
         self.end = 0.0
@@ -151,11 +160,16 @@ class Slurm(QueueScheduler):
     5. A job whose deadline is nearer than the time it asks for is rejected at submission, and
        cancelled when a pass comes to it. Nothing is promised.
 
+    Where jobs share hosts, they start by the amounts that are free, as with select/cons_tres, on
+    hosts chosen as everywhere here. The backfill pass keeps whole hosts for the jobs that it plans,
+    or with ``whole_nodes`` off what they ask for. Processors are sizes then, in limits, priorities
+    and usage.
+
     The time a job asks for is its estimate (``qos.estimated_runtime``, else the walltime; without,
     a year). User, account, partition and QOS are its fields ``user``, ``group``, ``queue`` and
     ``qos_name``, as converted accounting has them; a field ``base_priority`` is its priority
-    without age and fair share, where that is known. Follows slurmctld 22.05, for jobs of whole
-    nodes.
+    without age and fair share, where that is known. Follows slurmctld 22.05, which has judged it
+    for jobs of whole nodes.
 
     Attributes
     ----------
@@ -231,6 +245,10 @@ class Slurm(QueueScheduler):
         self.chosen = HostBits(size)
         self.future = HostBits(size)
         self.left = HostBits(size)
+        if manager.use is not None:
+            self.amounts = NodeProfile(manager.use.layout)
+            self.by_then = NodeProfile(manager.use.layout)
+            self.within = NodeProfile(manager.use.layout)
 
         self.tick = 0.0
         self.last_backfill = -_INFINITY
@@ -250,7 +268,7 @@ class Slurm(QueueScheduler):
         entry = self.entry_of(job)
         now = floor_of(job.arrival + PLAN_TOLERANCE)
         entry.priority = self.priority_of(entry, 0.0)
-        if self.is_late(entry, now) or job.processors > self.most_allowed(entry):
+        if self.is_late(entry, now) or job.size > self.most_allowed(entry) + SAME_SIZE:
             self.cancel(entry, now)
             return
 
@@ -272,7 +290,7 @@ class Slurm(QueueScheduler):
         most = max(options.partitions.values(), default=1.0) or 1.0
         partition = options.partitions.get(str(queue), 1.0) / most
         highest = max([rules.priority for rules in options.qos.values()], default=0.0) or 1.0
-        size = job.processors / self.manager.machine_size
+        size = job.size / self.manager.machine_size
         base = (
             options.weight_size * (1 - size if options.favor_small else size)
             + options.weight_partition * min(partition, 1.0)
@@ -289,10 +307,15 @@ class Slurm(QueueScheduler):
         """Called when others started a job: count it among the running ones."""
         job.number = self.arrivals
         self.arrivals += 1
+        if self.shared is not None:
+            self.manager.asking(job)
         entry = self.entry_of(job)
         entry.hosts = HostBits.of(self.manager.hosts_of(job), self.manager.machine_size)
-        self.free_hosts.remove(entry.hosts)
+        if self.shared is None:
+            self.free_hosts.remove(entry.hosts)
         self.run(entry, job.start)
+        if self.shared is not None:
+            self.measure()
         self.has_changed = True
 
     def cancelled(self, job: Job) -> None:
@@ -319,8 +342,22 @@ class Slurm(QueueScheduler):
             ClosedHosts(window.since, window.until, HostBits.of(window.hosts.mask, size))
             for window in capacity.windows
         ]
-        self.free_hosts.set_mask(manager.free_mask())
+        if self.shared is None:
+            self.free_hosts.set_mask(manager.free_mask())
+        else:
+            open_hosts = HostSet.first(size) - capacity.closed(drains=self.drains)
+            self.free_hosts.set_mask(open_hosts.mask)
+            self.measure()
         self.has_changed = True
+
+    def measure(self) -> None:
+        """Measure again what running jobs leave free of the hosts on which jobs may start."""
+        self.amounts.reset(0.0, self.free_hosts)
+        for entry in self.active:
+            request = entry.job.request
+            request.held.copy_from(request.used)
+            request.held.keep_within(self.free_hosts.mask())
+            self.amounts.take(entry.job, 0.0, _INFINITY)
 
     def reject_wider(self) -> None:
         """Reject the waiting jobs that are wider than the machine will ever be again."""
@@ -342,7 +379,9 @@ class Slurm(QueueScheduler):
         for entry in self.late:
             manager.reject(entry.job, self.why_cancelled(entry))
         for entry in self.starting:
-            manager.start(entry.job, HostSet(entry.hosts.mask()))
+            # A job that shares hosts holds what was found for it.
+            hosts = None if self.shared is not None else HostSet(entry.hosts.mask())
+            manager.start(entry.job, hosts)
         self.late = []
         self.starting = []
         if date < _INFINITY:
@@ -352,9 +391,10 @@ class Slurm(QueueScheduler):
         """Return why a job was cancelled."""
         job = entry.job
         most = self.most_allowed(entry)
-        if job.processors > most:
+        if job.size > most + SAME_SIZE:
+            asked = job.processors if job.request is None else f"{job.size:g}"
             return free_text(
-                f"asks for {job.processors} processors; its user or QOS may use {most:g} at once"
+                f"asks for {asked} processors; its user or QOS may use {most:g} at once"
             )
         return no_time(job.estimate, job.deadline - entry.cancelled, job.deadline)
 
@@ -491,7 +531,7 @@ class Slurm(QueueScheduler):
         """Add a running job's usage since it was last charged to its user, decayed. O(1)."""
         seconds = until - entry.since
         if seconds > 0:
-            entry.user.usage += seconds * self.decay**seconds * entry.job.processors
+            entry.user.usage += seconds * self.decay**seconds * entry.job.size
             entry.since = until
 
     def fade(self, since: float, until: float) -> None:
@@ -511,7 +551,7 @@ class Slurm(QueueScheduler):
         weight = periods if factor == 1.0 else (1.0 - left) / (1.0 - factor)
         self.tree.fade(left)
         for entry in self.active:
-            used = self.calc_period * factor * entry.job.processors
+            used = self.calc_period * factor * entry.job.size
             entry.user.usage += used * weight
             entry.since = until
 
@@ -536,13 +576,13 @@ class Slurm(QueueScheduler):
     def has_processors(self, entry: QueueEntry) -> bool:
         """Return whether the limits of the job's user and QOS allow its processors now. O(1)."""
         user = entry.user.number
-        needed = entry.job.processors
+        needed = entry.job.size
         return entry.quota.has_processors(user, needed) and self.of_all.has_processors(user, needed)
 
     def count_running(self, entry: QueueEntry, jobs: int) -> None:
         """Count a job against the limits (``jobs`` 1), or no longer (-1). O(1)."""
         user = entry.user.number
-        processors = jobs * entry.job.processors
+        processors = jobs * entry.job.size
         entry.quota.count(user, jobs, processors)
         self.of_all.count(user, jobs, processors)
 
@@ -552,7 +592,10 @@ class Slurm(QueueScheduler):
         """Start a waiting job on the hosts that a pass has chosen for it. O(running + hosts)."""
         entry.hosts = HostBits(self.manager.machine_size)
         entry.hosts.copy_from(self.chosen)
-        self.free_hosts.remove(self.chosen)
+        if self.shared is None:
+            self.free_hosts.remove(self.chosen)
+        else:
+            self.amounts.take(entry.job, 0.0, _INFINITY)
         self.run(entry, now)
         self.starting.append(entry)
         entry.is_waiting = False
@@ -580,7 +623,10 @@ class Slurm(QueueScheduler):
                     self.charge(entry, now)
                 # Hosts that went away while it ran do not come free.
                 entry.hosts.keep_common(self.there)
-                self.free_hosts.add(entry.hosts)
+                if self.shared is None:
+                    self.free_hosts.add(entry.hosts)
+                else:
+                    self.amounts.give(job, 0.0, _INFINITY)
                 del self.active[place]
                 self.count_running(entry, -1)
                 self.has_changed = True
@@ -609,14 +655,22 @@ class Slurm(QueueScheduler):
 
             self.trial.copy_from(self.free_hosts)
             self.leave_windows(now, now + entry.requested)
-            if entry.job.processors > self.trial.count():
+            if self.shared is not None:
+                self.by_then.copy_from(self.amounts)
+                if not self.choose_sharing(entry):
+                    return
+            elif entry.job.processors > self.trial.count():
                 return
             if self.has_processors(entry):
-                self.choose(self.trial, entry.job.processors)
+                if self.shared is None:
+                    self.choose(self.trial, entry.job.processors)
                 self.start_chosen(entry, now)
 
     def backfill_pass(self, now: float) -> None:
         """Plan jobs in order of priority: start what fits now, reserve hosts for others."""
+        if self.shared is not None and not self.options.whole_nodes:
+            self.plan_amounts(now)
+            return
         begin = self.down(now)
         end = self.down(now + self.window)
         hosts = HostBits(self.manager.machine_size)
@@ -656,19 +710,18 @@ class Slurm(QueueScheduler):
 
         Infinite: not within the window. Whether that was tried is noted. O(map² × hosts).
         """
-        needed = entry.job.processors
         duration = entry.requested
         later = now
         while True:
             after = later
             later = self.hosts_until(after, after + duration)
-            if self.trial.count() < needed:
+            if self.trial.count() < entry.least:
                 if later == 0:
                     return _INFINITY
                 continue
 
             self.is_tested = True
-            start = max(after, self.first_date(now, needed))
+            start = max(after, self.first_date(now, entry))
             if start == _INFINITY:
                 if later == 0:
                     return _INFINITY
@@ -715,7 +768,7 @@ class Slurm(QueueScheduler):
             trial.keep_common(record.hosts)
         return later
 
-    def first_date(self, now: float, needed: int) -> float:
+    def first_date(self, now: float, waiting: QueueEntry) -> float:
         """Choose the hosts, of those without reservation, that are free first; return from when on.
         O(running × hosts).
 
@@ -725,8 +778,9 @@ class Slurm(QueueScheduler):
         trial = self.trial
         future.copy_from(self.free_hosts)
         future.keep_common(trial)
-        if future.count() >= needed:
-            self.choose(future, needed)
+        if self.shared is not None:
+            self.by_then.copy_from(self.amounts)
+        if self.finds(waiting):
             return now
 
         active = self.active
@@ -747,6 +801,8 @@ class Slurm(QueueScheduler):
                     until = entry.end + FIRST_WINDOW - entry.end % FIRST_WINDOW
                 last = index - 1
                 future.add_common(entry.hosts, trial)
+                if self.shared is not None:
+                    self.by_then.give(entry.job, 0.0, _INFINITY)
                 following = _INFINITY
                 if index < count:
                     entry = active[index]
@@ -761,11 +817,67 @@ class Slurm(QueueScheduler):
             while index < count and following > until + window:
                 window *= 2
 
-            if future.count() >= needed:
-                self.choose(future, needed)
+            if self.finds(waiting):
                 entry = active[last]
                 return entry.end if entry.end > now else max(entry.end + FIRST_WINDOW, now + 1)
         return _INFINITY
+
+    def finds(self, entry: QueueEntry) -> bool:
+        """Choose hosts of those that are free by some date (``future``, ``by_then``) for a job;
+        return whether there are enough. O(hosts).
+        """
+        if self.shared is not None:
+            return self.choose_sharing(entry)
+        if self.future.count() < entry.least:
+            return False
+        self.choose(self.future, entry.least)
+        return True
+
+    def choose_sharing(self, entry: QueueEntry) -> bool:
+        """Choose hosts, of those that a job may get (``trial``), by what is free of them
+        (``by_then``); return whether there are enough. O(hosts).
+        """
+        self.within.copy_from(self.by_then)
+        self.within.keep_within(self.trial)
+        if not self.within.fits_at(entry.job, 0.0):
+            return False
+        self.chosen.set_mask(entry.job.request.hosts_mask())
+        return True
+
+    def plan_amounts(self, now: float) -> None:
+        """Plan jobs in order of priority, each with the amounts that it asks for: start what fits
+        now, reserve for others. O(tests × hosts × steps).
+        """
+        profile = self.by_then
+        profile.reset(now, self.there)
+        for window in self.windows:
+            profile.take_amount(max(now, window.since), window.until, window.hosts)
+        for entry in self.active:
+            end = entry.end if entry.end > now else max(entry.end + FIRST_WINDOW, now + 1)
+            profile.take(entry.job, now, end)
+
+        tests = 0
+        for entry in self.entries:
+            if tests >= self.most_tests:
+                return
+            if not self.has_room(entry):
+                continue
+            if self.is_late(entry, now):
+                self.cancel(entry, now)
+                continue
+
+            tests += 1
+            start = profile.fit(entry.job, now)
+            if start > now + self.window or not self.has_processors(entry):
+                continue
+            end = end_of(start, entry.requested)
+            if start > now:
+                start = self.down(start)
+                end = max(self.down(end), start + self.resolution)
+            else:
+                self.chosen.set_mask(entry.job.request.hosts_mask())
+                self.start_chosen(entry, now)
+            profile.take(entry.job, start, end)
 
     def is_kept(self, start: float, end: float) -> bool:
         """Return whether a chosen host is reserved for another job between two dates."""
