@@ -314,6 +314,7 @@ def quote(
 
     likely: list[LikelyEnd] = []
     if history is not None:
+        _note_counted(asker.state)
         from qops_batsim.economics.prices import read_prices
         from qops_batsim.queue.promise import likely_ends
         from qops_batsim.queue.starts import DRAWS
@@ -504,7 +505,10 @@ def _tell_asked(
         return
 
     how = f"each job as the last of the queue, by {basis.scheduler}"
+    if state.nodes is not None:
+        how = "each job as the last of the queue, node by node"
     if found.is_forecast:
+        _note_counted(state)
         how = f"{draws} simulations of each job by {basis.scheduler}, as the last of the queue"
     say(f"{state.source} at {date_text(state.now)}: {how}")
     if not found.is_forecast:
@@ -545,7 +549,10 @@ def _tell_queue(
         return
 
     how = f"planned by time limits, by {found.scheduler}"
+    if found.by_node is True:
+        how = "planned by time limits, node by node, each job at its earliest fit by priority"
     if found.is_forecast:
+        _note_counted(state)
         calibrated = "calibrated by a back-test" if found.calibrated else "not calibrated"
         how = f"{found.draws} simulations by {found.scheduler}, {calibrated}"
     say(f"{_counts(found)}; {how}")
@@ -553,6 +560,18 @@ def _tell_queue(
         note(NO_FORECAST)
     _note_doubts(found.left_out, found.unsure, found.unexplained)
     _print_starts(found)
+    for told in found.jobs:
+        if told.lacks:
+            say(f"job {told.name} waits for what nodes lack: {told.lacks}")
+
+
+def _note_counted(state: QueueState) -> None:
+    """Print that a forecast counts processors where a plan goes node by node."""
+    if state.nodes is not None:
+        note(
+            "the forecast counts processors, though jobs tell what they ask of each node: memory, "
+            "GPUs and partitions are in the plan by time limits only (without --history)"
+        )
 
 
 def _counts(found: QueueStarts) -> str:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import msgspec
+from msgspec.structs import replace
 
 
 class Machine(msgspec.Struct, frozen=True, kw_only=True):
@@ -55,3 +58,17 @@ class Machine(msgspec.Struct, frozen=True, kw_only=True):
         """What all hosts have together, by kind. O(hosts · kinds)."""
         sums = map(sum, zip(*self.amounts, strict=True))
         return dict(zip(self.kinds, sums, strict=True))
+
+    def only(self, hosts: Sequence[int]) -> Machine:
+        """Return the machine that these hosts make, with the labels that one of them has."""
+        labels = {
+            name: sum(1 << new for new, old in enumerate(hosts) if bits >> old & 1)
+            for name, bits in self.labels.items()
+        }
+        return replace(
+            self,
+            names=tuple(self.names[host] for host in hosts),
+            amounts=tuple(self.amounts[host] for host in hosts),
+            labels={name: bits for name, bits in labels.items() if bits},
+            weights=tuple(self.weights[host] for host in hosts),
+        )

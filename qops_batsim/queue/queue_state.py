@@ -9,6 +9,7 @@ from datetime import datetime
 
 import msgspec
 
+from qops_batsim.core.machine import Machine
 from qops_batsim.errors import InputError, require, shown
 from qops_batsim.limits import MAX_SECONDS
 from qops_batsim.quantities import TIME
@@ -45,6 +46,27 @@ def by_priority(job: QueuedJob) -> tuple[float, float, float]:
     return priority, planned, submission
 
 
+class QueueNodes(msgspec.Struct, frozen=True, kw_only=True):
+    """The nodes of a queue whose jobs tell what they ask of nodes, and hold on them.
+
+    Attributes
+    ----------
+    machine
+        What the nodes have, with partitions and features as labels.
+    away
+        Nodes that are away, with the date of their return; None if that is not known.
+    asleep
+        Nodes that are powered down.
+    not_counted
+        Why their processors cannot be counted as one machine; empty if they can.
+    """
+
+    machine: Machine
+    away: dict[str, float | None] = {}
+    asleep: frozenset[str] = frozenset()
+    not_counted: str = ""
+
+
 class QueueState(msgspec.Struct, frozen=True, kw_only=True):
     """The running and waiting jobs of a machine at a date, ``now`` (seconds since 1970).
 
@@ -71,6 +93,8 @@ class QueueState(msgspec.Struct, frozen=True, kw_only=True):
         Processors of nodes that are powered down: they are there, but not at once.
     margin
         By how much longer than their limits jobs that are promised something may take (seconds).
+    nodes
+        The nodes, where plans go by what jobs have of each; None: by processors.
     """
 
     source: str
@@ -86,6 +110,24 @@ class QueueState(msgspec.Struct, frozen=True, kw_only=True):
     shares_nodes: bool = False
     asleep: int = 0
     margin: float = 0.0
+    nodes: QueueNodes | None = None
+
+    def counted(self) -> QueueState:
+        """Return the queue for plans by processors; InputError where its nodes are not one pool.
+
+        Waiting jobs that are wider than the machine cannot start in these.
+        """
+        if self.nodes is None:
+            return self
+        if self.nodes.not_counted:
+            raise InputError(self.nodes.not_counted)
+        why = TOO_WIDE_NOW if self.away else TOO_WIDE
+        wide = [j for j in self.jobs if j.start is None and j.processors > self.processors]
+        kept = [j for j in self.jobs if j.start is not None or j.processors <= self.processors]
+        blocked = [msgspec.structs.replace(job, reason=why) for job in wide]
+        return msgspec.structs.replace(
+            self, jobs=kept, blocked=[*self.blocked, *blocked], nodes=None
+        )
 
     @property
     def machine(self) -> int:

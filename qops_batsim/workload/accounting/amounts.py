@@ -165,19 +165,7 @@ def chosen_machine(choices: Choices) -> Machine | None:
         inside |= machine.labels.get(name, 0)
     if not inside:
         return machine
-    places = [host for host in range(machine.hosts) if inside >> host & 1]
-    labels = {
-        name: sum(1 << new for new, old in enumerate(places) if bits >> old & 1)
-        for name, bits in machine.labels.items()
-    }
-    return Machine(
-        names=tuple(machine.names[place] for place in places),
-        kinds=machine.kinds,
-        amounts=tuple(machine.amounts[place] for place in places),
-        labels={name: bits for name, bits in labels.items() if bits},
-        weights=tuple(machine.weights[place] for place in places),
-        licences=machine.licences,
-    )
+    return machine.only([host for host in range(machine.hosts) if inside >> host & 1])
 
 
 def set_labels(rows: Rows, machine: Machine | None) -> None:

@@ -103,6 +103,18 @@ class NodeSizes(dict[str, dict[str, int]]):
         """Return the cores of the nodes of some partitions that are powered down."""
         return sum(count * cores for (_, cores, _), count in _union(self._asleep, partitions))
 
+    def asleep_names(self, partitions: Iterable[str]) -> frozenset[str]:
+        """Return the names of the nodes of some partitions that are powered down."""
+        return frozenset(name for (name, _, _), _ in _union(self._asleep, partitions))
+
+    def machine_of(self, partitions: Collection[str]) -> Machine | None:
+        """Return what the nodes of some partitions have, if that is told of all by name."""
+        machine = self.read_machine()
+        if machine is None:
+            return None
+        names = {name for (name, _, _), _ in _union(self._nodes, partitions)}
+        return machine.only([at for at, name in enumerate(machine.names) if name in names])
+
     def together(self, partitions: Iterable[str]) -> dict[str, int]:
         """Return the cores, nodes and GPUs of these partitions in all; shared nodes count once."""
         sizes = {"cores": 0, "nodes": 0, "gpus": 0}
