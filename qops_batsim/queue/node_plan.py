@@ -22,6 +22,7 @@ from qops_batsim.core.node_profile import NodeProfile, request_of
 from qops_batsim.core.node_request import NodeLayout
 from qops_batsim.core.node_use import NodeUse
 from qops_batsim.core.plan import Plan
+from qops_batsim.core.refusal import sentence
 from qops_batsim.core.shortage import Held, hosts_with, shortage_text, shortages
 from qops_batsim.core.system import HostDescription, System
 from qops_batsim.job_fields import AskedPart, HostsAsked
@@ -338,6 +339,13 @@ class NodePlan:
             plan.profile.take(best, best.start, end_of(best.start, best.duration))
         return best
 
+    def as_placed(self, placed: Job, qos: QosRequest) -> Job:
+        """Return a waiting job with another request for its dates, on the hosts where it is."""
+        assert placed.hosts_asked is not None
+        job = self.job(placed.id, placed.hosts_asked, qos, placed.submission_time)
+        job.request.hold(placed.request.held.told() if placed.start < math.inf else [])
+        return job
+
     def system(self) -> System:
         """Return the machine as an engine would describe it."""
         machine = self.machine
@@ -443,6 +451,9 @@ class NodePlan:
     ) -> str:
         assert job.hosts_asked is not None
         now = self._state.now
+        refusal = job.request.refusal
+        if refusal is not None:
+            return sentence(refusal, lambda date: date_text(now + date))
         for part in job.hosts_asked.parts:
             short = shortages(self.machine, held, part, 0.0)
             if not short:

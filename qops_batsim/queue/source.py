@@ -249,7 +249,7 @@ class QueueSource:
             nodes.refuse_cut(partitions, alike=True)
         except InputError as error:
             # A plan by nodes needs no pool; whether there can be one tells the queue.
-            if self._machine is None:
+            if self._machine is None or not nodes.keys() >= {*partitions}:
                 raise
             self._not_one = str(error)
         self.nodes = nodes

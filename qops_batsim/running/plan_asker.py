@@ -24,7 +24,7 @@ from qops_batsim.jobs import QosRequest
 from qops_batsim.protocol.port import SchedulerModule, make_scheduler
 from qops_batsim.running.bisection import earliest_deadline
 from qops_batsim.running.history import RUNNING, DecisionHistory, JobStory, PlanState, or_infinite
-from qops_batsim.running.search_asker import RESOLUTION, resume
+from qops_batsim.running.search_asker import RESOLUTION, resume, whole_hosts
 from qops_batsim.schedulers.loading.plugins import scheduler_of_data
 from qops_batsim.schedulers.planning import PlanScheduler
 from qops_batsim.schedulers.registry import check_code
@@ -210,7 +210,7 @@ class PlanAsker:
         profiles = {asked.job.partition("!")[0]: {"": {"type": "delay"}}}
         scheduler.logs = True
         module.told_at(self.now)
-        resume(module, self._snapshot, self.machine_size, profiles)
+        resume(module, self._snapshot, whole_hosts(self.machine_size, profiles))
 
         if isinstance(scheduler, RestartingQops):
             # It counts the jobs that were submitted before the moment asked about.

@@ -26,17 +26,17 @@ RESOLUTION = 1.0
 """Seconds by which an earliest deadline may be too late."""
 
 
-def resume(
-    module: SchedulerModule,
-    snapshot: Standing,
-    machine_size: int,
-    profiles: Mapping[str, Any] = MappingProxyType({}),
-) -> Any:
-    """Begin a module on a machine of equal hosts, resume it from the snapshot of a plan, and return
-    its scheduler.
+def whole_hosts(size: int, profiles: Mapping[str, Any] = MappingProxyType({})) -> System:
+    """Return a machine of so many equal hosts, each of which one job has at a time."""
+    return System(hosts=(HostDescription(0, "host"),) * size, profiles=profiles)
+
+
+def resume(module: SchedulerModule, snapshot: Standing, machine: System) -> Any:
+    """Begin a module on a machine, resume it from the snapshot of a plan, and return its
+    scheduler.
     """
     module.qos_log = QosLog()
-    module.begin(System(hosts=(HostDescription(0, "host"),) * machine_size, profiles=profiles))
+    module.begin(machine)
     module.go_on(snapshot)
     return module.scheduler
 
