@@ -308,9 +308,8 @@ class NodeLayout:
             labelled &= machine.labels[label]
         rows: list[int] = []
         tiers: list[float] = []
-        for row, has in enumerate(machine.amounts):
-            if not labelled >> row & 1:
-                continue
+        for row in HostSet(labelled):
+            has = machine.amounts[row]
             if any(has[kind] < amounts[kind] for kind in range(len(has))):
                 continue
             idle = sum(1 for kind, amount in enumerate(has) if amount > 0 and amounts[kind] == 0)

@@ -254,7 +254,8 @@ def _planned(
         if nodes is None:
             plan.place(placed, after)
         else:
-            placed = nodes.placed(plan, job, placed.qos, placed.submission_time, after)
+            qos = QosRequest(estimated_runtime=job.estimate)
+            placed = nodes.placed(plan, job, qos, placed.submission_time, after)
         planned.append((job, placed))
         if lane is not None:
             heappush(lane, _end_of(job, placed.start))

@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
+import json
 import math
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
+from qops_batsim.errors import InputError
+from qops_batsim.queue.queue_quote import QueueAsker
+from qops_batsim.queue.queue_state import Ask
 from qops_batsim.queue.source import QueueSource
 from qops_batsim.queue.starts import queue_starts
+from qops_batsim.queue.unexplained_waits import why_no_date
+from qops_batsim.slurm.waiting_reasons import WaitKind
+from support.node_oracles import NodeJob, Part
 from support.node_queues import NOW, naive_starts, random_queue
 
 
@@ -35,3 +44,188 @@ def test_starts_are_those_of_a_naive_planner_of_the_same_text(tmp_path: Path, fi
     for seed in range(first, first + 20):
         nodes, queue = random_queue(seed)
         assert starts_of(tmp_path, nodes, queue) == naive_starts(nodes, queue), seed
+
+
+@pytest.mark.parametrize("may_wait", [False, True])
+def test_promises_lie_between_those_without_and_behind_all_waiting_jobs(
+    tmp_path: Path, may_wait: bool
+) -> None:
+    asked = sooner = 0
+    for seed in range(100, 130):
+        nodes, queue = random_queue(seed)
+        asker = source_of(tmp_path, nodes, queue, may_wait=may_wait).asker()
+        for count, minutes in ((1, 5), (6, 30), (16, 3)):
+            part = Part(count, {"cores": 1}, tasks=count)
+            bounds = naive_starts(nodes, queue, NodeJob((part,), 60 * minutes))
+            # Behind jobs that never start no end is planned.
+            if count > asker.state.processors or math.isinf(bounds["new"]):
+                continue
+            answer = asker.ask(Ask(processors=count, time=60.0 * minutes))
+            assert answer.wait is not None
+            asked += 1
+            sooner += answer.wait < bounds["new"]
+            # The earliest end is found up to a minute, or a hundredth.
+            assert bounds["alone"] <= answer.wait <= bounds["new"] * 1.01 + 60, (seed, count)
+    assert asked > 60
+    # The others keep the ends that are planned for them, unless they may wait.
+    assert (sooner > 10) == may_wait
+
+
+# Two nodes of 8 cores, with 4 GPUs on n2 (times in minutes from now):
+#
+#   n1 |11: 6 cores, until 20     |      n2 |12: 2 cores, 3 GPUs, until 10 |
+#      |2 cores are free          |         |6 cores, 1 GPU are free       |
+#
+# 20 asks for 2 GPUs: at 10, on n2. 21 asks for 4 cores and no GPU: now, on n2. 22 asks for both
+# nodes alone, behind all of these.
+NODE = """NodeName={name} CoresPerSocket=8
+   CPUAlloc={used} CPUTot=8
+   Gres={gres}
+   RealMemory=16000 AllocMem=2000
+   State=MIXED Weight=1
+   Partitions={partitions}
+"""
+NODES = NODE.format(name="n1", used=6, gres="(null)", partitions="cpu") + NODE.format(
+    name="n2", used=2, gres="gpu:4", partitions="cpu,gpu"
+)
+
+
+def job(number: int, cores: int, gpus: int = 0, minutes: int = 30, **more: Any) -> dict[str, Any]:
+    """Return a waiting job as squeue tells of it."""
+    return {
+        "job_id": number,
+        "job_state": "PENDING",
+        "cpus": cores,
+        "node_count": 1,
+        "time_limit": minutes,
+        "partition": "gpu" if gpus else "cpu",
+        "state_reason": "Priority",
+        "priority": 1000 - number,
+        "memory_per_node": 1000,
+        "tasks": 1,
+        "tres_req_str": f"cpu={cores},mem=1000M,node=1",
+        "tres_per_node": f"gres:gpu:{gpus}" if gpus else "",
+        **more,
+    }
+
+
+def runs(left: int, node: str, told: dict[str, Any]) -> dict[str, Any]:
+    """Return the job as it runs on a node for so many more minutes."""
+    gres = told["tres_per_node"].removeprefix("gres:")
+    return told | {
+        "job_state": "RUNNING",
+        "start_time": NOW - 600,
+        "end_time": NOW + 60 * left,
+        "nodes": node,
+        "tres_alloc_str": told["tres_req_str"],
+        "gres_detail": [f"{gres}(IDX:0)"] if gres else [],
+    }
+
+
+RUNNING = [runs(20, "n1", job(11, 6)), runs(10, "n2", job(12, 2, 3))]
+
+
+def queue_of(*jobs: dict[str, Any]) -> str:
+    return json.dumps({"meta": {}, "jobs": [*RUNNING, *jobs]})
+
+
+def test_a_job_waits_for_the_gpus_of_a_node_and_is_told_who_holds_them(tmp_path: Path) -> None:
+    alone = {"node_count": 2, "max_nodes": 2, "shared": "none", "tasks": 2}
+    waiting = [
+        job(20, 2, 2, state_reason="Resources"),
+        job(21, 4, minutes=5),
+        job(22, 2, **alone, tres_req_str="cpu=2,mem=2000M,node=2"),
+    ]
+    found = queue_starts(source_of(tmp_path, NODES, queue_of(*waiting)).state())
+    starts = {each.id: (each.planned or math.inf) - NOW for each in found.jobs}
+    assert starts == {"20": 600.0, "21": 0.0, "22": 2400.0}
+    first = found.jobs[0]
+    assert "1 host has 2 gpus free only from" in str(first.lacks)
+    assert str(first.lacks).endswith("now 0; job 12 on n2")
+    assert found.jobs[1].lacks is msgspec.UNSET
+
+
+def test_a_wait_for_resources_that_nodes_do_not_explain_has_no_date(tmp_path: Path) -> None:
+    waiting = [job(20, 1, state_reason="Resources"), job(21, 4)]
+    found = queue_starts(source_of(tmp_path, NODES, queue_of(*waiting)).state())
+    assert [(each.id, each.no_date) for each in found.jobs] == [
+        ("20", WaitKind.THOUGH_IT_FITS),
+        ("21", WaitKind.BEHIND),
+    ]
+    (wait,) = found.unexplained
+    assert wait.nodes == ["n1"]
+    assert "though n1 would have them" in why_no_date(wait)
+
+
+@pytest.mark.parametrize("reason", ["DRAIN", "DOWN", "MAINTENANCE"])
+def test_nodes_that_are_away_have_no_jobs(tmp_path: Path, reason: str) -> None:
+    away = NODES.replace("State=MIXED", f"State=MIXED+{reason}", 1)
+    assert starts_of(tmp_path, away, queue_of(job(20, 2), job(21, 2, 2), job(22, 7))) == {
+        "20": 0.0,
+        "21": 600.0,
+        "22": 2400.0,
+    }
+
+
+def test_a_node_that_comes_back_is_waited_for(tmp_path: Path) -> None:
+    until = datetime.fromtimestamp(NOW + 900).isoformat()
+    away = NODES.replace("State=MIXED Weight=1", f"State=IDLE+DRAIN ResumeAfterTime={until}", 1)
+    queue = json.dumps({"meta": {}, "jobs": [RUNNING[1], job(20, 8), job(21, 8, partition="gpu")]})
+    assert starts_of(tmp_path, away, queue) == {"20": 600.0, "21": 2400.0}
+
+
+def test_without_amounts_processors_are_counted_as_before(tmp_path: Path) -> None:
+    equal = NODES.replace("Partitions=cpu,gpu", "Partitions=cpu").replace("=cpu\n", "=cpu,gpu\n")
+    jobs = json.loads(queue_of(job(20, 2, 2, state_reason="Resources")))["jobs"]
+    bare = [{k: v for k, v in each.items() if not k.startswith("tres")} for each in jobs]
+    state = source_of(tmp_path, equal, json.dumps({"meta": {}, "jobs": bare})).state()
+    assert state.nodes is None
+    assert queue_starts(state).by_node is msgspec.UNSET
+
+    # Where one job does not tell, nor is any planned by what it tells.
+    some = json.dumps({"meta": {}, "jobs": [*jobs[:2], bare[2]]})
+    assert source_of(tmp_path, equal, some).state().nodes is None
+    with pytest.raises(InputError, match="not one pool"):
+        source_of(tmp_path, NODES, some).state()
+
+
+def test_partitions_with_different_nodes_cannot_be_counted(tmp_path: Path) -> None:
+    state = source_of(tmp_path, NODES, queue_of(job(20, 20))).state()
+    assert [each.no_date for each in queue_starts(state).jobs] == [WaitKind.CANNOT_START]
+    with pytest.raises(InputError, match="not one pool"):
+        state.counted()
+
+
+@pytest.mark.parametrize(
+    ("folder", "arguments", "right"),
+    [
+        ("38-heterogeneous-job-waits", {"machine": 128}, {"20": 3600.0, "30": 0.0}),
+        (
+            "39-gpu-partition-all-gpus-taken",
+            {"nodes_file": "nodes.txt", "selection": {"partition": ["gpu"]}},
+            {"20": 32_400.0, "21": 33_000.0},
+        ),
+        ("40-nodes-away", {"nodes_file": "idle-drain.txt"}, {"20": 3600.0}),
+        ("40-nodes-away", {"nodes_file": "maintenance.txt"}, {"20": 3600.0}),
+        ("40-nodes-away", {"nodes_file": "not-responding.txt"}, {"20": 3600.0}),
+    ],
+)
+def test_queues_that_centres_had(
+    shared: Path, folder: str, arguments: dict[str, Any], right: dict[str, float]
+) -> None:
+    case = shared / "cases" / folder
+    if not case.is_dir():
+        pytest.skip(f"the shared data have no case {folder}")
+    given = dict(arguments)
+    if "nodes_file" in given:
+        given["nodes_file"] = case / given["nodes_file"]
+    state = QueueSource(case / "queue.json", now=1_782_000_000.0, **given).state()
+    found = queue_starts(state)
+    starts = {each.id: each.planned for each in found.jobs}
+    assert starts == {name: 1_782_000_000 + start for name, start in right.items()}
+    assert not found.unexplained
+    if folder.startswith("39"):
+        assert [each.lacks and str(each.lacks).startswith("1 host has") for each in found.jobs]
+        # A job without GPUs fits beside those that wait for them.
+        answer = QueueAsker(state).ask(Ask(processors=8, time=3600.0))
+        assert answer.wait == 0.0

@@ -226,8 +226,10 @@ def _scontrol(jobs: list[dict[str, Any]]) -> str:
 # The planner
 
 
-def naive_starts(nodes: str, queue: str) -> dict[str, float]:
-    """Return when each waiting job starts by limits (seconds from now; infinite: never), by id."""
+def naive_starts(nodes: str, queue: str, new: NodeJob | None = None) -> dict[str, float]:
+    """Return when each waiting job starts by limits (seconds from now; infinite: never), by id; a
+    ``new`` job, which is none of these, starts behind them, and alone without them.
+    """
     hosts = [_host(text) for text in re.split(r"^(?=NodeName=)", nodes, flags=re.MULTILINE) if text]
     names = [name for name, _, _ in hosts]
     jobs = json.loads(queue)["jobs"] if queue.startswith("{") else _jobs_of_text(queue)
@@ -265,14 +267,14 @@ def naive_starts(nodes: str, queue: str) -> dict[str, float]:
                     if job.get("shared") == "none":
                         held = machine.capacity(host)
                     plan.take({host: held}, 0, left)
-    starts = {}
+    starts = {} if new is None else {"alone": plan.fit(new, 0)[0]}
     for job in waiting:
         fits = [(plan.fit(option, 0), option) for option in options[job["job_id"]]]
         (start, placement), option = min(fits, key=lambda fit: fit[0][0])
         if start < math.inf:
             plan.take(placement, start, start + option.estimate)
         starts[str(job["job_id"])] = start
-    return starts
+    return starts if new is None else {**starts, "new": plan.fit(new, 0)[0]}
 
 
 def _host(text: str) -> tuple[str, SharedHost, bool]:
