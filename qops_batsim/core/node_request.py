@@ -345,11 +345,7 @@ class NodeLayout:
 
         for kind, name in enumerate(self.machine.kinds):
             amount = part.amounts[kind]
-            has = [
-                amounts[kind]
-                for row, amounts in enumerate(self.machine.amounts)
-                if labelled >> row & 1
-            ]
+            has = [self.machine.amounts[row][kind] for row in HostSet(labelled)]
             most = sorted(has)[len(has) - needed]
             if most < amount:
                 return replace(
