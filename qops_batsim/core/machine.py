@@ -72,3 +72,12 @@ class Machine(msgspec.Struct, frozen=True, kw_only=True):
             labels={name: bits for name, bits in labels.items() if bits},
             weights=tuple(self.weights[host] for host in hosts),
         )
+
+    def without(self, kind: str) -> Machine:
+        """Return the machine without a kind of amounts."""
+        kept = [place for place, name in enumerate(self.kinds) if name != kind]
+        return replace(
+            self,
+            kinds=tuple(self.kinds[place] for place in kept),
+            amounts=tuple(tuple(has[place] for place in kept) for has in self.amounts),
+        )

@@ -35,6 +35,8 @@ from qops_batsim.slurm.nodes import read_nodes
 from qops_batsim.texts import date_text
 from qops_batsim.workload.accounting.node_sizes import NodeSizes, node_names
 
+_NO_MEMORY = "planned without memory, of which jobs hold none on nodes, so that it does not limit"
+
 LIVE_SECONDS = 5.0
 """For how long an answer of a live Slurm counts as its queue."""
 
@@ -179,6 +181,8 @@ class QueueSource:
         state.unsure.update(self.nodes.unsure)
         state = replace(state, shares_nodes=True, asleep=self.nodes.asleep(partitions))
         if told and machine is not None:
+            if self.nodes.shares_memory:
+                state.unsure[_NO_MEMORY] = len(state.jobs)
             nodes = QueueNodes(
                 machine=machine,
                 away={node.node[0]: return_of(node, state.now) for node in away},

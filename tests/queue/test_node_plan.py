@@ -174,6 +174,15 @@ def test_a_node_that_comes_back_is_waited_for(tmp_path: Path) -> None:
     assert starts_of(tmp_path, away, queue) == {"20": 600.0, "21": 2400.0}
 
 
+def test_memory_that_slurm_does_not_count_limits_nothing(tmp_path: Path) -> None:
+    queue = queue_of(job(20, 2, memory_per_node=16_000))
+    assert starts_of(tmp_path, NODES, queue) == {"20": 600.0}
+    free = NODES.replace("AllocMem=2000", "AllocMem=0")
+    assert starts_of(tmp_path, free, queue) == {"20": 0.0}
+    (told,) = source_of(tmp_path, free, queue).state().unsure
+    assert "without memory" in told
+
+
 def test_without_amounts_processors_are_counted_as_before(tmp_path: Path) -> None:
     equal = NODES.replace("Partitions=cpu,gpu", "Partitions=cpu").replace("=cpu\n", "=cpu,gpu\n")
     jobs = json.loads(queue_of(job(20, 2, 2, state_reason="Resources")))["jobs"]
