@@ -11,6 +11,7 @@ import pytest
 
 from qops_batsim.queue import QueueSource, queue_starts
 from qops_batsim.slurm.waiting_reasons import WaitKind, is_for_resources
+from support.node_queues import naive_starts
 from support.slurm_cluster import SlurmCluster
 
 pytestmark = [pytest.mark.sweep, pytest.mark.usefixtures("slurm")]
@@ -50,7 +51,7 @@ def shared_cluster(base: Path) -> SlurmCluster:
     return SlurmCluster(base, len(NODES), SETTINGS, partitions=PARTITIONS, amounts=NODES)
 
 
-def test_no_job_that_waits_for_resources_starts_now() -> None:
+def test_starts_are_those_of_a_naive_planner_and_none_that_lacks_resources_is_now() -> None:
     place = TemporaryDirectory(prefix="slurm-", ignore_cleanup_errors=True)
     with place as folder, shared_cluster(Path(folder).resolve() / "slurm") as cluster:
         cluster.run("scontrol", "update", "nodename=n2", "state=drain", "reason=test")
@@ -71,7 +72,7 @@ def test_no_job_that_waits_for_resources_starts_now() -> None:
         nodes.write_text(cluster.run("scontrol", "show", "node"))
         told = cluster.run("squeue", "-h", "-a", "-r", "-t", "PD", "-o", "%i|%r")
         reasons = dict(line.split("|") for line in told.splitlines())
-        now = time.time()
+        now = float(int(time.time()) + 1)
         for text, command in texts.items():
             path = cluster.base / text
             path.write_text(cluster.run(*command))
@@ -90,5 +91,13 @@ def test_no_job_that_waits_for_resources_starts_now() -> None:
                 assert planned - now > 60, (text, job)
                 assert re.search(r"(job|jobs) \d.* on n\d", str(waits[job].lacks)), text
             # All others have a date, too, but for tasks that wait for those of their array.
+            if text == "json":
+                starts = naive_starts(nodes.read_text(), path.read_text(), now=now)
+                planned_in = {
+                    job.id: round(job.planned - now)
+                    for job in found.jobs
+                    if job.planned is not None
+                }
+                assert planned_in == {job: round(start) for job, start in starts.items()}
             undated = [job.no_date for job in found.jobs if job.no_date is not None]
             assert undated == [WaitKind.FOR_OTHERS], text

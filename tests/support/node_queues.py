@@ -226,14 +226,16 @@ def _scontrol(jobs: list[dict[str, Any]]) -> str:
 # The planner
 
 
-def naive_starts(nodes: str, queue: str, new: NodeJob | None = None) -> dict[str, float]:
+def naive_starts(
+    nodes: str, queue: str, new: NodeJob | None = None, now: float = NOW
+) -> dict[str, float]:
     """Return when each waiting job starts by limits (seconds from now; infinite: never), by id; a
     ``new`` job, which is none of these, starts behind them, and alone without them.
     """
     hosts = [_host(text) for text in re.split(r"^(?=NodeName=)", nodes, flags=re.MULTILINE) if text]
     names = [name for name, _, _ in hosts]
     jobs = json.loads(queue)["jobs"] if queue.startswith("{") else _jobs_of_text(queue)
-    waiting = [job for job in jobs if job["job_state"] == "PENDING"]
+    waiting = [task for job in jobs if job["job_state"] == "PENDING" for task in _tasks_of(job)]
     waiting.sort(key=lambda job: -job["priority"])
 
     # What a job may have is one more label of these hosts.
@@ -259,7 +261,7 @@ def naive_starts(nodes: str, queue: str, new: NodeJob | None = None) -> dict[str
     plan = NaiveNodes(machine)
     for job in jobs:
         if job["job_state"] == "RUNNING":
-            left = max(job["end_time"] - NOW, 1)
+            left = max(job["end_time"] - now, 1)
             for name, amounts in _held(job).items():
                 if name in there:
                     host = there.index(name)
@@ -297,24 +299,51 @@ def _may_have(job: dict[str, Any], labels: set[str], name: str, partition: str) 
 
 def _gpus(text: str) -> dict[str, int]:
     parts = text.split("(")[0].split(":")
-    if "gpu" not in parts:
+    if "gpu" not in parts:  # gpu:a100:2, or gres:gpu:2
         return {}
     count = int(parts[-1])
     return {"gpus": count, "gpus:a100": count} if "a100" in parts else {"gpus": count}
 
 
+def _tasks_of(job: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return the tasks of an array that may run at once; a job that is none is its own task."""
+    listed = re.fullmatch(r"(\d+)-(\d+)(?:%(\d+))?", job.get("array_task_string") or "")
+    if listed is None:
+        return [job]
+    first, last, at_once = (int(number or 0) for number in listed.groups())
+    count = min(last - first + 1, at_once or last)
+    return [job | {"job_id": f"{job['job_id']}_{first + place}"} for place in range(count)]
+
+
 def _request(job: dict[str, Any], label: str) -> NodeJob:
-    tasks = job["tasks"]
-    count = job["node_count"]
     labels = frozenset([label])
-    if tasks > 1:
-        amounts = {"cores": 1, "memory": job["memory_per_cpu"] * MIB}
-        amounts |= _gpus(job.get("tres_per_task") or "")
+    tres = dict(re.findall(r"([\w/]+)=(\d+)", job["tres_req_str"]))
+    tasks = job["tasks"]
+    by_node = job.get("tasks_per_node") or 0
+    count = max(int(tres["node"]), math.ceil(tasks / by_node) if by_node else 1)
+    cores = int(tres["cpu"])
+    gpus = _gpus(job.get("tres_per_job") or "")
+    gpus = gpus or {k: n * tasks for k, n in _gpus(job.get("tres_per_task") or "").items()}
+    each = _gpus(job.get("tres_per_node") or "")
+    if job.get("memory_per_node"):
+        each["memory"] = job["memory_per_node"] * MIB
+    elif not job.get("memory_per_cpu"):
+        # All memory of a node.
+        number, unit = re.findall(r"mem=(\d+)([MG])", job["tres_req_str"])[0]
+        each["memory"] = int(number) * (MIB << 10 if unit == "G" else MIB) // count
+    of_core = (job.get("memory_per_cpu") or 0) * MIB
+    alone = job.get("shared") == "none"
+    is_fixed = job.get("max_nodes") or by_node
+
+    if tasks > 1 and count == 1 and not (is_fixed or each or alone):
+        amounts = {"cores": cores // tasks, "memory": of_core * cores // tasks}
+        amounts |= {kind: n // tasks for kind, n in gpus.items()}
         part = Part(tasks, amounts, labels, tasks=tasks)
     else:
-        amounts = {"cores": job["cpus"] // count, "memory": job["memory_per_node"] * MIB}
-        amounts |= _gpus(job.get("tres_per_node") or "")
-        part = Part(count, amounts, labels, exclusive=job.get("shared") == "none")
+        own = math.ceil(cores / count)
+        amounts = {"cores": own, "memory": of_core * own, **each}
+        amounts |= {kind: math.ceil(n / count) for kind, n in gpus.items()}
+        part = Part(count, amounts, labels, exclusive=alone)
     return NodeJob((part,), 60 * job["time_limit"])
 
 
@@ -324,7 +353,7 @@ def _held(job: dict[str, Any]) -> dict[str, dict[str, int]]:
     gres = job.get("gres_detail") or [""] * len(told)
     return {
         node["nodename"]: {
-            "cores": node["cpus"],
+            "cores": node["cpus"] if "cpus" in node else json.dumps(node).count('"allocated"'),
             "memory": node["memory_allocated"] * MIB,
             **_gpus(generic),
         }
@@ -356,6 +385,8 @@ def _jobs_of_text(text: str) -> list[dict[str, Any]]:
                 "node_count": int(told["NumNodes"].split("-")[0]),
                 "cpus": int(told["NumCPUs"]),
                 "tasks": int(told["NumTasks"]),
+                "max_nodes": "-" in told["NumNodes"],
+                "tres_req_str": told["TRES"],
                 "shared": "none" if told["OverSubscribe"] == "NO" else None,
                 "features": told.get("Features"),
                 "required_nodes": told.get("ReqNodeList"),
