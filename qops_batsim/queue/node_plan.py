@@ -25,6 +25,7 @@ from qops_batsim.core.plan import Plan
 from qops_batsim.core.refusal import sentence
 from qops_batsim.core.shortage import Held, hosts_with, shortage_text, shortages
 from qops_batsim.core.system import HostDescription, System
+from qops_batsim.errors import InputError, shown
 from qops_batsim.job_fields import AskedPart, HostsAsked
 from qops_batsim.jobs import QosRequest
 from qops_batsim.queue.queue_state import Ask, QueuedJob, QueueState, by_priority, limit_of
@@ -308,11 +309,24 @@ class NodePlan:
         return self._last.profile.try_fit(job, 0.0) if job.request.parts else math.inf
 
     def asked(self, ask: Ask) -> HostsAsked:
-        """Return what a new job asks for: cores on any nodes, in its partition if one is named."""
+        """Return what a new job asks for: cores on any nodes, or what it takes of each of some; in
+        its partition if one is named. InputError for a partition that there is not.
+        """
+        nodes = self._state.nodes
+        if ask.partition and nodes is not None and ask.partition not in nodes.partitions:
+            names = ", ".join(nodes.partitions)
+            raise InputError(f"partition is {shown(ask.partition)}; one of {names} is expected")
         count = ask.processors
-        # One that only features have is no partition, but of those nobody asks by this name.
-        labels = (ask.partition,) if ask.partition in self.machine.labels else ()
-        part = AskedPart(hosts=count, amounts={"cores": 1}, tasks=count, labels=labels)
+        labels = (ask.partition,) if ask.partition else ()
+        if not ask.nodes:
+            part = AskedPart(hosts=count, amounts={"cores": 1}, tasks=count, labels=labels)
+            return HostsAsked(parts=(part,))
+        each = dict(ask.each)
+        typed = sum(amount for kind, amount in each.items() if kind.startswith(OF_GPUS))
+        if typed:
+            each["gpus"] = max(each.get("gpus", 0), typed)
+        cores = math.ceil(count / ask.nodes)
+        part = AskedPart(hosts=ask.nodes, amounts={"cores": cores, **each}, labels=labels)
         return HostsAsked(parts=(part,))
 
     def plan(self) -> Plan:

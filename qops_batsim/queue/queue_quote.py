@@ -120,6 +120,7 @@ class QueueAsker:
         state = self.state
         now = state.now
         state.check_width(ask.processors)
+        ask.check_counted(state)
         for name, value in (("time", ask.time), ("deadline", ask.deadline)):
             accepted = f"a number of seconds above 0, up to {MAX_SECONDS:g}, is accepted"
             require(value is None or 0 < value <= MAX_SECONDS, name, value, accepted)
@@ -163,7 +164,10 @@ class QueueAsker:
                 # Its hosts are those of the scheduler's own layout of the machine.
                 asked = self._nodes.asked(ask)
                 job.hosts_asked = asked
-                job.request = self._scheduler.manager.use.layout.request(asked, ask.processors)
+                hosts = asked.parts[0].hosts
+                job.processors = hosts
+                job.reserved = hosts
+                job.request = self._scheduler.manager.use.layout.request(asked, hosts)
                 job.size = job.request.size
                 if job.request.refusal is not None:
                     return job.request.refusal, NO_END

@@ -305,10 +305,13 @@ def _asked_on_nodes(state: QueueState, asks: Sequence[Ask]) -> AskedStarts:
     unexplained, _ = plan.without_date(plan.all_placed(line))
     jobs = []
     for ask in asks:
+        state.check_width(ask.processors)
         start = plan.start_of_new(ask)
         never = WaitKind.CANNOT_START if start >= MAX_SECONDS / 2 else None
         why = WaitKind.BEHIND if unexplained else never
         about = _about(submitted(ask, state.now), is_first=not line)
+        if ask.partition:
+            about["id"] += f",partition={ask.partition}"
         jobs.append(JobStart(**about, no_date=why, planned=None if why else state.now + start))
     return AskedStarts(is_forecast=False, now=state.now, unexplained=unexplained, jobs=jobs)
 
@@ -336,6 +339,7 @@ def simulated_starts(
     state = state.counted()
     for ask in asks:
         state.check_width(ask.processors)
+        ask.check_counted(state)
     model = _model_of(state, basis, asks)
     now, running, waiting = model.moment
     queue, ours = np.split(waiting, [len(waiting) - len(asks)])
@@ -384,6 +388,21 @@ def variants(ask: Ask, size: int) -> list[Ask]:
     limits = [factor * ask.time for factor in (0.25, 0.5, 1.0, 2.0)]
     change = msgspec.structs.replace
     return [change(ask, processors=width, time=limit) for width in widths for limit in limits]
+
+
+def node_variants(ask: Ask, partitions: Sequence[str]) -> list[Ask]:
+    """Return a job as it is and variants of it to compare, in a plan by node: in other partitions,
+    with half of its amounts of one kind, of its processors, and of its time limit.
+    """
+    change = msgspec.structs.replace
+    found = [ask]
+    found += [change(ask, partition=name) for name in partitions if name != ask.partition]
+    for kind, amount in ask.each.items():
+        if amount > 1:
+            found.append(change(ask, each={**ask.each, kind: amount // 2}))
+    if ask.processors > max(ask.nodes, 1):
+        found.append(change(ask, processors=max(ask.processors // 2, ask.nodes)))
+    return [*found, change(ask, time=ask.time / 2)]
 
 
 def anonymous(found: QueueStarts, aliases: Aliases) -> QueueStarts:

@@ -13,9 +13,9 @@ import pytest
 
 from qops_batsim.errors import InputError
 from qops_batsim.queue.queue_quote import QueueAsker
-from qops_batsim.queue.queue_state import Ask
+from qops_batsim.queue.queue_state import Ask, parse_ask
 from qops_batsim.queue.source import QueueSource
-from qops_batsim.queue.starts import queue_starts
+from qops_batsim.queue.starts import asked_starts, node_variants, queue_starts
 from qops_batsim.queue.unexplained_waits import why_no_date
 from qops_batsim.slurm.waiting_reasons import WaitKind
 from support.node_oracles import NodeJob, Part
@@ -155,6 +155,57 @@ def test_a_wait_for_resources_that_nodes_do_not_explain_has_no_date(tmp_path: Pa
     (wait,) = found.unexplained
     assert wait.nodes == ["n1"]
     assert "though n1 would have them" in why_no_date(wait)
+
+
+def test_a_new_job_may_ask_for_gpus_and_is_compared_with_variants(tmp_path: Path) -> None:
+    source = source_of(tmp_path, NODES, queue_of())
+    state = source.state()
+    assert state.nodes is not None
+    ask = parse_ask("4x30m,gpus=2,memory=4GB")
+    asks = node_variants(ask, state.nodes.partitions)
+    found = asked_starts(state, asks)
+    assert {each.id: (each.planned or math.inf) - NOW for each in found.jobs} == {
+        "4x30m,gpus=2,memory=4GB": 600.0,
+        "4x30m,gpus=2,memory=4GB,partition=cpu": 600.0,
+        "4x30m,gpus=2,memory=4GB,partition=gpu": 600.0,
+        "4x30m,gpus=1,memory=4GB": 0.0,
+        "4x30m,gpus=2,memory=2GB": 600.0,
+        "2x30m,gpus=2,memory=4GB": 600.0,
+        "4x15m,gpus=2,memory=4GB": 600.0,
+    }
+    asker = source.asker()
+    assert asker.ask(ask).wait == 600.0
+    assert asker.ask(parse_ask("4x30m,gpus=1")).wait == 0.0
+    assert asker.ask(parse_ask("16x30m,nodes=2")).wait == 1200.0
+    assert asker.ask(parse_ask("2x30m,partition=gpu")).wait == 0.0
+    refused = asker.ask(parse_ask("1x1h,gpus:v100=1"))
+    assert refused.end is None
+    assert refused.reason == "asks for 1 gpus:v100, which no host has"
+    with pytest.raises(InputError, match="partition is 'fast'; one of cpu, gpu is expected"):
+        asker.ask(parse_ask("1x1h,partition=fast"))
+
+
+@pytest.mark.parametrize(
+    ("text", "accepted"),
+    [
+        ("4x1h,gpus", "nodes=N, gpus=N"),
+        ("4x1h,gpus=x", "nodes=N, gpus=N"),
+        ("4x1h,partition=", "nodes=N, gpus=N"),
+        ("4x1h,memory=much", "memory in 4x1h,memory=much"),
+        ("4x1h,nodes=5", "at most 4 is accepted"),
+    ],
+)
+def test_what_no_job_asks_for_is_one_error(text: str, accepted: str) -> None:
+    with pytest.raises(InputError, match=accepted):
+        parse_ask(text)
+
+
+def test_amounts_can_be_asked_for_where_they_are_planned(tmp_path: Path) -> None:
+    path = tmp_path / "queue.json"
+    path.write_text(json.dumps({"processors": 8, "now": NOW, "jobs": []}))
+    asker = QueueSource(path).asker()
+    with pytest.raises(InputError, match="asks for gpus, but .* is planned by processors"):
+        asker.ask(parse_ask("4x1h,gpus=1"))
 
 
 @pytest.mark.parametrize("reason", ["DRAIN", "DOWN", "MAINTENANCE"])
