@@ -31,9 +31,9 @@ from qops_batsim.core.node_profile import NodeProfile, request_of
 from qops_batsim.core.node_request import NodeLayout
 from qops_batsim.experiments import markdown_table
 from qops_batsim.timing import end_of
-from qops_batsim.workload import Workload, run_times_until_killed
+from qops_batsim.workload import Workload, read_workload, run_times_until_killed
 from studies.shared import settings_of
-from studies.shared_nodes.mix import demand_of, import_log, platform_of
+from studies.shared_nodes.mix import IMPORTED, demand_of, import_log, platform_of
 
 SETTINGS = settings_of(str(Path(__file__).parents[1] / "studies" / "shared_nodes" / "study.toml"))
 MACHINE = SETTINGS["machine"]
@@ -192,7 +192,8 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=3)
     asked = parser.parse_args()
     with TemporaryDirectory() as directory:
-        source = import_log(SETTINGS, Path(directory)).workload
+        import_log(SETTINGS, Path(directory))
+        source = read_workload(Path(directory) / IMPORTED)
 
     def taken(hosts: int) -> list[Job]:
         return [

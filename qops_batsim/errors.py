@@ -59,6 +59,13 @@ class SimulationError(QopsError):
     """
 
 
+class CountsHostsError(SimulationError):
+    """A scheduler that counts hosts or processors on a machine whose jobs share hosts by amounts.
+
+    The message names ``availability().fit(job)``, which finds hosts for a job there.
+    """
+
+
 def printable(text: str) -> str:
     r"""Return a text with escapes for control characters and unencodable ones.
 

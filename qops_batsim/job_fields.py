@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any, TypeGuard
 
 import msgspec
@@ -199,25 +199,25 @@ def check_fields(fields: dict[str, Any], where: str) -> str:
     if is_whole_number(job_id) and is_number(job_id):
         job_id = str(job_id)
     if not isinstance(job_id, str) or not job_id:
-        raise _field_error(fields, where, "id", "a string or a whole number")
+        raise field_error(fields, where, "id", "a string or a whole number")
 
     submission_time = fields.get("subtime")
     if not (is_number(submission_time) and abs(submission_time) <= MAX_SECONDS):
         accepted = f"a number of seconds up to {MAX_SECONDS:g}"
-        raise _field_error(fields, _of_job(where, job_id), "subtime", accepted)
+        raise field_error(fields, _of_job(where, job_id), "subtime", accepted)
 
     processors = fields.get("res")
     if not is_whole_number(processors) or not 0 <= processors <= MAX_PROCESSORS:
         accepted = f"a whole number of processors from 0 to {MAX_PROCESSORS}"
-        raise _field_error(fields, _of_job(where, job_id), "res", accepted)
+        raise field_error(fields, _of_job(where, job_id), "res", accepted)
     if not isinstance(fields.get("profile"), str):
-        raise _field_error(fields, _of_job(where, job_id), "profile", "the name of a profile")
+        raise field_error(fields, _of_job(where, job_id), "profile", "the name of a profile")
     walltime = fields.get("walltime")
     if walltime is None or walltime == -1:
         return job_id
     if not (is_number(walltime) and 0 < walltime <= MAX_SECONDS):
         accepted = f"a number of seconds above 0, up to {MAX_SECONDS:g}, or -1 for none"
-        raise _field_error(fields, _of_job(where, job_id), "walltime", accepted)
+        raise field_error(fields, _of_job(where, job_id), "walltime", accepted)
     return job_id
 
 
@@ -225,12 +225,17 @@ def _of_job(where: str, job_id: object) -> str:
     return f"{where} (job {shown(str(job_id))})"
 
 
-def _field_error(fields: Mapping[str, Any], where: str, name: str, accepted: str) -> InputError:
+def field_error(fields: Mapping[str, Any], where: str, name: str, accepted: str) -> InputError:
+    """Return the error about a field of a JSON object that is missing, or not ``accepted``."""
     if name not in fields:
         near = next((each for each in fields if misspelt(each, (name,))), None)
         there = "" if near is None else f" (found {shown(near)}; did you mean {name!r}?)"
         return InputError(f"{where}: field {name!r} is missing{there}; {accepted} is expected")
-    return InputError(f"{where}: field {name!r} is {shown(fields[name])}; {accepted} is expected")
+    return _value_error(where, name, fields[name], accepted)
+
+
+def _value_error(where: str, name: str, value: object, accepted: str) -> InputError:
+    return InputError(f"{where}: field {name!r} is {shown(value)}; {accepted} is expected")
 
 
 def read_qos(fields: Mapping[str, Any], where: str) -> QosRequest | None:
@@ -250,7 +255,7 @@ def read_qos(fields: Mapping[str, Any], where: str) -> QosRequest | None:
     if "id" in fields:
         where = _of_job(where, fields["id"])
     if not isinstance(raw, dict):
-        raise _field_error(fields, where, name, "an object")
+        raise field_error(fields, where, name, "an object")
     for key in raw:
         if key not in QOS_FIELDS:
             beside = f"; {key} stands beside {name}" if key in HOST_FIELDS else ""
@@ -357,6 +362,11 @@ class HostsAsked(msgspec.Struct, frozen=True, kw_only=True):
 
     parts: tuple[AskedPart, ...]
     licences: dict[str, int] = {}
+
+
+def asked_or_whole(asked: HostsAsked | None, hosts: int) -> HostsAsked:
+    """Return what a job of so many hosts asks of them: whole ones unless it says more."""
+    return asked or HostsAsked(parts=(AskedPart(hosts=hosts, exclusive=True),))
 
 
 def read_hosts_asked(fields: Mapping[str, Any], where: str) -> HostsAsked | None:
@@ -554,7 +564,7 @@ class _AskedReader:
                 amounts[kind] = int(value)
         if not amounts:
             raise self._error(field, given, "at least one amount above 0")
-        return _with_gpus(amounts) if of_hosts else amounts
+        return complete_amounts(amounts) if of_hosts else amounts
 
     def _labels(self, told: Any, name: str) -> tuple[str, ...]:
         if told is None:
@@ -568,15 +578,21 @@ class _AskedReader:
         return tuple(dict.fromkeys(told))
 
     def _error(self, name: str, value: object, accepted: str) -> InputError:
-        return InputError(
-            f"{self._where}: field {name!r} is {shown(value)}; {accepted} is expected"
-        )
+        return _value_error(self._where, name, value, accepted)
 
 
-def _with_gpus(amounts: dict[str, int]) -> dict[str, int]:
-    """Return amounts in the order of kinds, with at least as many ``gpus`` as asked for by type."""
+def complete_amounts(amounts: dict[str, int]) -> dict[str, int]:
+    """Return amounts above 0 in the order of kinds, with at least as many ``gpus`` as there are by
+    type.
+
+    >>> complete_amounts({"gpus:v100": 2, "memory": 0, "cores": 8})
+    {'cores': 8, 'gpus': 2, 'gpus:v100': 2}
+    """
     typed = sum(value for kind, value in amounts.items() if kind.startswith("gpus:"))
-    if typed:
-        amounts["gpus"] = max(typed, amounts.get("gpus", 0))
-    names = [kind for kind in KINDS if kind in amounts]
-    return {kind: amounts[kind] for kind in (*names, *sorted(amounts.keys() - set(KINDS)))}
+    amounts = {**amounts, "gpus": max(typed, amounts.get("gpus", 0))}
+    return {kind: amounts[kind] for kind in ordered_kinds(amounts) if amounts[kind]}
+
+
+def ordered_kinds(kinds: Collection[str]) -> list[str]:
+    """Return kinds in the order of a machine: :data:`KINDS` first, then others by name."""
+    return [kind for kind in (*KINDS, *sorted(set(kinds).difference(KINDS))) if kind in kinds]

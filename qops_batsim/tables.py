@@ -98,6 +98,23 @@ class Words(NamedTuple):
         mask: Booleans = np.array([holds(word) for word in self.words], np.bool_)[self.which]
         return mask
 
+    def values(self, value: Callable[[str], float]) -> Floats:
+        """Return a number for the text of each row."""
+        numbers: Floats = np.array([value(word) for word in self.words], np.float64)[self.which]
+        return numbers
+
+    def paired(self, other: Words) -> tuple[list[tuple[str, str]], Integers]:
+        """Return the different pairs of texts in the rows of two columns, and which has which."""
+        size = len(other.words)
+        pairs, which = np.unique(self.which * size + other.which, return_inverse=True)
+        both = [(self.words[pair // size], other.words[pair % size]) for pair in pairs.tolist()]
+        return both, which
+
+    def changed(self, other: Words, change: Callable[[str, str], str]) -> Words:
+        """Return the texts that ``change`` makes of those of two columns in each row."""
+        pairs, which = self.paired(other)
+        return Words([change(*pair) for pair in pairs], which)
+
 
 class General(NamedTuple):
     """A column of dates (float64, seconds), formatted like C's ``%g``."""

@@ -169,7 +169,10 @@ class ModuleAgent:
     def _apply(self, decision: d.Decision) -> None:
         simulator = self._simulator
         match decision:
-            case d.ExecuteJob(job_id, hosts, None, storage_mapping):
+            case d.ExecuteJob(job_id, hosts, mapping, storage_mapping) if (
+                # Which executor of a job is on which of its hosts can be left open.
+                mapping is None or len(mapping) == len({*mapping.values()}) == len(hosts)
+            ):
                 simulator.allocate(job_id, list(hosts), storage_mapping)
             case d.ExecuteJob(job_id):
                 raise self._error(

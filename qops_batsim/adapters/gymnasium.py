@@ -45,7 +45,7 @@ from qops_batsim.parameters import ESTIMATES, EXACT, USERS
 from qops_batsim.running.inputs import AnyEvents, AnyWorkload, load_workload
 from qops_batsim.running.simulate import simulate
 from qops_batsim.timing import PLAN_TOLERANCE
-from qops_batsim.workload.workload_model import Workload
+from qops_batsim.workload.workload_model import Workload, refuse_amounts
 
 ENVIRONMENT = "qops_batsim/Deadlines-v0"
 
@@ -162,6 +162,7 @@ class DeadlinesEnv(gymnasium.Env[Observation, Any]):
         require_one_of("estimates", estimates, (EXACT, USERS))
         require(penalty >= 0, "penalty", penalty, "a number from 0 up is accepted")
         trace = load_workload(workload)
+        refuse_amounts(trace, "DeadlinesEnv")
         fits = 1 <= jobs <= len(trace.jobs)
         require(fits, "jobs", jobs, f"a number from 1 to {len(trace.jobs)} is accepted")
 

@@ -56,7 +56,7 @@ FEATURES = (
 """Names of the numbers that a policy sees, for the job and the plan as the last decision left it.
 
 ``processors``, ``free_now``
-    Share of the machine.
+    Share of the machine; where jobs share hosts, by dominant shares.
 ``estimate``, ``time_left``, ``delay_of_earliest_fit``
     ln(1 + seconds): estimated run time, time until the deadline, wait until the job would start if
     no other job moved.
@@ -198,22 +198,25 @@ class Steered(Fqops):
         now = self.manager.now
         size = self.manager.machine_size
         estimate = job.estimate
-        processors = job.processors
+        processors = job.size
+        free: float = self.manager.free
+        if plan.use is not None:
+            free = max(size - sum(running.size for running in plan.running), 0.0)
 
         left = max(job.deadline - now, 0.0)
         start = math.inf
         if processors <= size:
             after = max(on_grid(now), plan.profile.start)
-            start = plan.profile.earliest_fit(after, job.duration, processors)
+            start = plan.profile.try_fit(job, after)
 
-        work = sum(waiting.duration * waiting.processors for waiting in plan.waiting) / size
+        work = sum(waiting.duration * waiting.size for waiting in plan.waiting) / size
         numbers = (
             processors / size,
             math.log1p(estimate),
             math.log1p(left),
             math.log1p(max(start - now, 0.0)),
             min(estimate / left, 2.0) if left > 0 else 2.0,
-            self.manager.free / size,
+            free / size,
             math.log1p(len(plan.running)),
             math.log1p(len(plan.waiting)),
             math.log1p(work),

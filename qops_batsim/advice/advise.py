@@ -50,7 +50,7 @@ from qops_batsim.parameters import EXACT
 from qops_batsim.running.search_asker import EarliestPromises, watched_scheduler
 from qops_batsim.traces.reading import read_trace
 from qops_batsim.workload.conversion import Conversion
-from qops_batsim.workload.workload_model import Workload
+from qops_batsim.workload.workload_model import Workload, refuse_amounts
 
 HOUR = 3600.0
 
@@ -393,6 +393,7 @@ def advise(
 
     if not isinstance(trace, Conversion):
         trace = read_trace(trace, processors=processors, time_zone=time_zone)
+    refuse_amounts(trace.workload, "advise")
     prepared = prepare(trace.workload)
     count = len(prepared.workload.jobs)
     windows = choose_windows(count, choices.windows, choices.window_jobs, is_part=bool(name))

@@ -37,7 +37,13 @@ from qops_batsim.measures.metrics.charge_totals import (
 )
 from qops_batsim.measures.metrics.outcomes import outcomes_of_run
 from qops_batsim.measures.results.run_files import RunInfo
-from qops_batsim.measures.results.run_result import RunResult, read_run, workloads_of_run
+from qops_batsim.measures.results.run_result import (
+    RunResult,
+    read_run,
+    recorded_platform,
+    workloads_of_run,
+)
+from qops_batsim.platform.platform_model import Platform
 from qops_batsim.running.reference import easy_references
 from qops_batsim.shipped import find_input
 from qops_batsim.workload.batsim_json import read_workload
@@ -121,29 +127,35 @@ def price_list(
     prices: Prices = Prices(),  # noqa: B008 - it is frozen
 ) -> PriceList:
     """Return the price list for a run, whose slowdowns are those of its workload under EASY, which
-    is simulated now.
+    is simulated now, on the run's platform if jobs share its hosts.
 
     If the workload that the run names cannot be used there are no QoS charges; that the one
     given instead cannot be used is an error.
     """
+    platform = recorded_platform(info)
     if workload is not None:
-        return PriceList(_slowdowns(workload, prices), "", prices)
+        return PriceList(_slowdowns(workload, prices, platform), "", prices)
     named = None if info is None else info.workload
     if isinstance(named, Sequence) and not isinstance(named, str):
         named = named[0] if len(named) == 1 else None
     if info is None or named is None:
         return PriceList(None, "the workload that was run is not known", prices)
     try:
-        return PriceList(_slowdowns(named, prices, info.sha256.get("workload")), "", prices)
+        table = _slowdowns(named, prices, platform, info.sha256.get("workload"))
+        return PriceList(table, "", prices)
     except InputError as error:
         return PriceList(None, str(error), prices)
 
 
-def _slowdowns(name: str | Path, prices: Prices, digest: str | None = None) -> SlowdownTable:
+def _slowdowns(
+    name: str | Path, prices: Prices, platform: Platform | None, digest: str | None = None
+) -> SlowdownTable:
     workload = read_workload(find_input(name, "workloads"))
     if digest not in (None, workload.sha256):
         raise InputError(f"{workload.source} has changed since the run")
-    references = easy_references(workload, of_all=False).values()
+    if platform is not None and platform.machine is None:
+        platform = None
+    references = easy_references(workload, of_all=False, platform=platform).values()
     return category_slowdowns(references, prices.categories, bound=prices.slowdown_bound)
 
 

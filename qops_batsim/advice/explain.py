@@ -15,9 +15,13 @@ from qops_batsim.advice.charge_report import JobPrice, PriceList, price_list
 from qops_batsim.advice.quote import PossibleDeadline, PricedDeadlines
 from qops_batsim.arguments import CODE, NUMBER, TEXT, one_of, takes
 from qops_batsim.core.decision_events import Submitted
+from qops_batsim.core.node_profile import NodeProfile
+from qops_batsim.core.node_request import NodeLayout, Places
 from qops_batsim.core.refusal import Refusal, RefusalKind
+from qops_batsim.core.shortage import Shortage, shortages
 from qops_batsim.dates import Calendar
 from qops_batsim.economics.tolerance import FactorTolerance
+from qops_batsim.job_fields import asked_or_whole
 from qops_batsim.measures.results.result_tables import Booleans, original_id
 from qops_batsim.measures.results.run_files import find_run
 from qops_batsim.measures.results.run_result import (
@@ -41,7 +45,7 @@ from qops_batsim.running.history import (
 )
 from qops_batsim.running.plan_asker import PlanAsker, job_of, logged_scheduler
 from qops_batsim.schedulers.loading.plugins import AllowedCode
-from qops_batsim.timing import PLAN_TOLERANCE
+from qops_batsim.timing import PLAN_TOLERANCE, on_grid
 
 
 class ToldJob(msgspec.Struct, frozen=True, kw_only=True):
@@ -218,6 +222,43 @@ def commitments_of(state: PlanState) -> list[Commitment]:
     return sorted(commitments, key=lambda held: (or_infinite(held.start), held.job))
 
 
+class Blocked(msgspec.Struct, frozen=True, kw_only=True):
+    """A kind of which shared hosts had too little free when a job asked, and the hosts (by name)
+    that were the first to have it.
+    """
+
+    shortage: Shortage
+    waited_for: list[str]
+
+
+def blocked_by(asker: PlanAsker, asked: Submitted) -> list[Blocked]:
+    """Return what running jobs left too little of for a job, the latest date first; nothing where
+    hosts are whole.
+    """
+    machine = asker.machine
+    if machine is None:
+        return []
+    running = NodeProfile(NodeLayout(machine), asker.now)
+    for story in asker.state.held:
+        if story.outcome == RUNNING:
+            end = on_grid(or_infinite(story.expected_end))
+            running.take_amount(running.start, end, places_of(story, running.layout))
+    found = [
+        Blocked(shortage=each, waited_for=[machine.names[host] for host in each.missing])
+        for part in asked_or_whole(asked.hosts, asked.processors).parts
+        for each in shortages(running, part)
+    ]
+    return sorted(found, key=lambda each: or_infinite(each.shortage.date), reverse=True)
+
+
+def places_of(story: JobStory, layout: NodeLayout) -> Places:
+    """Return what a job holds of shared hosts."""
+    asked = story.asked
+    places = Places()
+    places.fill(layout.request(asked.hosts, asked.processors).parts, story.places)
+    return places
+
+
 class Explanation(ToldJob, frozen=True, kw_only=True):
     """Explanation of a job from the decision log of its run."""
 
@@ -238,6 +279,9 @@ class Explanation(ToldJob, frozen=True, kw_only=True):
     """Latest deadline that the user would have taken; None without a requested one."""
     cheapest: PossibleDeadline | None = None
     """The latest such deadline that would have been promised: the later, the cheaper."""
+    short_of: list[Blocked] = []
+    """On shared hosts: what running jobs left too little of when it asked, the latest date
+    first."""
     in_the_way: list[Commitment] = []
     """Promises in the window that the job asked for, or up to its promised
     start, by start."""
@@ -310,9 +354,6 @@ def explain(
         if history is None:
             return explain_from_files(fspath(run), job)
         run = history
-    if run.shares_hosts:
-        # Its plan at a past date is not known.
-        return explain_from_files(run.name, job)
     job_id = run.find_job(job)
     return explain_job(run, job_id, prices or price_list(run.info), tolerance=tolerance)
 
@@ -352,6 +393,7 @@ def explain_job(
         latest_accepted=latest,
         cheapest=deadlines.cheapest(latest, earliest),
         free_processors=asker.free_processors,
+        short_of=blocked_by(asker, asked),
         in_the_way=_blockers(commitments, story),
         waited_for=_chain(history, story, commitments, earliest),
         promises=story.starts,

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from os import PathLike
+from typing import Any
 
 import msgspec
 
@@ -12,6 +14,7 @@ from qops_batsim.core.decision_events import Submitted
 from qops_batsim.core.refusal import Refusal
 from qops_batsim.dates import Calendar
 from qops_batsim.errors import InputError
+from qops_batsim.job_fields import read_hosts_asked
 from qops_batsim.limits import MAX_SECONDS
 from qops_batsim.running.history import (
     RUN_OR_HISTORY,
@@ -139,6 +142,7 @@ class Quotation(msgspec.Struct, frozen=True, kw_only=True):
     processors=WHOLE,
     run_time=NUMBER,
     deadline=NUMBER.optional,
+    asks=one_of(Mapping, words="fields of a job by name").optional,
     prices=one_of(PriceList, words="a price list").optional,
     before=SWITCH,
     code=CODE,
@@ -150,6 +154,7 @@ def quote(
     processors: int,
     run_time: float,
     deadline: float | None = None,
+    asks: Mapping[str, Any] | None = None,
     prices: PriceList | None = None,
     before: bool = False,
     code: AllowedCode = (),
@@ -166,6 +171,9 @@ def quote(
         Size and estimated run time (seconds) of the job.
     deadline
         Requested deadline (seconds from ``time``); None: none.
+    asks
+        What it asks of hosts that jobs share, as in workloads: ``{"per_host": {"cores": 4}}``, with
+        ``processors`` hosts; None: whole hosts.
     prices
         Prices; by default QoS charges by the slowdowns of an EASY run of the workload.
     before
@@ -194,6 +202,14 @@ def quote(
     """
     history = run if isinstance(run, DecisionHistory) else read_history(run, code=code)
     _check(history, processors, run_time, deadline)
+    hosts = None
+    if asks is not None:
+        if not history.header.machine:
+            raise InputError(
+                f"asks is {dict(asks)}, but jobs of {history.name} have whole hosts; a run on a "
+                "machine whose hosts have amounts is expected"
+            )
+        hosts = read_hosts_asked({"res": processors, **asks}, "asks")
     asker = PlanAsker(history, history.state_at(time, before=before), time)
     asked = Submitted(
         date=time,
@@ -203,6 +219,7 @@ def quote(
         estimate=run_time,
         deadline=None if deadline is None else time + deadline,
         tolerance=ANY_OFFER,
+        hosts=hosts,
     )
 
     listed = price_list(history.info) if prices is None else prices

@@ -10,6 +10,7 @@ from qops_batsim.errors import require_one_of
 
 if TYPE_CHECKING:
     from qops_batsim.optimum.best import Best, Limits
+    from qops_batsim.platform.platform_model import Platform
     from qops_batsim.workload.workload_model import Workload
 
 OBJECTIVES = ("jobs", "work", "charge")
@@ -17,6 +18,8 @@ OBJECTIVES = ("jobs", "work", "charge")
 _about = manual(
     """
     WORKLOAD: Workload of delay jobs with deadlines (JSON, also .gz), or a shipped one.
+    --platform, -p FILE: SimGrid platform (XML) whose hosts have amounts that jobs share, or the
+        name of a shipped one. Default: as many equal hosts as the workload is for.
     --objective jobs|work|charge: What to maximise: admitted jobs, their processor-seconds, or
         the QoS charges of their deadlines. Default: each by itself.
     --time SECONDS: How long to search, for all objectives together.
@@ -32,6 +35,7 @@ _about = manual(
 
 def bound(
     workload: Annotated[str, _about("WORKLOAD")],
+    platform: Annotated[str | None, _about("--platform")] = None,
     objective: Annotated[str | None, _about("--objective", show_default=False)] = None,
     time: Annotated[float, _about("--time", min=0.1)] = 300.0,
     deterministic_time: Annotated[
@@ -47,6 +51,8 @@ def bound(
     The best schedule may know the future: which jobs will come, and how long they run. The bound
     holds for every schedule of rigid jobs on interchangeable hosts. Best known schedules are
     executed, verified and written as runs, for `metrics`, `plot`, `diff` and `charges`.
+    On hosts that jobs share, the bound is the least by one kind, and the best known schedule that
+    of a scheduler.
     docs/bound.md explains the proofs. Needs the extra `bound`:
     `pip install 'qops-batsim[bound]'`.
 
@@ -61,12 +67,13 @@ def bound(
     from qops_batsim.optimum.best import Limits
     from qops_batsim.optimum.clairvoyant import write_best
     from qops_batsim.optimum.solver import require_solver
-    from qops_batsim.running.inputs import load_workload
+    from qops_batsim.running.inputs import load_platform, load_workload
 
     if objective is not None:
         require_one_of("--objective", objective, OBJECTIVES)
     require_solver()
     jobs = load_workload(workload)
+    machine = None if platform is None else load_platform(platform, jobs)
     objectives = OBJECTIVES if objective is None else (objective,)
     prefixes = {each: f"{out}-{each}" for each in objectives}
     for prefix in prefixes.values():
@@ -78,21 +85,26 @@ def bound(
         workers=workers,
     )
 
-    results = _search(jobs, objectives, limits)
+    results = _search(jobs, objectives, limits, machine)
     for best in results:
-        write_best(best, jobs, prefixes[best.objective], workload)
+        write_best(best, jobs, prefixes[best.objective], workload, platform)
     if as_json:
         console.print_json({best.objective: _data(best) for best in results})
     else:
-        title = f"The best possible: {workload}, {len(jobs.jobs):,} jobs on {jobs.processors:,} "
-        console.print_table(f"{title}processors", *_table(results))
+        hosts = f"{jobs.processors:,} processors"
+        if machine is not None:
+            hosts = f"{len(machine.compute_hosts):,} shared hosts"
+        title = f"The best possible: {workload}, {len(jobs.jobs):,} jobs on {hosts}"
+        console.print_table(title, *_table(results, is_shared=machine is not None))
     console.note(
         "each best known schedule was executed and verified; runs written: "
         + ", ".join(prefixes.values())
     )
 
 
-def _search(jobs: Workload, objectives: tuple[str, ...], limits: Limits) -> list[Best]:
+def _search(
+    jobs: Workload, objectives: tuple[str, ...], limits: Limits, machine: Platform | None
+) -> list[Best]:
     from qops_batsim.optimum.best import best_possible
     from qops_batsim.workload.deadlines import early_deadlines_warning
 
@@ -107,7 +119,7 @@ def _search(jobs: Workload, objectives: tuple[str, ...], limits: Limits) -> list
             if bar is not None:
                 bar(round(100 * (objectives.index(name) + part)))
 
-        return best_possible(jobs, objectives, limits, hear)
+        return best_possible(jobs, objectives, limits, hear, machine)
 
 
 def _data(best: Best) -> dict[str, Any]:
@@ -126,11 +138,12 @@ _PROOFS = {
 }
 
 
-def _table(results: list[Best]) -> tuple[list[str], list[list[str]]]:
+def _table(results: list[Best], is_shared: bool) -> tuple[list[str], list[list[str]]]:
     """Return the headings and rows of the table: a column for each objective."""
     names = ["all", *results[0].schedulers, "best known", "bound", "bound, checked"]
     names += ["gap (points)", "bound proven by"]
-    headings = ["admitted", *(_TITLES[best.objective] for best in results)]
+    titles = _TITLES | {"work": "host-hours"} if is_shared else _TITLES
+    headings = ["admitted", *(titles[best.objective] for best in results)]
     return headings, [list(row) for row in zip(names, *map(_column, results), strict=True)]
 
 

@@ -120,7 +120,9 @@ def simulate5(
     ``component`` makes the decision component; the default is the one that the options name.
     """
     from qops_batsim.cli.engine_inputs import say_end
+    from qops_batsim.engine.host_states import machine_in_use
     from qops_batsim.engine.outputs import BATSIM5_FILES, add_batsim5_outputs
+    from qops_batsim.engine.shared_hosts import check_hosts_asked
     from qops_batsim.engine.simulation import Simulation
     from qops_batsim.file_set import FileSet
 
@@ -132,6 +134,9 @@ def simulate5(
     }
     with FileSet(given.export, "run.json", BATSIM5_FILES) as files:
         options = engine_options5(given, workloads)
+        for workload in workloads:
+            # Before it waits for anybody.
+            check_hosts_asked(workload, machine_in_use(platform, options.hosts), platform.source)
         side = engine_side5(given, platform, options, arguments)
         with (component or partial(_component, given))(side) as peer:
             simulation = Simulation(platform, workloads, peer, peer.begin(options))

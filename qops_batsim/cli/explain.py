@@ -105,6 +105,8 @@ def explain(
 
 def _rows(explained: Explanation) -> Iterator[tuple[str, str]]:
     """Yield what is known about a job of a deadline scheduler, as (label, text)."""
+    from qops_batsim.core.shortage import shortage_text
+
     calendar = explained.calendar
     submission = explained.submission
 
@@ -120,6 +122,10 @@ def _rows(explained: Explanation) -> Iterator[tuple[str, str]]:
         yield "refused because", reason_text(explained.refusal, calendar)
     if explained.blamed is not None:
         yield "blocked by", _commitment_text(explained.blamed, calendar)
+    for number, each in enumerate(explained.short_of):
+        text = shortage_text(each.shortage, lambda date: moment_text(date, calendar))
+        nodes = f" ({names_text(each.waited_for, 3)})" if each.waited_for else ""
+        yield "" if number else "when it asked", f"{text}{nodes}"
 
     # Of a job that was refused, the title and the reason tell enough.
     if explained.requested_deadline is not None and explained.outcome != "refused":

@@ -92,7 +92,7 @@ def _workloads(result: RunResult, given: list[Path] | None) -> dict[str, Workloa
 def print_metrics(values: Measures) -> None:
     """Print the metrics of a run, those of deadlines first."""
     if values.deadlines is not None:
-        _print_deadlines(values.deadlines)
+        _print_deadlines(values.deadlines, "host" if values.kinds else "processor")
         say()
 
     rows = [
@@ -222,7 +222,7 @@ def _tallies(deadlines: DeadlineMetrics) -> dict[str, JobsAndWork]:
     }
 
 
-def _print_deadlines(deadlines: DeadlineMetrics) -> None:
+def _print_deadlines(deadlines: DeadlineMetrics, unit: str) -> None:
     rows = []
     asked = deadlines.asked
     for label, tally in _tallies(deadlines).items():
@@ -231,7 +231,7 @@ def _print_deadlines(deadlines: DeadlineMetrics) -> None:
         hours = None if work is None else work / 3600
         jobs = number_text(100 * tally.jobs / asked.jobs)
         rows.append([label, f"{tally.jobs:,}", jobs, number_text(hours), number_text(share)])
-    columns = ["deadlines of users", "jobs", "% of them", "processor-hours", "% of them"]
+    columns = ["deadlines of users", "jobs", "% of them", f"{unit}-hours", "% of them"]
     print_table("", columns, rows)
 
 
@@ -247,14 +247,16 @@ def _print_side_by_side(names: list[str], computed: list[Measures]) -> None:
     print_table("", ["", *names], rows)
 
 
-def _deadline_rows(deadlines: DeadlineMetrics | None) -> dict[str, str]:
-    """Return the rows about deadlines (met, missed, …), first by jobs, then by work."""
+def _deadline_rows(deadlines: DeadlineMetrics | None, unit: str) -> dict[str, str]:
+    """Return the rows about deadlines (met, missed, …), first by jobs, then by work (hours of a
+    unit).
+    """
     tallies = {} if deadlines is None else _tallies(deadlines)
     jobs = {label: f"{tally.jobs:,}" for label, tally in tallies.items()}
     work = {label: number_text(tally.work, 1 / 3600) for label, tally in tallies.items()}
     return {
         f"deadlines: {label} ({unit})": texts.get(label, "-")
-        for unit, texts in (("jobs", jobs), ("proc-h", work))
+        for unit, texts in (("jobs", jobs), (f"{unit}-h", work))
         for label in _DEADLINES
     }
 
@@ -265,7 +267,7 @@ def _rows(values: Measures, *, restarts: bool, deadlines: bool, promises: bool) 
     rows = {}
     if deadlines:
         # What promises cost the machine stands beside them.
-        rows = _deadline_rows(values.deadlines)
+        rows = _deadline_rows(values.deadlines, "host" if values.kinds else "proc")
         rows["utilization (%)"] = machine["utilization (%)"]
 
     counts = {"hosts": values.hosts, "jobs submitted": values.jobs_submitted}

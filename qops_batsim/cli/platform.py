@@ -85,24 +85,17 @@ def cluster(
         qops-batsim platform cluster shared.xml --hosts 84 --cores 32 \\
           --memory 128GB --group hosts=16,gpus=v100:2 --licence matlab=10
     """
-    from qops_batsim.core.host_properties import read_memory
     from qops_batsim.platform.equal_hosts import EqualHosts, make_mixed_cluster
-    from qops_batsim.platform.group_text import read_gpus, read_group, read_named_amounts
+    from qops_batsim.platform.group_text import group_of, read_group, read_named_amounts
     from qops_batsim.platform.simgrid_write import write_platform
-    from qops_batsim.quantities import BANDWIDTH, SPEED, TIME
+    from qops_batsim.quantities import BANDWIDTH, TIME
 
     if hosts is None and not group:
         raise InputError("neither --hosts nor --group is given; at least one is expected")
-    like = EqualHosts(
-        hosts=hosts or 0,
-        speed=SPEED.parse(speed, where="--speed"),
-        cores=cores,
-        memory=None if memory is None else read_memory(memory, where="--memory"),
-        gpus=read_gpus(_listed(gpus), where="--gpus"),
-        kinds=read_named_amounts(_listed(kind), where="--kind"),
-        labels=_listed(labels),
-        weight=weight,
-    )
+    given = {"speed": [speed], "gpus": _listed(gpus), "kind": _listed(kind)}
+    given |= {"labels": _listed(labels), "memory": [] if memory is None else [memory]}
+    plain = EqualHosts(hosts=hosts or 0, cores=cores, weight=weight)
+    like = group_of({name: values for name, values in given.items() if values}, plain, "--")
     groups = [read_group(text, like, where="--group") for text in group or ()]
     if hosts is not None:
         groups.insert(0, like)

@@ -777,6 +777,7 @@ def _trace(
     from qops_batsim.dates import machine_zone
     from qops_batsim.traces.reading import read_partitions
     from qops_batsim.workload.accounting import Choices
+    from qops_batsim.workload.workload_model import refuse_amounts
 
     names = ("partition", "qos", "account", "reservation", "nodes")
     chosen = [given[name] for name in names]
@@ -795,6 +796,7 @@ def _trace(
             f"({', '.join(traces)}); the partition of one of them is expected (--partition)"
         )
     (trace,) = traces.values()
+    refuse_amounts(trace.workload, "queue")
     _note_zone(history, trace, given)
     if trace.not_counted:
         note(f"not counted, though jobs asked for it: {', '.join(trace.not_counted)}")

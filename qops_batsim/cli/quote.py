@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 from qops_batsim.cli.command_inputs import duration, moment, prices_in
 from qops_batsim.cli.common_options import A_JOB, AsJson, Code, PricedWorkload, PricesFile, manual
@@ -25,6 +25,8 @@ _about = manual(
     JOB: {A_JOB}.
     --deadline DURATION: By when the job must end, counted from TIME: 6h. Default: no deadline;
         the earliest one is told.
+    --asks JSON: What the job asks of each of its hosts, where jobs share these, as in workloads:
+        '{{"per_host": {{"cores": 4}}}}'. Default: whole hosts.
     --before: Ask before all events at TIME. Default: after them.
     """
 )
@@ -34,6 +36,7 @@ def quote(
     state: Annotated[str, _about("RUN@TIME")],
     job: Annotated[str, _about("JOB")],
     deadline: Annotated[str | None, _about("--deadline")] = None,
+    asks: Annotated[str | None, _about("--asks")] = None,
     before: Annotated[bool, _about("--before")] = False,
     prices: PricesFile = None,
     workload: PricedWorkload = None,
@@ -70,6 +73,7 @@ def quote(
         processors=processors,
         run_time=run_time,
         deadline=until,
+        asks=None if asks is None else _fields(asks),
         prices=price_list(history.info, workload, prices_in(prices)),
         before=before,
     )
@@ -88,6 +92,15 @@ def quote(
         note(f"no QoS charges: {quotation.charges_unknown}")
     if history.header.options.get("promise_limit") is not None:
         note("no promise limit: what users hold is not in the decision log")
+
+
+def _fields(text: str) -> dict[str, Any]:
+    import msgspec
+
+    from qops_batsim.files import decoded
+
+    known = msgspec.json.Decoder(dict[str, Any])
+    return decoded(text.encode(), known, "--asks", "an object of fields of a job")
 
 
 def _rows(quotation: Quotation) -> Iterator[tuple[str, str]]:

@@ -252,9 +252,9 @@ def _report(
         _tell_wishes(done)
 
     by = "" if done.engine == "embedded" else f"{done.engine} "
-    shared = ", which several jobs may share" if done.compute_sharing else ""
+    shared = "shared " if done.compute_sharing else ""
     note(
-        f"{by}simulated {done.jobs:,} jobs on {done.hosts} hosts in {done.seconds:.2f} s{shared}; "
+        f"{by}simulated {done.jobs:,} jobs on {done.hosts} {shared}hosts in {done.seconds:.2f} s; "
         f"verified, {done.rules - len({each.rule for each in broken})} rules hold"
     )
     late = done.lateness

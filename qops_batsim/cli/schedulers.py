@@ -49,20 +49,30 @@ def schedulers(
             print_json(known)
         else:
             print_table("Schedulers", ["name", "what it does"], known.items())
+            counting = [name for name in known if _counts_hosts(name)]
+            say(f"All but {', '.join(counting)} run on machines whose jobs share hosts by amounts.")
         return
 
     if check:
-        from qops_batsim.running.contract import check_scheduler
+        from qops_batsim.running.contract import cases, check_scheduler
 
         warnings.showwarning = lambda message, *_: warn(str(message))
         passed = check_scheduler(name, on_broken_promise=on_broken_promise)
-        say(f"{name}: {passed} cases passed")
+        only = "; it counts whole hosts, which jobs cannot share" * (passed < len(list(cases())))
+        say(f"{name}: {passed} cases passed{only}")
         return
 
     kind = scheduler_class(name)
     options = describe_options(kind)
     if as_json:
-        print_json({"name": name, "summary": kind.summary, "options": options})
+        print_json(
+            {
+                "name": name,
+                "summary": kind.summary,
+                "counts_hosts": kind.counts_hosts,
+                "options": options,
+            }
+        )
         return
 
     say(f"{name}: {kind.summary}")
@@ -88,6 +98,16 @@ def _summary(name: str) -> str:
         return scheduler_class(name).summary
     except InputError as error:
         return f"BROKEN: {error}"
+
+
+def _counts_hosts(name: str) -> bool:
+    """Return whether a scheduler refuses machines whose jobs share hosts by amounts."""
+    from qops_batsim.schedulers.registry import scheduler_class
+
+    try:
+        return scheduler_class(name).counts_hosts
+    except InputError:
+        return True
 
 
 def _description(kind: type[Scheduler]) -> list[str]:

@@ -45,7 +45,8 @@ _of_generate = manual(
     --preset NAME: Parameters: ctc-sp2, sdsc-sp2 and kth-sp2 are fitted to those machines' logs,
         lublin-batch are the published ones; mixed, graham: see above.
     --platform, -p FILE: Of graham, the machine on which each job fits: a SimGrid platform
-        whose hosts have amounts. Default: hosts of 32 cores and 128,000 MiB, 16 % of them with 2 GPUs.
+        whose hosts have amounts. Default: hosts of 32 cores and 128,000 MiB, 16 % of them with
+        2 GPUs.
     --load X: Offered load, reached by one factor on all gaps between submissions. Default: that
         of the log; as sampled for lublin-batch; 0.9 for graham.
     --exact-estimates: Estimates equal run times: each job carries its run time in qos and has
@@ -128,7 +129,7 @@ def generate(
     if preset == GRAHAM:
         from qops_batsim.workload.node_mix import node_mix_workload
 
-        machine = None if platform is None else _machine_in(platform)
+        machine = _machine_in(platform)
         made = node_mix_workload(preset, machine=machine, hosts=processors, **asked)
         _write(made, out)
         load = made.provenance["offered_load"]
@@ -141,21 +142,20 @@ def generate(
     say(f"offered load: {load_text(workload.offered_load)}")
 
 
-def _platform(name: str) -> Platform:
+def _platform(name: str | None) -> Platform | None:
+    if name is None:
+        return None
     from qops_batsim.platform import read_platform
 
     return read_platform(name)
 
 
-def _machine_in(platform: str) -> Machine:
-    """Return the machine of a platform file; InputError if its hosts have no amounts."""
-    machine = _platform(platform).machine
-    if machine is None:
-        raise InputError(
-            f"{platform}: no host tells its cores; a platform whose hosts have amounts is expected "
-            "(`qops-batsim platform cluster --help` says how to make one)"
-        )
-    return machine
+def _machine_in(name: str | None) -> Machine | None:
+    """Return the machine of a platform, if one is given; InputError if its hosts have no
+    amounts.
+    """
+    platform = _platform(name)
+    return None if platform is None else platform.shared_machine()
 
 
 @app.command("fetch")
@@ -195,6 +195,8 @@ _of_scale = manual(
     --load X: Relative load: 1 is the trace itself, 1.3 offers 30 % more work.
     --seed N: Seed of the sample; with the same seed, a greater load has all jobs of a smaller one.
     --same-time: Submit duplicates with their originals. Default: at random times.
+    --platform, -p FILE: Platform whose hosts have amounts: the offered load counts the dominant
+        share that jobs take of it. Default: hosts count whole.
     """
 )
 _of_easy = manual(
@@ -233,6 +235,7 @@ def scale(
     first: common_options.First = 0,
     skip: common_options.Skip = 0,
     same_time: Annotated[bool, _of_scale("--same-time")] = False,
+    platform: Annotated[str | None, _of_scale("--platform")] = None,
 ) -> None:
     """Take a range of a workload's jobs, and change its load (Islam et al. 2003).
 
@@ -252,6 +255,7 @@ def scale(
     """
     from qops_batsim.workload.scale import scale_load, subset
 
+    machine = _machine_in(platform)
     whole = read_source(source, out)
     trace = subset(whole, first=first or None, skip=skip)
     scaled = scale_load(trace, load, method=method, seed=seed, same_time=same_time)
@@ -262,10 +266,17 @@ def scale(
             f"made of {len(trace.jobs):,} of {len(whole.jobs):,} jobs, from job {skip + 1:,} on in "
             "the order of submission"
         )
-    before = trace.offered_load
-    now = scaled.offered_load
+    if machine is None:
+        before = trace.offered_load
+        now = scaled.offered_load
+        counted = "" if trace.columns.hosts_asked is None else " (hosts counted whole)"
+    else:
+        from qops_batsim.measures.results.host_amounts import load_on
+
+        before = load_on(trace, machine)
+        now = load_on(scaled, machine)
+        counted = " by dominant shares"
     share = "" if before is None or now is None else f"{before:.4f} of the trace, {now:.4f} now"
-    counted = "" if trace.columns.hosts_asked is None else " (hosts counted whole)"
     say(f"offered load{counted}: {share or load_text(None)}")
 
 
@@ -345,7 +356,7 @@ def deadlines(
         "relaxation": relaxation,
         "seed": seed,
     }
-    machine = None if platform is None else _platform(platform)
+    machine = _platform(platform)
     texts = {
         "mix": mix,
         "factors": factors,
@@ -475,7 +486,7 @@ def estimates(
     )
     choices.check()
     asked = None if requests is None else read_source(str(requests), out)
-    machine = None if platform is None else _platform(platform)
+    machine = _platform(platform)
     with announce_slow("running EASY for what has ended ..."):
         workload = read_source(source, out)
         result = give_estimates(workload, choices, requests=asked, platform=machine)

@@ -12,7 +12,9 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
+from qops_batsim.core.machine import Machine
 from qops_batsim.core.refusal import Refusal, RefusalKind, free_text, sentence
+from qops_batsim.job_fields import HostsAsked
 from qops_batsim.limits import MAX_PROCESSORS
 
 FORMAT = "qops-batsim decisions"
@@ -35,8 +37,8 @@ Cause = Literal[
 
 
 class LogHeader(msgspec.Struct, frozen=True, kw_only=True):
-    """First line of a decision log: format, version, scheduler with its options, machine size, and
-    whether jobs share hosts by amounts, of which the events do not tell who has what.
+    """First line of a decision log: format, version, scheduler with its options, and machine
+    size.
     """
 
     format: str
@@ -46,7 +48,8 @@ class LogHeader(msgspec.Struct, frozen=True, kw_only=True):
     processors: Processors
     package_version: str | None = None
     run_id: str | None = None
-    shares_hosts: bool | msgspec.UnsetType = msgspec.UNSET
+    machine: Machine | msgspec.UnsetType = msgspec.UNSET
+    """What each host has, where jobs share hosts by amounts."""
 
 
 class _Event(
@@ -73,6 +76,8 @@ class Submitted(_Event, frozen=True, kw_only=True):
         The job's ``qos.deadline`` (seconds, absolute), ``qos.tolerance_factor``,
         ``qos.has_user_deadline``, ``qos.rerunnable``, ``qos.start`` (seconds, absolute) and
         ``qos.checkpoint`` (seconds).
+    hosts
+        What the job asks of shared hosts.
     """
 
     job: str
@@ -85,6 +90,7 @@ class Submitted(_Event, frozen=True, kw_only=True):
     rerunnable: bool | None = None
     start: float | None = None
     checkpoint: float | None = None
+    hosts: HostsAsked | None = None
 
 
 def refusal_fields(refusal: Refusal | None) -> dict[str, Any]:
@@ -120,6 +126,17 @@ class Admitted(_Event, frozen=True, kw_only=True):
     reason: str = ""
     blamed: str | None = None
     refusal: Refusal | None = None
+
+
+class Placed(_Event, frozen=True, kw_only=True):
+    """Event of a decision log: a waiting job is planned on other hosts that jobs share.
+
+    Each of the ``places`` is a host (the number of hosts for the machine's licences), a part of the
+    request (licences come last), and how many times it takes that part's amounts there.
+    """
+
+    job: str
+    places: list[tuple[int, int, int]]
 
 
 class Refused(_Event, frozen=True, kw_only=True):
@@ -269,6 +286,7 @@ class Ended(_Event, frozen=True, kw_only=True):
 Event = (
     Submitted
     | Admitted
+    | Placed
     | Refused
     | Moved
     | Killed

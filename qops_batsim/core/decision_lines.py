@@ -46,6 +46,7 @@ from qops_batsim.core.log_rows import (
     MOVED,
     NUMBERS,
     OUTLIVED,
+    PLACED,
     RESIZED,
     SLIPPED,
     STARTED,
@@ -123,6 +124,8 @@ class LineWriter:
         self.runs = list(self.ids)
         self.names = _names(self.ids)
         self.submissions = _submissions(log.jobs)
+        for number, asked in log.hosts_asked.items():
+            self.submissions[number] += f',"hosts":{_encode(asked).decode()}'
         self.was_killed = False
         # A line of several rows, which ends with the first row of another kind.
         self.open = ""
@@ -195,6 +198,11 @@ class LineWriter:
                 what = "slipped" if kind == SLIPPED else "outlived"
                 fields = _field("end", texts[at + 1])
                 lines.append(f'{{"event":"{what}","date":{date},"job":{names[slot]}{fields}}}')
+
+            elif kind == PLACED:
+                places = _encode(self.log.placements[other]).decode()
+                job = f'"job":{names[slot]},"places":{places}'
+                lines.append(f'{{"event":"placed","date":{date},{job}}}')
 
             elif kind == LATE_NEWS:
                 lines.append(f'{{"event":"latenews","date":{date}}}')

@@ -13,6 +13,7 @@ from typing import Any
 import msgspec
 
 from qops_batsim.core.decision_events import FORMAT, VERSION, LogHeader
+from qops_batsim.core.machine import Machine
 from qops_batsim.version import __version__
 
 BLOCK = 1024
@@ -26,7 +27,7 @@ def format_decisions(
     scheduler: str,
     options: dict[str, Any],
     processors: int,
-    shares_hosts: bool = False,
+    machine: Machine | None = None,
 ) -> Iterator[bytes]:
     """Yield the contents of ``PREFIX_decisions.jsonl`` in blocks of lines: a header, then the
     events.
@@ -39,7 +40,7 @@ def format_decisions(
         processors=processors,
         package_version=__version__,
         run_id=run_id,
-        shares_hosts=shares_hosts or msgspec.UNSET,
+        machine=msgspec.UNSET if machine is None else machine,
     )
     yield msgspec.json.encode(header) + b"\n"
 

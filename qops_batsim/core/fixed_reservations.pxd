@@ -29,5 +29,5 @@ cdef class FixedReservations:
     cpdef reserve(self, Job job, double start, Profile profile)
     @cython.locals(start=double, reservation=FixedReservation)
     cdef take(self, Profile profile, double now, bint of_jobs)
-    @cython.locals(is_left=bint, is_due=bint, reservation=FixedReservation, job=Job, after=double, start=double, end=double)
+    @cython.locals(is_left=bint, is_due=bint, reservation=FixedReservation, job=Job, after=double, start=double, end=double, keeps=bint)
     cdef bint refit(self, Profile profile, double now, double due, bint is_idle) except -1

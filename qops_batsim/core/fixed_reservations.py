@@ -134,13 +134,16 @@ class FixedReservations:
         for reservation in self.listed:
             job = reservation.job
             reservation.is_placed = False
-            if is_idle or job is None or not self.hosts.names_hosts:
+            if job is None or not self.hosts.names_hosts:
                 continue
             start = reservation.start
             end = reservation.end
-            if min(start, job.fixed_start) >= now and profile.has_amount(
-                start, end, reservation.amount
-            ):
+            if is_idle:
+                keeps = end > -INFINITY
+            else:
+                keeps = min(start, job.fixed_start) >= now
+                keeps = keeps and profile.has_amount(start, end, reservation.amount)
+            if keeps:
                 profile.take_amount(start, end, reservation.amount)
                 reservation.is_placed = True
 

@@ -25,11 +25,9 @@ from typing import NamedTuple
 
 from qops_batsim.core.machine import Machine
 from qops_batsim.errors import InputError, shown
+from qops_batsim.job_fields import KINDS, ordered_kinds
 from qops_batsim.limits import MAX_HOST_AMOUNT, MAX_WEIGHT
 from qops_batsim.quantities import SIZE_OR_NONE
-
-FIRST_KINDS = ("cores", "memory", "gpus")
-"""Kinds that every machine may have; they come first, in this order."""
 
 OF_GPUS, OF_SITE, OF_LICENCE = "gpus:", "kind:", "licence:"
 """First parts of the names of properties."""
@@ -65,7 +63,7 @@ def read_host_properties(properties: Mapping[str, str], where: object) -> HostPr
     for name, text in properties.items():
         if name == "memory":
             amounts[name] = read_memory(text, where=f"{where}: property memory")
-        elif name in FIRST_KINDS:
+        elif name in KINDS:
             amounts[name] = _whole(text, f"{where}: property {name}")
         elif name.startswith((OF_GPUS, OF_SITE, OF_LICENCE)):
             value = _whole(text, f"{where}: property {shown(name)}")
@@ -113,8 +111,8 @@ def _whole(text: str, where: str, most: int = MAX_HOST_AMOUNT) -> int:
 def _own_name(name: str, where: object) -> str:
     """Return the name of a kind or licence by the property of it."""
     prefix, _, own = name.partition(":")
-    if not _NAME.fullmatch(own) or (prefix == "kind" and own in FIRST_KINDS):
-        but = f", other than {', '.join(FIRST_KINDS)}," if prefix == "kind" else ""
+    if not _NAME.fullmatch(own) or (prefix == "kind" and own in KINDS):
+        but = f", other than {', '.join(KINDS)}," if prefix == "kind" else ""
         raise InputError(
             f"{where}: property {shown(name)}; a name of letters, digits and any of "
             f". _ + @ / -{but} is expected behind the colon"
@@ -177,27 +175,23 @@ def machine_of(properties: Sequence[Mapping[str, str]], names: Sequence[str]) ->
         Naming host, property, value and what is accepted.
     """
     hosts = read_hosts(properties, (f"host {shown(name)}" for name in names))
-    kinds = _kinds(hosts)
+    kinds = ordered_kinds({k for host in hosts for k, amount in host.amounts.items() if amount})
     if not kinds:
         return None
 
+    licences: Counter[str] = Counter()
+    for host in hosts:
+        licences.update(host.licences)
     # Of equal hosts there is one tuple.
     amounts = {id(host): tuple(host.amounts.get(kind, 0) for kind in kinds) for host in hosts}
     return Machine(
         names=tuple(names),
-        kinds=kinds,
+        kinds=tuple(kinds),
         amounts=tuple(amounts[id(host)] for host in hosts),
         labels=_hosts_by_label(hosts),
         weights=tuple(host.weight for host in hosts),
-        licences=_licences(hosts),
+        licences=dict(sorted(licences.items())),
     )
-
-
-def _kinds(read: Iterable[HostProperties]) -> tuple[str, ...]:
-    """Return the kinds of which some host has more than 0, in the order of a machine."""
-    kinds = {kind for host in read for kind, amount in host.amounts.items() if amount}
-    first = [kind for kind in FIRST_KINDS if kind in kinds]
-    return (*first, *sorted(kinds.difference(first)))
 
 
 def _hosts_by_label(hosts: Sequence[HostProperties]) -> dict[str, int]:
@@ -209,10 +203,3 @@ def _hosts_by_label(hosts: Sequence[HostProperties]) -> dict[str, int]:
                 masks[label] = bytearray(len(hosts) // 8 + 1)
             masks[label][number >> 3] |= 1 << (number & 7)
     return {label: int.from_bytes(masks[label], "little") for label in sorted(masks)}
-
-
-def _licences(hosts: Iterable[HostProperties]) -> dict[str, int]:
-    sums: Counter[str] = Counter()
-    for host in hosts:
-        sums.update(host.licences)
-    return {name: sums[name] for name in sorted(sums)}

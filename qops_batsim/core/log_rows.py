@@ -22,7 +22,8 @@ from array import array
     OUTLIVED,
     LATE,
     ENDED,
-) = range(17)
+    PLACED,
+) = range(18)
 """Kinds of rows, with the code, and the numbers behind the date, that they have.
 
 ===========  ===================================================================================
@@ -47,13 +48,14 @@ SLIPPED      a running job counts from its actual start; numbers: expected end
 OUTLIVED     a running job has outlived its estimate; numbers: expected end
 LATE         a waiting job will be late; numbers: target, hosts lost for that, date of that
 ENDED        code: number of the run; numbers: how early
+PLACED       a waiting job is planned on other shared hosts; other: its place in ``placements``
 ===========  ===================================================================================
 """
 
-NUMBERS = array("i", [0] * (ENDED + 1))
+NUMBERS = array("i", [0] * (PLACED + 1))
 """How many numbers a row of each kind has, the date among them."""
 
-for _kind in (SUBMITTED, REFUSED, MOVED, WITHDRAWN, DROPPED, LATE_NEWS):
+for _kind in (SUBMITTED, REFUSED, MOVED, WITHDRAWN, DROPPED, LATE_NEWS, PLACED):
     NUMBERS[_kind] = 1
 for _kind in (RESIZED, SLIPPED, OUTLIVED, ENDED, MOVE):
     NUMBERS[_kind] = 2

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import msgspec
 from msgspec.structs import replace
@@ -58,6 +58,17 @@ class Machine(msgspec.Struct, frozen=True, kw_only=True):
         """What all hosts have together, by kind. O(hosts · kinds)."""
         sums = map(sum, zip(*self.amounts, strict=True))
         return dict(zip(self.kinds, sums, strict=True))
+
+    def of_host(self, host: int) -> dict[str, int]:
+        """Return what a host has, by kind."""
+        return dict(zip(self.kinds, self.amounts[host], strict=True))
+
+    def labelled(self, labels: Iterable[str]) -> int:
+        """Return the hosts that have all of these labels, as bits."""
+        mask = (1 << self.hosts) - 1
+        for label in labels:
+            mask &= self.labels.get(label, 0)
+        return mask
 
     def only(self, hosts: Sequence[int]) -> Machine:
         """Return the machine that these hosts make, with the labels that one of them has."""

@@ -32,8 +32,6 @@ cdef class NodeProfile(Profile):
     cdef clear_row(self, Py_ssize_t row, bint is_there)
     @cython.locals(kinds=Py_ssize_t, row=Py_ssize_t, size=Py_ssize_t, mine=Py_ssize_t, theirs=Py_ssize_t, step=Py_ssize_t, cell=Py_ssize_t)
     cdef copy_rows(self, NodeProfile other)
-    @cython.locals(row=Py_ssize_t)
-    cpdef keep_within(self, HostBits hosts)
     @cython.locals(row=Py_ssize_t, first=Py_ssize_t, over=Py_ssize_t)
     cpdef trim(self, double now)
     @cython.locals(first=Py_ssize_t, whole=Py_ssize_t, kind=Py_ssize_t)
@@ -65,6 +63,8 @@ cdef class NodeProfile(Profile):
     cdef bint choose_all(self, list parts, Places found, double date, double end) except -1
     @cython.locals(best=double, chosen=Py_ssize_t, able=Py_ssize_t, place=Py_ssize_t, row=Py_ssize_t, score=double, worst=double, missing=Py_ssize_t)
     cdef bint choose(self, HostPart part, Places found, Py_ssize_t number, double date, double end) except -1
+    @cython.locals(request=NodeRequest, row=Py_ssize_t, end=double, is_found=bint)
+    cpdef bint choose_within(self, Job job, HostBits hosts) except -1
     cdef take_place(self, Places found, Py_ssize_t row, Py_ssize_t number, long long times)
     @cython.locals(step=Py_ssize_t, behind=Py_ssize_t, last=Py_ssize_t, left=double, kind=Py_ssize_t, asked="long long", has="long long", least="long long", one=Py_ssize_t)
     cdef double score(self, Py_ssize_t row, HostPart part, double tier, double date, double end) noexcept
@@ -76,8 +76,10 @@ cdef class NodeProfile(Profile):
     cpdef double fit_with_room(self, Job job, double after, Py_ssize_t headroom) except? -1
     @cython.locals(request=NodeRequest, is_free=bint)
     cpdef Py_ssize_t spare_beside(self, Job job, double start, double end) except? -1
-    @cython.locals(place=Py_ssize_t, part=HostPart, row=Py_ssize_t)
-    cdef bint has_places(self, Places places, double start, double end) except -1
+    @cython.locals(request=NodeRequest)
+    cpdef bint find_at(self, Job job, double start, double end) except -1
+    @cython.locals(place=Py_ssize_t, part=HostPart, row=Py_ssize_t, times="long long", step=Py_ssize_t, behind=Py_ssize_t, kind=Py_ssize_t, needed="long long")
+    cpdef bint are_free(self, Places places, double start, double end) except -1
     @cython.locals(place=Py_ssize_t, part=HostPart, row=Py_ssize_t)
     cdef change_places(self, Places places, double start, double end, long long sign)
     @cython.locals(first=Py_ssize_t, last=Py_ssize_t, base=Py_ssize_t, is_whole=bint, kind=Py_ssize_t, more="long long", step=Py_ssize_t)

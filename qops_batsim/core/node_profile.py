@@ -131,12 +131,6 @@ class NodeProfile(Profile):
                 over = self.step_of(row, now) - first
                 self.remove_row_steps(row, 0, over)
 
-    def keep_within(self, hosts: HostBits) -> None:
-        """Leave nothing free on the hosts that are not in a set. O(rows)."""
-        for row in range(self.layout.hosts):
-            if not self.is_in(hosts, row):
-                self.clear_row(row, False)
-
     def start_of(self, date: float) -> float:
         """Return minus infinity: jobs are tried from the current date on."""
         return -INFINITY
@@ -424,6 +418,22 @@ class NodeProfile(Profile):
                 missing -= 1
         return True
 
+    def choose_within(self, job: Job, hosts: HostBits) -> bool:
+        """Have a job hold hosts of a set that give what it asks for at the first date of the
+        profile; return whether there are enough. O(rows × kinds).
+        """
+        request = job.request
+        for row in range(self.layout.hosts):
+            self.is_taken[row] = 1 - self.is_in(hosts, row)
+        end = end_of(self.begin, SHORTEST)
+        is_found = len(request.parts) > 0
+        is_found = is_found and self.choose_all(request.parts, request.found, self.begin, end)
+        for row in range(self.layout.hosts):
+            self.is_taken[row] = 0
+        if is_found:
+            request.held.copy_from(request.found)
+        return is_found
+
     def take_place(self, found: Places, row: int, number: int, times: int) -> None:
         """Add a place for a part to ``found``; later parts look elsewhere."""
         found.add(row, number, times)
@@ -591,18 +601,38 @@ class NodeProfile(Profile):
 
     def has_amount(self, start: float, end: float, amount: Any) -> bool:
         """Return whether what places take is free between two dates (seconds)."""
-        return self.has_places(amount, start, end)
+        return self.are_free(amount, start, end)
 
-    def has_places(self, places: Places, start: float, end: float) -> bool:
-        """Return whether all that places take is free between two dates (seconds)."""
+    def find_at(self, job: Job, start: float, end: float) -> bool:
+        """Find a job's hosts between two dates (seconds): those that it holds if it is planned at
+        that start and they are free, else those of the rule; return whether there are any.
+        """
+        request = job.request
+        if start == job.start and request.held.size and self.are_free(request.held, start, end):
+            request.found.copy_from(request.held)
+            return True
+        return self.spare_beside(job, start, end) >= 0
+
+    def give_amount(self, start: float, end: float, places: Places) -> None:
+        """Release places from ``start`` to ``end`` (seconds)."""
+        self.change_places(places, start, end, 1)
+
+    def are_free(self, places: Places, start: float, end: float) -> bool:
+        """Return whether places are free between two dates (seconds). O(places × steps)."""
         for place in range(places.size):
             part = places.parts[places.cells[3 * place + 1]]
             row = places.cells[3 * place]
-            if part.tasks > 0:
-                if self.tasks_on(row, part, start, end) < places.cells[3 * place + 2]:
-                    return False
-            elif self.score(row, part, 0.0, start, end) == INFINITY:
-                return False
+            times = places.cells[3 * place + 2]
+            step = self.step_of(row, start)
+            behind = row * self.room_for_steps + self.sizes[row]
+            while step < behind and self.dates[step] < end:
+                for kind in range(self.kinds):
+                    needed = times * part.amounts[kind]
+                    if part.is_whole:
+                        needed = self.capacity[row * self.kinds + kind]
+                    if self.amounts[step * self.kinds + kind] < needed:
+                        return False
+                step += 1
         return True
 
     # Changes
@@ -732,18 +762,23 @@ class NodeProfile(Profile):
 
 
 def request_of(layout: NodeLayout, job: Job) -> NodeRequest:
-    """Return what a job asks for of hosts that jobs share.
+    """Return what a job asks for of hosts that jobs share, made on first use.
 
     It is refused where the empty machine cannot give it: by :meth:`NodeLayout.request`, and if its
     parts, in turn, do not find different hosts.
     """
+    known: NodeRequest | None = job.request
+    if known is not None:
+        return known
     request = layout.request(job.hosts_asked, job.processors)
     hosts = [part for part in request.parts if not part.is_licence]
     if len(hosts) > 1 and not NodeProfile(layout).has_place(request.parts):
         refusal = Refusal(
             kind=RefusalKind.AMOUNTS_APART, processors=sum(part.count for part in hosts)
         )
-        return NodeRequest([], refusal, request.size)
+        request = NodeRequest([], refusal, request.size)
+    job.request = request
+    job.size = request.size
     return request
 
 

@@ -28,6 +28,11 @@ cdef class Places:
     @cython.locals(cell=Py_ssize_t)
     cpdef copy_from(self, Places other)
     cpdef Places copied(self)
+    @cython.locals(cell=Py_ssize_t)
+    cpdef bint equals(self, Places other)
+    @cython.locals(cell=Py_ssize_t)
+    cpdef list told(self)
+    cpdef fill(self, list parts, object told)
     @cython.locals(kept=Py_ssize_t, place=Py_ssize_t, first=Py_ssize_t, row=Py_ssize_t, part=HostPart)
     cpdef keep_within(self, object hosts)
     @cython.locals(place=Py_ssize_t, part=HostPart)
@@ -40,6 +45,7 @@ cdef class NodeRequest:
     cdef readonly bint is_single  # one part
     cdef readonly Places held, found, tried, used
     cdef public bint is_used
+    cdef readonly Places noted
 
 cdef class NodeLayout:
     cdef readonly object machine  # Machine

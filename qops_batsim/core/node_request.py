@@ -8,6 +8,7 @@ hosts are chosen is in :mod:`~qops_batsim.core.node_profile`.
 from __future__ import annotations
 
 from array import array
+from collections.abc import Iterable, Sequence
 from heapq import heapify, heapreplace
 from typing import Any
 
@@ -16,7 +17,7 @@ from msgspec.structs import replace
 from qops_batsim.core.hostset import HostSet
 from qops_batsim.core.machine import Machine
 from qops_batsim.core.refusal import Refusal, RefusalKind
-from qops_batsim.job_fields import AskedPart, HostsAsked
+from qops_batsim.job_fields import AskedPart, HostsAsked, asked_or_whole
 
 
 class HostPart:
@@ -122,19 +123,32 @@ class Places:
                 kept += 1
         self.size = kept
 
+    def equals(self, other: Places) -> bool:
+        """Return whether these are the same places. O(places)."""
+        if self.size != other.size:
+            return False
+        for cell in range(3 * self.size):  # noqa: SIM110 - all() would make a generator
+            if self.cells[cell] != other.cells[cell]:
+                return False
+        return True
+
+    def told(self) -> list[tuple[int, int, int]]:
+        """Return each place as (row, part, how many times its amounts). O(places)."""
+        cells = [int(self.cells[cell]) for cell in range(3 * self.size)]
+        return list(zip(cells[::3], cells[1::3], cells[2::3], strict=True))
+
+    def fill(self, parts: list[HostPart], told: Iterable[Sequence[int]]) -> None:
+        """Replace the places by what :meth:`told` has returned, for these parts."""
+        self.clear(parts)
+        for row, part, times in told:
+            self.add(row, part, times)
+
     def mask(self) -> int:
         """Return the hosts; bit *i* of the result stands for host *i*. O(places)."""
         mask = 0
         for host, _ in self.listed():
             mask |= 1 << host
         return mask
-
-    def told(self) -> list[tuple[int, int, int]]:
-        """Return each place: the row, the index of the part, how many times its amounts are taken.
-        O(places).
-        """
-        cells = [int(cell) for cell in self.cells[: 3 * self.size]]
-        return list(zip(cells[::3], cells[1::3], cells[2::3], strict=True))
 
     def listed(self) -> list[tuple[int, int]]:
         """Return each host with how many times its part's amounts are taken there, without
@@ -146,6 +160,16 @@ class Places:
             if not part.is_licence:
                 found.append((int(self.cells[3 * place]), int(self.cells[3 * place + 2])))
         return found
+
+
+class FoundHosts(HostSet):
+    """Hosts that a fit found for a job, and what it takes on each of them (``places``)."""
+
+    __slots__ = ("places",)
+
+    def __init__(self, places: Places) -> None:
+        HostSet.__init__(self, places.mask())
+        self.places = places
 
 
 class NodeRequest:
@@ -168,6 +192,8 @@ class NodeRequest:
         The hosts in a plan that is tried.
     used, is_used
         The hosts that it has while it runs, and whether it has them.
+    noted
+        The hosts that were written to the decision log last.
     """
 
     def __init__(self, parts: list[HostPart], refusal: Refusal | None, size: float) -> None:
@@ -180,16 +206,11 @@ class NodeRequest:
         self.tried = Places()
         self.used = Places()
         self.is_used = False
+        self.noted = Places()
 
     def has_tasks(self) -> bool:
         """Return whether it asks for tasks that may share a host."""
         return any(part.tasks for part in self.parts)
-
-    def hold(self, places: list[tuple[int, int, int]]) -> None:
-        """Hold these places, each told as in :meth:`Places.told`."""
-        self.held.clear(self.parts)
-        for row, part, times in places:
-            self.held.add(row, part, times)
 
     def hosts_mask(self) -> int:
         """Return the hosts that it is to have or has; bit *i* stands for host *i*."""
@@ -267,8 +288,7 @@ class NodeLayout:
         """Return the request of a job that asks for ``hosts`` hosts, whole ones unless ``asked``
         says more.
         """
-        if asked is None:
-            asked = HostsAsked(parts=(AskedPart(hosts=hosts, exclusive=True),))
+        asked = asked_or_whole(asked, hosts)
         made = [self.part(part) for part in asked.parts]
         if asked.licences:
             made.append(self.licence_part(asked.licences))
@@ -303,9 +323,7 @@ class NodeLayout:
         is_whole = asked.exclusive or not asked.amounts
         part = HostPart(asked.hosts, asked.tasks, is_whole, False, amounts)
 
-        labelled = HostSet.first(self.hosts).mask
-        for label in asked.labels:
-            labelled &= machine.labels[label]
+        labelled = machine.labelled(asked.labels)
         rows: list[int] = []
         tiers: list[float] = []
         with_labels = list(HostSet(labelled))

@@ -1,8 +1,9 @@
 cimport cython
 from qops_batsim.core.job cimport Job
+from qops_batsim.core.node_request cimport NodeRequest
 
 cdef int SUBMITTED, REFUSED, ADMITTED, MOVED, BLAMED, MOVE, KILLED, WITHDRAWN, DROPPED
-cdef int RESIZED, UNDER, LATE_NEWS, STARTED, SLIPPED, OUTLIVED, LATE, ENDED
+cdef int RESIZED, UNDER, LATE_NEWS, STARTED, SLIPPED, OUTLIVED, LATE, ENDED, PLACED
 cdef int BY_EARLY_END, BY_OUTLIVING, BY_LATE_START, BY_LEAVING, BY_RETURNING, BY_CANCELLATION
 cdef double INFINITY, PLAN_TOLERANCE
 
@@ -16,7 +17,8 @@ cdef class PlanLog:
     cdef int[::1] counts  # numbers of a row, by its kind
 
     cdef public list jobs  # by job.number
-    cdef public dict worded, given_up  # by job.number
+    cdef public dict worded, given_up, hosts_asked  # by job.number
+    cdef readonly list placements  # of PLACED rows
 
     # The present decision
     cdef public double now
@@ -45,6 +47,8 @@ cdef class PlanLog:
     cdef Py_ssize_t note_ends(self, list running, list starting) except -1
     @cython.locals(job=Job, moved=list, late=list)
     cdef note_moves(self, int cause, list waiting, list starting)
+    @cython.locals(request=NodeRequest)
+    cdef note_places(self, Job job)
     cpdef moved_for(self, Job job, int cause, list waiting)
     cpdef submitted(self, Job job)
     cpdef joined(self, Job job)

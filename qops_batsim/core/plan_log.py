@@ -31,6 +31,7 @@ from qops_batsim.core.log_rows import (
     MOVED,
     NUMBERS,
     OUTLIVED,
+    PLACED,
     REFUSED,
     RESIZED,
     SLIPPED,
@@ -68,6 +69,9 @@ class PlanLog:
         Answers by the number of the new job, where these are more than an admission as asked for.
     given_up
         Why waiting jobs were dropped, by number.
+    hosts_asked, placements
+        Where hosts are shared: what jobs ask for of them, by number; and on which ones they were
+        planned.
     now, is_late, grace
         Date of the decision; whether news is late, and up to what that changes no plan (seconds).
     """
@@ -80,6 +84,8 @@ class PlanLog:
         self.jobs: list[tuple[str, float, int, float, Any]] = []
         self.worded: dict[int, Any] = {}
         self.given_up: dict[int, Any] = {}
+        self.hosts_asked: dict[int, Any] = {}
+        self.placements: list[list[tuple[int, int, int]]] = []
 
         self.now = 0.0
         self.is_late = False
@@ -155,6 +161,8 @@ class PlanLog:
     def arrived(self, job: Job) -> None:
         """Add a new job to :attr:`jobs`, where rows refer to it by its number."""
         self.jobs.append((job.id, job.submission_time, job.processors, job.estimate, job.qos))
+        if job.hosts_asked is not None:
+            self.hosts_asked[job.number] = job.hosts_asked
 
     def predicted(self, job: Job) -> None:
         """Replace a new job's estimate in :attr:`jobs` by its predicted run time."""
@@ -257,6 +265,10 @@ class PlanLog:
         Those of jobs that start now are logged if they start off their promises by more than dates
         may differ.
         """
+        for job in waiting:
+            self.note_places(job)
+        for job in starting:
+            self.note_places(job)
         moved = [job for job in waiting if job.start != job.noted_start]
         for job in starting:
             if abs(job.start - job.noted_start) > PLAN_TOLERANCE:
@@ -285,6 +297,15 @@ class PlanLog:
             job.noted_target = job.target
             self.append(LATE, job, -1, 0, job.target, job.lost, job.lost_date)
 
+    def note_places(self, job: Job) -> None:
+        """Log on which shared hosts a job is planned if these are not those logged last."""
+        request = job.request
+        if request is None or job.start == INFINITY or request.held.equals(request.noted):
+            return
+        request.noted.copy_from(request.held)
+        self.append(PLACED, job, len(self.placements))
+        self.placements.append(request.held.told())
+
     def moved_for(self, job: Job, cause: int, waiting: list[Job]) -> None:
         """Log the moves of waiting jobs that the admission of a new job caused."""
         self.culprits = [(job.number, job.kills)]
@@ -307,6 +328,7 @@ class PlanLog:
     def admitted(self, job: Job) -> None:
         """Log that a new job was admitted, with its planned start, promise and target."""
         self.append(ADMITTED, job, -1, 0, job.start, job.promise, job.target)
+        self.note_places(job)
         job.noted_start = job.start
         job.noted_target = job.target
 

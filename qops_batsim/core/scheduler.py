@@ -16,14 +16,14 @@ from qops_batsim.core.machine import Machine
 from qops_batsim.core.needs import EngineNeeds
 from qops_batsim.core.news import News
 from qops_batsim.core.node_profile import request_of
-from qops_batsim.core.node_request import NodeLayout, NodeRequest
+from qops_batsim.core.node_request import FoundHosts, NodeLayout, NodeRequest
 from qops_batsim.core.node_use import NodeUse
 from qops_batsim.core.options import SchedulerOptions
 from qops_batsim.core.overrides import check_overrides
 from qops_batsim.core.qos_log import QosLog, QosRecord
 from qops_batsim.core.refusal import Refusal
 from qops_batsim.core.system import UNDESCRIBED
-from qops_batsim.errors import SimulationError, require_type
+from qops_batsim.errors import CountsHostsError, SimulationError, require_type
 from qops_batsim.jobs import QOS_REJECTED, check_resumable, rest_of_delay
 
 
@@ -231,12 +231,7 @@ class ResourceManager:
 
     def asking(self, job: Job) -> NodeRequest:
         """Return what a job asks for of hosts that jobs share, made on first use."""
-        if job.request is None:
-            request = request_of(self.use.layout, job)
-            job.request = request
-            job.size = request.size
-        asked: NodeRequest = job.request
-        return asked
+        return request_of(self.use.layout, job)
 
     def restore_running(self, job: Job, hosts: int) -> None:
         """Add a job that was running before this scheduler took over; ``hosts`` are its hosts
@@ -281,6 +276,9 @@ class ResourceManager:
         use = self.use
         request = self.asking(job)
         if not request.is_used:
+            if isinstance(hosts, FoundHosts) and hosts.places.parts == request.parts:
+                request.held.copy_from(hosts.places)
+                hosts = None
             if hosts is None:
                 mask = request.hosts_mask()
                 fits = use.fits(job)
@@ -288,8 +286,11 @@ class ResourceManager:
                 mask = self.asked_hosts(job, hosts)
                 fits = not mask >> self.machine_size and use.put_on(job, mask)
             if not mask:
-                why = "jobs share its hosts: self.availability().fit(job) finds hosts for it"
-                raise self.refused(job, "start", why)
+                why = (
+                    "jobs share the hosts by amounts, and it is given none; availability().fit(job)"
+                    " of a QueueScheduler or DeadlineScheduler finds hosts for it"
+                )
+                raise CountsHostsError(str(self.refused(job, "start", why)))
             if not fits:
                 where = f"start on hosts {HostSet(mask)}"
                 raise self.refused(job, where, "they do not give now what it asks for")
@@ -369,6 +370,9 @@ class Scheduler:
         Whether it is of interest only where jobs have deadlines.
     kills
         Whether it may kill jobs, with its options: an engine follows each of them then.
+    counts_hosts
+        Whether it gives jobs whole hosts, so that it refuses machines whose jobs share hosts by
+        amounts.
     HOOKS
         The methods that a class may override, with the names of their arguments. They are called
         through Python wherever they are overridden; to override any other method is an
@@ -399,6 +403,7 @@ class Scheduler:
     keeps_decisions = False
     needs_deadlines = False
     kills = False
+    counts_hosts = False
     HOOKS: ClassVar[dict[str, str]] = {
         "use_platform": "platform",
         "begin": "manager",
@@ -421,6 +426,7 @@ class Scheduler:
             "DESCRIPTION",
             "HOOKS",
             "Options",
+            "counts_hosts",
             "keeps_decisions",
             "kills",
             "needs",
@@ -450,6 +456,12 @@ class Scheduler:
 
     def begin(self, manager: ResourceManager) -> None:
         """Called once at the start of a simulation, when the machine is idle: keep the manager."""
+        if self.counts_hosts and manager.use is not None:
+            raise CountsHostsError(
+                f"{type(self).__name__} reserves whole hosts or none, but jobs share the hosts of "
+                "this machine by amounts; a platform whose hosts have no cores, gpus or kinds is "
+                "expected"
+            )
         self.manager = manager
 
     def submitted(self, job: Job) -> None:

@@ -3,25 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
 
-from qops_batsim.core.machine import Machine
+from qops_batsim.core.hostset import HostSet
+from qops_batsim.core.node_profile import NodeProfile
 from qops_batsim.core.refusal import seconds
 from qops_batsim.job_fields import AskedPart
 from qops_batsim.texts import amount_text
-
-
-class Held(NamedTuple):
-    """What a running job holds until its expected end (seconds).
-
-    ``amounts`` are those of each kind of the machine, by host.
-    """
-
-    end: float
-    amounts: Mapping[int, Sequence[int]]
 
 
 class Shortage(msgspec.Struct, frozen=True, kw_only=True):
@@ -56,37 +46,23 @@ class Shortage(msgspec.Struct, frozen=True, kw_only=True):
     whole: bool = False
 
 
-def shortages(
-    machine: Machine, running: Iterable[Held], part: AskedPart, now: float
-) -> list[Shortage]:
-    """Return what is short now for a part of a request beside running jobs, the latest date first.
+def shortages(running: NodeProfile, part: AskedPart) -> list[Shortage]:
+    """Return what is short for a part of a request at the beginning of a profile of running jobs,
+    the latest date first.
 
     Kinds are looked at one by one, and then together: a shortage of all at once is told if it
     lasts longer than that of each kind. Reservations of waiting jobs are not looked at.
-    O(kinds × hosts × log(hosts)), and the hosts of the running jobs.
+    O(kinds × hosts × log(hosts)), and the steps of the profile.
     """
-    on_hosts: dict[int, list[Held]] = {}
-    for job in running:
-        for host in job.amounts:
-            on_hosts.setdefault(host, []).append(job)
-    search = _Search(machine, on_hosts, part, now)
-
+    search = _Search(running, part)
     kinds = {} if part.exclusive else part.amounts
     found = [search.of({kind: amount}) for kind, amount in kinds.items()]
     together = search.of(part.amounts)
-    latest = max((_until(each) for each in found if each is not None), default=now)
+    latest = max((_until(each) for each in found if each is not None), default=running.start)
     if together is not None and (_until(together) > latest or not kinds):
         found.append(together)
     short = [each for each in found if each is not None]
     return sorted(short, key=_until, reverse=True)
-
-
-def hosts_with(labels: Sequence[str], machine: Machine) -> list[int]:
-    """Return the hosts that have all these labels, ascending."""
-    mask = (1 << machine.hosts) - 1
-    for label in labels:
-        mask &= machine.labels.get(label, 0)
-    return [host for host, bit in enumerate(reversed(bin(mask)[2:])) if bit == "1"]
 
 
 def shortage_text(shortage: Shortage, moment: Callable[[float], str] = seconds) -> str:
@@ -113,31 +89,29 @@ def _until(shortage: Shortage) -> float:
 class _Search:
     """When hosts have amounts free beside the running jobs on them."""
 
-    def __init__(
-        self, machine: Machine, running: Mapping[int, list[Held]], part: AskedPart, now: float
-    ) -> None:
-        self._machine = machine
-        self._running = running
+    def __init__(self, running: NodeProfile, part: AskedPart) -> None:
+        self._layout = running.layout
         self._part = part
-        self._now = now
-        self._hosts = hosts_with(part.labels, machine)
+        self._now = running.start
+        hosts = HostSet(running.layout.machine.labelled(part.labels))
+        self._steps_of = {host: running.row_steps(host) for host in hosts}
 
     def of(self, amounts: Mapping[str, int]) -> Shortage | None:
         """Return the shortage of some kinds at once, None if they are free now."""
         part = self._part
-        columns = {
-            kind: self._machine.kinds.index(kind) if kind in self._machine.kinds else -1
-            for kind in amounts
-        }
-        asked = [(column, amounts[kind]) for kind, column in columns.items()]
-        steps = {host: self._steps(host, asked) for host in self._hosts}
+        kinds = self._layout.machine.kinds
+        asked = [
+            (kinds.index(kind) if kind in kinds else -1, amount) for kind, amount in amounts.items()
+        ]
+        steps = {host: self._steps(host, asked) for host in self._steps_of}
         dates = sorted({date for each in steps.values() for date, _ in each})
-        date = next((each for each in dates if self._fits(steps, each)), None)
+        needed = part.tasks or part.hosts
+        date = next((each for each in dates if self._room(_at(steps, each)) >= needed), None)
         if date is not None and date <= self._now:
             return None
 
         free = _at(steps, self._now)
-        ready = sum(map(bool, free.values()))
+        room = self._room(free)
         later = _at(steps, math.inf if date is None else date)
         more = [host for host, count in later.items() if count > free[host]]
         more.sort(key=lambda host: (next(d for d, n in steps[host] if n > free[host]), host))
@@ -147,33 +121,30 @@ class _Search:
             amount=amounts[kind] if kind else 0,
             hosts=part.hosts,
             tasks=part.tasks,
-            free=_most(free, part.hosts) if part.tasks else ready,
-            missing=tuple(more[: max(part.hosts - (0 if part.tasks else ready), 0)]),
+            free=room,
+            missing=tuple(more[: max(part.hosts - (0 if part.tasks else room), 0)]),
             date=date,
             whole=part.exclusive,
         )
 
-    def _fits(self, steps: Mapping[int, list[tuple[float, int]]], date: float) -> bool:
-        counts = _at(steps, date)
+    def _room(self, counts: Mapping[int, int]) -> int:
+        """Return on how many hosts, or for how many tasks, there is room, by the count of each."""
         if self._part.tasks:
-            return _most(counts, self._part.hosts) >= self._part.tasks
-        return sum(map(bool, counts.values())) >= self._part.hosts
+            return sum(sorted(counts.values(), reverse=True)[: self._part.hosts])
+        return sum(map(bool, counts.values()))
 
     def _steps(self, host: int, asked: list[tuple[int, int]]) -> list[tuple[float, int]]:
         """Return from when on a host holds how many tasks, or has the amounts once: dates and
         counts, ascending.
         """
-        has = self._machine.amounts[host]
-        jobs = sorted(self._running.get(host, ()), key=lambda job: job.end)
-        free = [own - sum(job.amounts[host][k] for job in jobs) for k, own in enumerate(has)]
-        whole = self._part.exclusive
-        steps = [(self._now, 0 if whole and jobs else _count(free, asked))]
-
-        for place, job in enumerate(jobs, 1):
-            free = [left + back for left, back in zip(free, job.amounts[host], strict=True)]
-            count = 0 if whole and place < len(jobs) else _count(free, asked)
-            if count > steps[-1][1]:
-                steps.append((max(job.end, self._now), count))
+        kinds = self._layout.kinds
+        everything = tuple(self._layout.capacity[host * kinds : (host + 1) * kinds])
+        steps: list[tuple[float, int]] = []
+        for date, free in self._steps_of[host]:
+            is_taken = self._part.exclusive and free != everything
+            count = 0 if is_taken else _count(free, asked)
+            if not steps or count > steps[-1][1]:
+                steps.append((date, count))
         return steps
 
 
@@ -182,11 +153,6 @@ def _at(steps: Mapping[int, list[tuple[float, int]]], date: float) -> dict[int, 
         host: max((count for since, count in each if since <= date), default=0)
         for host, each in steps.items()
     }
-
-
-def _most(counts: Mapping[int, int], hosts: int) -> int:
-    """Return how many tasks so many hosts hold at most."""
-    return sum(sorted(counts.values(), reverse=True)[:hosts])
 
 
 def _count(free: Sequence[int], asked: list[tuple[int, int]]) -> int:

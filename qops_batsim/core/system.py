@@ -29,19 +29,23 @@ class System(msgspec.Struct, frozen=True, kw_only=True):
 
     A host's position is its id. With ``compute_sharing``, several jobs may run on one host;
     with ``dynamic_jobs``, the scheduler may register jobs. ``profiles`` are execution profiles
-    by workload and name, as far as announced.
+    by workload and name, as far as announced. ``amounts`` are what hosts have, where that is known
+    by itself.
     """
 
     hosts: tuple[HostDescription, ...]
     compute_sharing: bool = False
     dynamic_jobs: bool = False
     profiles: Profiles = {}
+    amounts: Machine | None = None
 
     def machine(self) -> Machine | None:
         """Return what hosts have for jobs that share them, as their properties say; None if they
         do not. InputError naming host and property if one says what cannot be. O(hosts).
         """
         hosts = self.hosts
+        if self.amounts is not None:
+            return self.amounts
         return machine_of([host.properties for host in hosts], [host.name for host in hosts])
 
 

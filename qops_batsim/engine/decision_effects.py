@@ -229,11 +229,7 @@ def _execute(world: World, decision: ExecuteJob) -> None:
 
     if decision.mapping is not None:
         _check_mapping(world, decision, job)
-    elif (
-        world.amounts is None
-        and hosts.mask.bit_count() != job.processors
-        and not _divides_a_total(record)
-    ):
+    elif world.amounts is None and not _may_have(record, hosts.mask.bit_count()):
         raise world.error(
             f"job {job.id!r} asks for {job.processors} hosts and was given {len(hosts)} "
             f"({str(hosts) or 'none'})"
@@ -256,10 +252,14 @@ def _execute(world: World, decision: ExecuteJob) -> None:
     world.start(record, hosts, placement)
 
 
-def _divides_a_total(record: JobRecord) -> bool:
-    """Return whether a job's profile divides a fixed total of work among its hosts."""
+def _may_have(record: JobRecord, hosts: int) -> bool:
+    """Return whether a job may have so many hosts: as many as it asks for, or any number if its
+    profile divides a fixed total of work among them.
+    """
     step = record.execution.steps[0]
-    return step.amounts is not None and step.amounts.total and not step.place
+    return hosts == record.job.processors or (
+        step.amounts is not None and step.amounts.total and not step.place
+    )
 
 
 def check_hosts(world: World, job: Job, hosts: HostSet) -> None:

@@ -15,7 +15,6 @@ from typing import NamedTuple
 import msgspec
 import numpy as np
 
-from qops_batsim.core.host_properties import machine_of
 from qops_batsim.core.hostset import HostSet
 from qops_batsim.core.machine import Machine
 from qops_batsim.errors import InputError, shown
@@ -108,8 +107,7 @@ def machine_in_use(platform: Platform, limit: int | None) -> Machine | None:
     machine = platform.machine
     if machine is None or limit is None:
         return machine
-    hosts = limited_hosts(platform, limit)
-    return machine_of([host.properties for host in hosts], [host.name for host in hosts])
+    return msgspec.structs.replace(platform, compute_hosts=limited_hosts(platform, limit)).machine
 
 
 WATTS = "wattage_per_state"

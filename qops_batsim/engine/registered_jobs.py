@@ -77,7 +77,9 @@ class Registry:
         """Begin to execute a job that does more than sleep, on hosts (bits)."""
         world = self._world
         world.now = now
-        world.begin(world.records[job.id], HostSet(hosts))
+        # Tasks may be on fewer hosts than there are executors, and parts have theirs in turn.
+        executors = () if job.request is None else tuple(job.request.mapping())
+        world.begin(world.records[job.id], HostSet(hosts), executors or None)
 
     def ended(self) -> list[JobRecord]:
         """Return the executions that have ended since this was asked last."""

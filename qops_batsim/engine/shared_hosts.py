@@ -14,7 +14,7 @@ from typing import NamedTuple
 from qops_batsim.core.hostset import HostSet
 from qops_batsim.core.machine import Machine
 from qops_batsim.errors import InputError
-from qops_batsim.job_fields import AskedPart, hosts_unknown
+from qops_batsim.job_fields import AskedPart, asked_or_whole, hosts_unknown
 from qops_batsim.jobs import Job
 from qops_batsim.texts import amount_text
 from qops_batsim.workload.workload_model import Workload
@@ -27,13 +27,12 @@ class _Share(NamedTuple):
     times: int
 
 
-class SharedHosts:
+class AmountsInUse:
     """The amounts that are free on the hosts of a machine, and the licences."""
 
     def __init__(self, machine: Machine) -> None:
         self._machine = machine
-        self._columns = {kind: column for column, kind in enumerate(machine.kinds)}
-        self._free = [list(amounts) for amounts in machine.amounts]
+        self._free = [Counter(machine.of_host(host)) for host in range(machine.hosts)]
         self._licences = Counter(machine.licences)
         self._jobs: list[dict[str, None]] = [{} for _ in machine.amounts]
         self._held: dict[str, dict[int, _Share]] = {}
@@ -47,7 +46,8 @@ class SharedHosts:
         """
         given = len(hosts)
         asked = job.processors
-        tasks = _parts(job)[0].tasks
+        request = asked_or_whole(job.hosts_asked, asked)
+        tasks = request.parts[0].tasks
         if given > asked or (given < asked and not tasks):
             most = "at most " if tasks else ""
             return None, f"it asks for {most}{asked} hosts and was given {given} ({hosts})"
@@ -58,7 +58,7 @@ class SharedHosts:
             trouble = self._trouble(host, share)
             if trouble:
                 return host, trouble
-        for name, amount in _licences(job).items():
+        for name, amount in request.licences.items():
             if amount > self._licences[name]:
                 free = self._licences[name]
                 return None, f"it asks for {amount} licences of {name}, {free} are free"
@@ -68,23 +68,23 @@ class SharedHosts:
         """Give a job what it asks for of hosts that can take it."""
         shares = self._shares(job, hosts, executors)
         self._held[job.id] = shares
-        self._licences.subtract(_licences(job))
+        self._licences.subtract(asked_or_whole(job.hosts_asked, job.processors).licences)
         for host, share in shares.items():
             self._jobs[host][job.id] = None
-            self._change(host, share, -1)
+            self._free[host].subtract(self._taken(host, share))
 
     def release(self, job: Job) -> None:
         """Take back what a job has."""
-        self._licences.update(_licences(job))
+        self._licences.update(asked_or_whole(job.hosts_asked, job.processors).licences)
         for host, share in self._held.pop(job.id).items():
             del self._jobs[host][job.id]
-            self._change(host, share, 1)
+            self._free[host].update(self._taken(host, share))
 
     def _shares(
         self, job: Job, hosts: HostSet, executors: Sequence[int] | None
     ) -> dict[int, _Share]:
         """Return what a job would have of each of its hosts."""
-        parts = _parts(job)
+        parts = asked_or_whole(job.hosts_asked, job.processors).parts
         placed = tuple(hosts) if executors is None else executors
         tasks = parts[0].tasks
         if tasks:
@@ -95,23 +95,20 @@ class SharedHosts:
         return {host: _Share(part, 1) for host, part in sorted(zip(placed, each, strict=True))}
 
     def _least_tasks(self, part: AskedPart, hosts: HostSet) -> dict[int, int]:
-        """Return how many tasks are on each host at least: one, and those without room elsewhere."""
+        """Return how many tasks each host has at least: one, and those without room elsewhere."""
         room = {host: self._room(host, part) for host in hosts}
         left = part.tasks - sum(room.values())
         return {host: max(1, left + own) for host, own in room.items()}
 
     def _room(self, host: int, part: AskedPart) -> int:
         free = self._free[host]
-        return min(
-            free[self._columns[kind]] // amount if kind in self._columns else 0
-            for kind, amount in part.amounts.items()
-            if amount
-        )
+        return min(free[kind] // amount for kind, amount in part.amounts.items() if amount)
 
     def _trouble(self, host: int, share: _Share) -> str:
         """Return why a host cannot give a share now, "" if it can."""
         part, times = share
-        lacking = [name for name in part.labels if not self._has_label(host, name)]
+        labels = self._machine.labels
+        lacking = [name for name in part.labels if not labels.get(name, 0) >> host & 1]
         if lacking:
             return f"it asks for hosts with {lacking[0]}, which is no label of this one"
         there = ", ".join(self._jobs[host])
@@ -119,37 +116,19 @@ class SharedHosts:
             return f"it takes whole hosts, and this one has {there}"
 
         for kind, amount in part.amounts.items():
-            column = self._columns.get(kind)
-            free = 0 if column is None else self._free[host][column]
+            free = self._free[host][kind]
             if times * amount > free:
                 asked = amount_text(kind, times * amount)
                 beside = f" beside {there}" if there else ""
                 return f"it asks for {asked} there, {amount_text(kind, free)} are free{beside}"
         return ""
 
-    def _has_label(self, host: int, name: str) -> bool:
-        return bool(self._machine.labels.get(name, 0) >> host & 1)
-
-    def _change(self, host: int, share: _Share, sign: int) -> None:
+    def _taken(self, host: int, share: _Share) -> dict[str, int]:
+        """Return what a share is of a host, by kind."""
         part, times = share
-        free = self._free[host]
         if part.exclusive:
-            for column, amount in enumerate(self._machine.amounts[host]):
-                free[column] += sign * amount
-            return
-        for kind, amount in part.amounts.items():
-            if amount:
-                free[self._columns[kind]] += sign * times * amount
-
-
-def _parts(job: Job) -> tuple[AskedPart, ...]:
-    if job.hosts_asked is None:
-        return (AskedPart(hosts=job.processors, exclusive=True),)
-    return job.hosts_asked.parts
-
-
-def _licences(job: Job) -> dict[str, int]:
-    return {} if job.hosts_asked is None else job.hosts_asked.licences
+            return self._machine.of_host(host)
+        return {kind: times * amount for kind, amount in part.amounts.items()}
 
 
 def check_hosts_asked(workload: Workload, machine: Machine | None, platform: str) -> None:

@@ -45,7 +45,7 @@ from qops_batsim.engine.host_states import (
 from qops_batsim.engine.kept_profiles import KeptProfiles
 from qops_batsim.engine.records import JobRecord
 from qops_batsim.engine.resources import PlatformResources
-from qops_batsim.engine.shared_hosts import SharedHosts
+from qops_batsim.engine.shared_hosts import AmountsInUse
 from qops_batsim.engine.waits import Wait, WorldWaits
 from qops_batsim.errors import InputError, SimulationError
 from qops_batsim.jobs import (
@@ -75,9 +75,10 @@ class World:
     the server heard of them. ``records`` are what is known of jobs since their submission, by full
     identifier, ``workloads`` what is submitted, ``columns`` the jobs of these, ``static_ids`` their
     identifiers by workload and ``kept_profiles`` what tells which profiles are kept, where these
-    were needed. ``shared`` is what hosts have where jobs share them by amounts, and ``amounts`` what
-    running jobs have of that, if somebody decides on them. Where the loop itself keeps the hosts of jobs and tells of their ends,
-    ``loop_ends`` are the executions that have ended since it asked last.
+    were needed. ``shared`` is what hosts have where jobs share them by amounts, and ``amounts``
+    what running jobs have of that, if somebody decides on them. Where the loop itself keeps the
+    hosts of jobs and tells of their ends, ``loop_ends`` are the executions that have ended since it
+    asked last.
     """
 
     def __init__(self, platform: Platform, options: EngineOptions) -> None:
@@ -101,8 +102,9 @@ class World:
         self._storage_hosts = platform.storage_hosts
         self.energy: EnergyMeter | None = None
         self.occupation = self._occupation()
-        has_amounts = self.shared is not None and options.scheduled
-        self.amounts = SharedHosts(self.shared) if has_amounts else None
+        self.amounts: AmountsInUse | None = None
+        if self.shared is not None and options.scheduled:
+            self.amounts = AmountsInUse(self.shared)
 
         self.profiles: dict[str, dict[str, dict[str, Any]]] = {}
         self.workloads: dict[str, Workload] = {}

@@ -54,7 +54,6 @@ if TYPE_CHECKING:
     from qops_batsim.experiments.log_files import find_trace as find_trace
     from qops_batsim.experiments.log_files import trace_digest as trace_digest
     from qops_batsim.experiments.log_files import usual_places as usual_places
-    from qops_batsim.experiments.machine_views import ViewedQops as ViewedQops
     from qops_batsim.experiments.page import PageTable as PageTable
     from qops_batsim.experiments.page import markdown_table as markdown_table
     from qops_batsim.experiments.pictures import draw_figure as draw_figure
@@ -118,7 +117,6 @@ else:
             "deadline_workload": "DeadlineFacts deadline_facts give_deadlines_by_need",
             "listed_cases": "LogWindow StudyLog",
             "log_files": "find_trace trace_digest usual_places",
-            "machine_views": "ViewedQops",
             "page": "PageTable markdown_table",
             "pictures": "draw_figure write_files",
             "pool": "KeptRuns run_cases",

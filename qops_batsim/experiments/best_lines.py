@@ -34,7 +34,9 @@ class BoundSearch:
     def __call__(self, case: BoundCase) -> dict[str, Unadmitted]:
         """Search a case's workload; return what the best known schedule and the bound leave out."""
         limits = Limits(seconds=case.units, by_clock=False)
-        jobs, work = best_possible(self._runs.workload(case.scenario), ["jobs", "work"], limits)
+        workload = self._runs.workload(case.scenario)
+        platform = self._runs.shared_platform
+        jobs, work = best_possible(workload, ["jobs", "work"], limits, platform=platform)
         return {
             BEST_KNOWN: Unadmitted(
                 unadmitted_jobs=100 * (1 - jobs.best_known / jobs.total),

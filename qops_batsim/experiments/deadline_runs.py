@@ -279,11 +279,11 @@ class DeadlineRuns:
             if measured.keep_estimates and all(job.walltime is None for job in requests.jobs):
                 return workload
         if choices.needs_ends and self._ends is None:
-            self._ends = easy_ends(requests, self._shared)
+            self._ends = easy_ends(requests, self.shared_platform)
         return with_estimates(workload, choices, requests=requests, ends=self._ends)
 
     @property
-    def _shared(self) -> Platform | None:
+    def shared_platform(self) -> Platform | None:
         """The platform, if jobs share its hosts by amounts: then EASY needs it for deadlines."""
         has_amounts = self.platform is not None and self.platform.machine is not None
         return self.platform if has_amounts else None
@@ -308,7 +308,7 @@ class DeadlineRuns:
                     scaled,
                     reference=scenario.reference,
                     keep_estimates=keep,
-                    platform=self._shared,
+                    platform=self.shared_platform,
                 ),
             )
             self._ends = self._prices = None

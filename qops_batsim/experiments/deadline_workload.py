@@ -48,8 +48,9 @@ def give_deadlines(
     """
     choices = choices or DeadlineChoices()
     choices.check()
-    about: dict[str, Any] = {"keep_estimates": keep_estimates, "platform": platform}
-    measured = measure(workload, reference=reference, **about)
+    measured = measure(
+        workload, reference=reference, keep_estimates=keep_estimates, platform=platform
+    )
     return measured.give(choices, at_least=at_least)
 
 

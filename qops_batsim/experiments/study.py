@@ -303,11 +303,6 @@ class Study(msgspec.Struct, frozen=True, kw_only=True):
         accepted = "a number above 0 (about as many seconds of search) is expected"
         require(0 < units < math.inf, "bound", units, accepted)
         require_solver()
-        if self.platform:
-            raise InputError(
-                f"bound with platform {self.platform}: a bound assumes as many equal hosts "
-                "as the log has processors; leave one of the two out"
-            )
         for each in self.schedulers:
             if each.name in LINES:
                 raise InputError(

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from qops_batsim.engine.shared_hosts import check_hosts_asked
 from qops_batsim.errors import InputError, shown
 from qops_batsim.experiments.best_lines import (
     BEST_KNOWN,
@@ -339,6 +340,15 @@ def _inputs(
     first_trace = traces[names[study.logs[0].name]]
     if study.platform and platform is None:
         platform = load_platform(study.platform, first_trace)
+    if study.bound is not None and platform is not None and platform.machine is None:
+        raise InputError(
+            f"bound with platform {platform.source}: a bound assumes as many equal hosts as the "
+            "log has processors, or hosts that jobs share; leave one of the two out"
+        )
+    machine = None if platform is None else platform.machine
+    for trace in traces.values():
+        where = "a cluster of equal hosts" if platform is None else platform.source
+        check_hosts_asked(trace, machine, where)
     note = ""
     if len(study.logs) == len(study.models) == 1 and study.models.keys() <= {USERS, EXACT}:
         note = estimates_sentence(first_trace, *study.models)

@@ -19,6 +19,7 @@ import numpy as np
 
 from qops_batsim.errors import InputError, did_you_mean, require
 from qops_batsim.measures.metrics.outcomes import outcomes_of_simulation
+from qops_batsim.optimum.pooled_kinds import pooled_kinds
 from qops_batsim.optimum.problem import (
     NOT_CHOSEN,
     OBJECTIVES,
@@ -48,6 +49,7 @@ from qops_batsim.optimum.solver import (
     solve,
 )
 from qops_batsim.platform.equal_hosts import make_cluster
+from qops_batsim.platform.platform_model import Platform
 from qops_batsim.running.simulate import simulate
 from qops_batsim.timing import PLAN_TOLERANCE
 from qops_batsim.workload.delay_jobs import run_times_until_killed
@@ -249,21 +251,27 @@ def best_possible(
     objectives: Sequence[str] = OBJECTIVES,
     limits: Limits | None = None,
     on_progress: Callable[[str, float], None] | None = None,
+    platform: Platform | None = None,
 ) -> list[Best]:
     """Return the upper bound and the best known schedule of a workload, for each objective.
 
-    All jobs are known beforehand, with their real run times.
+    All jobs are known beforehand, with their real run times. On hosts that jobs share, the bound
+    is the least of those by one kind (:mod:`~qops_batsim.optimum.pooled_kinds`), and the best
+    known schedule is that of a scheduler.
 
     Parameters
     ----------
     workload
-        Jobs of type ``delay``, on as many interchangeable hosts as the workload is for.
+        Jobs of type ``delay``, on as many interchangeable hosts as the workload is for, or on the
+        platform.
     objectives
         Names of what is to be maximal.
     limits
         How much may be searched.
     on_progress
         Called with the objective and the part of it that is done (0 to 1).
+    platform
+        A machine whose hosts have amounts.
 
     Returns
     -------
@@ -277,14 +285,25 @@ def best_possible(
             raise InputError(f"objective {each!r} is unknown{did_you_mean(each, OBJECTIVES)}")
     require_solver()
 
-    problem = problem_of(workload)
-    first = {name: schedule_of(problem, name) for name in FIRST}
+    search: Callable[[str, Budget], Best]
+    if platform is None:
+        problem = problem_of(workload)
+        first = {name: schedule_of(problem, name) for name in FIRST}
+        search = partial(_best, problem, first, limits)
+    elif platform.machine is None:
+        raise InputError(
+            f"no host of {platform.source} has amounts that jobs share; a platform whose hosts "
+            "have, or none, is expected: then the machine is the workload's equal hosts"
+        )
+    else:
+        search = partial(_best_shared, SharedProblem(workload, platform), limits)
+
     results = []
     for objective in objectives:
         budget = Budget(limits.seconds / len(objectives), limits.by_clock)
         if on_progress is not None:
             budget.on_use = _progress_of(budget, objective, on_progress)
-        results.append(_best(problem, objective, first, limits, budget))
+        results.append(search(objective, budget))
     return results
 
 
@@ -312,7 +331,7 @@ def schedule_of(problem: Problem, scheduler: str) -> Ints:
 
 
 def _best(
-    problem: Problem, objective: str, first: Mapping[str, Ints], limits: Limits, budget: Budget
+    problem: Problem, first: Mapping[str, Ints], limits: Limits, objective: str, budget: Budget
 ) -> Best:
     machine, tasks = problem.machine, problem.strict
     real = worth_of(problem.workload, objective)
@@ -363,6 +382,90 @@ def _best(
         found_by=found_by,
         schedulers=known,
         starts=_dates(problem, starts),
+    )
+
+
+class SharedProblem:
+    """Jobs on hosts that they share, without each of the other kinds; and known schedules.
+
+    Attributes
+    ----------
+    starts
+        When each job starts (seconds), under each of the known schedulers; NaN if it ends late.
+    problems
+        The problem of each pool of the machine, each with all jobs that can end in time.
+    """
+
+    def __init__(self, workload: Workload, platform: Platform) -> None:
+        self.workload = workload
+        self.platform = platform
+        machine = platform.machine
+        assert machine is not None
+
+        self.starts: dict[str, Floats] = {}
+        for name in FIRST:
+            simulation = simulate(name, workload, platform)
+            outcomes = outcomes_of_simulation(simulation.ended_jobs, workload, machine=machine)
+            is_late = outcomes.finish > outcomes.deadline + PLAN_TOLERANCE
+            self.starts[name] = np.where(is_late, math.nan, outcomes.start)
+            if name == "easy":
+                # What EASY rejects, no scheduler can run.
+                fits = ~np.isnan(outcomes.start)
+        pools = pooled_kinds(workload, machine, fits)
+        self.problems = [problem_of(workload, pool, fits) for pool in pools]
+
+
+def _best_shared(shared: SharedProblem, limits: Limits, objective: str, budget: Budget) -> Best:
+    real = worth_of(shared.workload, objective, shared.platform)
+    known = {name: math.fsum(real[~np.isnan(each)]) for name, each in shared.starts.items()}
+    found_by = max(known, key=lambda name: known[name])
+    best = known[found_by]
+
+    # The energy of every kind, then the solver from the kind with the least bound on.
+    energy_budget = budget.part(ENERGY_SHARE)
+    kinds = []
+    everything = 0.0
+    for number, problem in enumerate(shared.problems):
+        worth, unit = in_whole_units(real[problem.places])
+        free = math.fsum(real[problem.free])
+        everything = free + math.fsum(real[problem.places])
+        part = energy_budget.part(1 / (len(shared.problems) - number))
+        parts = energy_windows(problem, worth, part)
+        energy = sum(each.energy.value for each in parts) * unit + free
+        kinds.append((energy, number, worth, unit, free, parts))
+    kinds.sort(key=lambda kind: kind[:2])
+    checked = bound = min((kind[0] for kind in kinds), default=0.0)
+
+    for place, (_, number, worth, unit, free, parts) in enumerate(kinds):
+        if bound <= best:
+            break
+        problem = shared.problems[number]
+        value, _ = solver_bound(
+            problem,
+            worth,
+            np.full(len(worth), NOT_CHOSEN),
+            parts,
+            budget.part(1 / (len(kinds) - place)),
+            seed=limits.seed,
+            workers=limits.workers,
+        )
+        bound = min(bound, value * unit + free)
+
+    proof = "solver" if bound < checked else "energy"
+    if bound >= everything * (1 - ROUNDING):
+        proof = "every job"
+    ids = shared.workload.columns.ids
+    starts = shared.starts[found_by]
+    return Best(
+        objective=objective,
+        total=float(real.sum()),
+        bound=_real_bound(bound, real, best),
+        checked_bound=_real_bound(checked, real, best),
+        best_known=best,
+        proof=proof,
+        found_by=found_by,
+        schedulers=known,
+        starts={ids[row]: float(starts[row]) for row in np.flatnonzero(~np.isnan(starts))},
     )
 
 

@@ -11,6 +11,7 @@ from qops_batsim.core.scheduler import ResourceManager
 from qops_batsim.errors import SimulationError
 from qops_batsim.optimum.best import ROUNDING, Best
 from qops_batsim.optimum.problem import worth_of
+from qops_batsim.running.inputs import AnyPlatform
 from qops_batsim.running.run import Run, run
 from qops_batsim.schedulers.queue_scheduler import QueueScheduler
 from qops_batsim.timing import PLAN_TOLERANCE
@@ -74,12 +75,21 @@ class Clairvoyant(QueueScheduler):
             heapq.heappush(self._listed, each)
 
 
-def write_best(best: Best, workload: Workload, prefix: str, name: str | None = None) -> Run:
+def write_best(
+    best: Best,
+    workload: Workload,
+    prefix: str,
+    name: str | None = None,
+    platform: AnyPlatform | None = None,
+) -> Run:
     """Run the best schedule found, write the files of the run, and check what it is worth.
 
-    ``name`` is what the run's description calls the workload: the file that it was read from.
+    ``name`` is what the run's description calls the workload: the file that it was read from. On
+    a ``platform`` whose hosts jobs share, the scheduler that found the schedule is run, with all
+    jobs that end late.
     """
-    done = run(Clairvoyant(best.starts), name or workload, out=prefix)
+    scheduler = Clairvoyant(best.starts) if platform is None else best.found_by
+    done = run(scheduler, name or workload, platform=platform, out=prefix)
     if done.violations:
         first = done.violations[0]
         raise SimulationError(
@@ -88,11 +98,13 @@ def write_best(best: Best, workload: Workload, prefix: str, name: str | None = N
         )
 
     ran = done.result.executed.tolist()
-    worth = dict(
-        zip(workload.columns.ids, worth_of(workload, best.objective).tolist(), strict=True)
-    )
+    worths = worth_of(workload, best.objective, done.inputs.platform if platform else None)
+    worth = dict(zip(workload.columns.ids, worths.tolist(), strict=True))
     ids = [job_id.partition("!")[2] for job_id in done.result.ids]
-    total = math.fsum(worth[each] for each, it_ran in zip(ids, ran, strict=True) if it_ran)
+    counted = {each for each, it_ran in zip(ids, ran, strict=True) if it_ran}
+    if platform is not None:
+        counted &= set(best.starts)
+    total = math.fsum(worth[each] for each in counted)
     if abs(total - best.best_known) > ROUNDING * max(1.0, best.total):
         raise SimulationError(
             f"{prefix}: the best schedule found is worth {total:g} when it is run, but was "

@@ -25,9 +25,11 @@ import numpy.typing as npt
 
 from qops_batsim.economics.charges import category_slowdowns, islam2004, served_job
 from qops_batsim.measures.metrics.outcomes import has_user_deadline
+from qops_batsim.measures.results.host_amounts import sizes_of
+from qops_batsim.platform.platform_model import Platform
 from qops_batsim.running.reference import easy_references
 from qops_batsim.timing import DEADLINE_TOLERANCE, PLAN_TOLERANCE
-from qops_batsim.workload.delay_jobs import derived, jobs_until_killed, run_times_until_killed
+from qops_batsim.workload.delay_jobs import jobs_until_killed, run_times_until_killed
 from qops_batsim.workload.workload_model import Workload
 
 Ints = npt.NDArray[np.int64]
@@ -68,6 +70,15 @@ class Tasks(NamedTuple):
         return self.latest - self.duration
 
 
+class Pool(NamedTuple):
+    """Something of which there is a whole number, and how much of it each job takes; jobs that do
+    not fit the machine may take anything.
+    """
+
+    demand: Ints
+    capacity: int
+
+
 @dataclass(frozen=True)
 class Problem:
     """Which jobs to admit, and when to start them, if the future is known: in whole numbers.
@@ -77,14 +88,15 @@ class Problem:
     workload
         Where they come from; ``places`` are their places in it.
     machine
-        Number of processors.
+        Number of processors, or capacity of another pool of which jobs take what stands in
+        place of their processors.
     ticks, origin
         Ticks in a second, and the date of tick 0 (seconds).
     relaxed, strict
         The jobs in ticks, for bounds and for schedules.
     free
         Places of the jobs without any deadline: they can wait until all others have ended, so
-        that every one is admitted whatever else is.
+        that every one is admitted whatever else is. Likewise those that take nothing.
     """
 
     workload: Workload
@@ -107,23 +119,29 @@ class Problem:
         return np.where(np.isnan(dates), NOT_CHOSEN, ticks)
 
 
-def problem_of(workload: Workload) -> Problem:
+def problem_of(
+    workload: Workload, pool: Pool | None = None, fits: Booleans | None = None
+) -> Problem:
     """Return the admission problem of a workload of ``delay`` jobs; O(jobs).
 
-    Left out are jobs without processors or with more than there are, which every scheduler
-    rejects, and those whose deadline is too early on an empty machine.
+    Left out are jobs that do not fit the machine, which every scheduler rejects, and those whose
+    deadline is too early on an empty machine. Without a ``pool``, jobs take processors, and
+    those fit that ask for one at least and for no more than there are.
     """
     columns = workload.columns
-    machine = workload.processors
+    if pool is None:
+        pool = Pool(columns.processors.astype(np.int64), workload.processors)
+    demand, machine = pool
+    if fits is None:
+        fits = (demand >= 1) & (demand <= machine)
     submission = np.maximum(columns.submission_times, 0.0)
     run_time = np.array(run_times_until_killed(workload))
     deadline = columns.asked("deadline")
-    fits = (columns.processors >= 1) & (columns.processors <= machine)
     places = np.flatnonzero(fits & np.isfinite(deadline))
 
     origin = math.floor(submission.min())
     ticks = _ticks(submission - origin, run_time, deadline - origin, machine)
-    processors = columns.processors[places].astype(np.int64)
+    processors = demand[places]
     released = (submission - origin)[places] * ticks
     lasts = run_time[places] * ticks
     # A plan may miss a deadline by the last microsecond, and verification lets it.
@@ -135,15 +153,18 @@ def problem_of(workload: Workload) -> Problem:
     duration = np.maximum(-_floor(-lasts), 1)
     strict = Tasks(-_floor(-released), duration, _floor(verified), processors)
     possible = relaxed.release <= relaxed.last_start
+    competes = possible & (processors > 0)
+    free = fits & np.isinf(deadline)
+    free[places[possible & ~competes]] = True
     return Problem(
         workload=workload,
         machine=machine,
-        places=places[possible],
+        places=places[competes],
         ticks=ticks,
         origin=float(origin),
-        relaxed=relaxed.of(possible),
-        strict=strict.of(possible),
-        free=np.flatnonzero(fits & np.isinf(deadline)),
+        relaxed=relaxed.of(competes),
+        strict=strict.of(competes),
+        free=np.flatnonzero(free),
     )
 
 
@@ -166,45 +187,41 @@ def _ticks(submission: Floats, run_time: Floats, deadline: Floats, machine: int)
 
 
 OBJECTIVES = ("jobs", "work", "charge")
-"""Number of jobs; processor-seconds; QoS charges of Islam et al. (2004) for users' deadlines."""
+"""Number of jobs; processor-seconds, of dominant shares where jobs share hosts; QoS charges of
+Islam et al. (2004) for users' deadlines."""
 
 _WHOLE = 2**40
 """Sums of worth in whole units stay below it."""
 
 
-def worth_of(workload: Workload, objective: str) -> Floats:
+def worth_of(workload: Workload, objective: str, platform: Platform | None = None) -> Floats:
     """Return what each job is worth to an objective if admitted; O(jobs) plus an EASY run.
 
-    The slowdowns of QoS charges come from EASY on the jobs that fit the machine.
+    The slowdowns of QoS charges come from EASY on the jobs that fit the machine: the ``platform``,
+    whose hosts jobs share, or as many equal hosts as the workload has processors.
     """
-    columns = workload.columns
     if objective == "jobs":
-        return np.ones(len(columns.ids))
-    pairs = list(jobs_until_killed(workload))
+        return np.ones(len(workload.columns.ids))
+    sizes = sizes_of(workload, None if platform is None else platform.machine)
     if objective == "work":
-        return np.array([job.processors * run_time for job, run_time in pairs])
-    return _charges(workload)
+        return sizes * run_times_until_killed(workload)
+    return _charges(workload, sizes, platform)
 
 
-def _charges(workload: Workload) -> Floats:
-    fits = [1 <= job.processors <= workload.processors for job in workload.jobs]
-    kept = [job for job, fit in zip(workload.jobs, fits, strict=True) if fit]
-    if not kept:
-        return np.zeros(len(fits))
-    fitting = derived(workload, kept, None, {"step": "fitting jobs"})
-    table = category_slowdowns(easy_references(fitting).values())
-
+def _charges(workload: Workload, sizes: Floats, platform: Platform | None) -> Floats:
+    references = easy_references(workload, of_all=False, platform=platform)
+    table = category_slowdowns(references.values())
     charges = []
-    for (job, run_time), fit in zip(jobs_until_killed(workload), fits, strict=True):
+    for (job, run_time), size in zip(jobs_until_killed(workload), sizes.tolist(), strict=True):
         deadline = None if job.qos is None else job.qos.deadline
         arrival = max(job.submission_time, 0.0)
         paid = 0.0
-        if fit and has_user_deadline(job) and deadline is not None and deadline > arrival:
-            category = table.categories.label(run_time, job.processors)
+        fits = job.id in references
+        if fits and has_user_deadline(job) and deadline is not None and deadline > arrival:
             served = served_job(
                 table,
-                category=category,
-                processors=job.processors,
+                category=table.categories.label(run_time, size),
+                processors=size,
                 run_time=run_time,
                 arrival=arrival,
                 deadline=deadline,

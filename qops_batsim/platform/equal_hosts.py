@@ -55,10 +55,8 @@ class EqualHosts(msgspec.Struct, frozen=True, kw_only=True):
 
     def host(self) -> Host:
         """Return such a host, without name and place. InputError if a value is out of range."""
-        counts = [("hosts", self.hosts, MAX_HOSTS - 1)]
-        if self.cores is not None:
-            counts.append(("cores", self.cores, 10**6))
-        for name, count, most in counts:
+        cores = 1 if self.cores is None else self.cores
+        for name, count, most in (("hosts", self.hosts, MAX_HOSTS - 1), ("cores", cores, 10**6)):
             accepted = f"a whole number from 1 to {most} is expected"
             require(1 <= count <= most, name, count, accepted)
         require(0 < self.speed < math.inf, "speed", self.speed, _ABOVE_0)
@@ -79,7 +77,7 @@ class EqualHosts(msgspec.Struct, frozen=True, kw_only=True):
         return Host(
             name="",
             speeds=(self.speed,),
-            cores=self.cores or 1,
+            cores=cores,
             properties={"role": "compute_node", **properties},
             zone="AS0",
         )

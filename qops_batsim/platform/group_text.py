@@ -6,7 +6,7 @@ Values of one name may be given in a list or by repeating the name: ``labels=gpu
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -31,12 +31,18 @@ def read_group(text: str, base: EqualHosts, *, where: str) -> EqualHosts:
     given = _values_by_name(text, where)
     if "hosts" not in given:
         raise InputError(f"{where} is {shown(text)}; hosts=N is expected in it")
+    return group_of(given, base, f"{where}: ")
 
+
+def group_of(given: Mapping[str, Sequence[str]], base: EqualHosts, prefix: str) -> EqualHosts:
+    """Return the group of hosts that has what ``base`` has but for the values ``given`` by name;
+    ``prefix`` stands before the names in messages.
+    """
     found: dict[str, Any] = {}
     for name, values in given.items():
-        place = f"{where}: {name}"
+        place = f"{prefix}{name}"
         if name == "gpus":
-            found[name] = read_gpus(values, where=place)
+            found[name] = _read_gpus(values, place)
         elif name == "kind":
             found["kinds"] = read_named_amounts(values, where=place)
         elif name == "labels":
@@ -69,17 +75,12 @@ def _values_by_name(text: str, where: str) -> dict[str, list[str]]:
     return given
 
 
-def read_gpus(values: Iterable[str], *, where: str) -> int | dict[str, int] | None:
-    """Read GPUs of a host: their number, or ``TYPE:N`` for each type; None if there are none.
-
-    >>> read_gpus(["v100:2", "a100:1"], where="--gpus")
-    {'v100': 2, 'a100': 1}
-    """
-    listed = list(values)
+def _read_gpus(values: Sequence[str], where: str) -> int | dict[str, int]:
+    """Read GPUs of a host: their number, or ``TYPE:N`` for each type."""
     accepted = "a whole number N, or TYPE:N of each type"
-    if len(listed) == 1 and ":" not in listed[0]:
-        return _whole(listed[0], listed[0], where, accepted)
-    return _amounts(listed, ":", where, accepted) or None
+    if len(values) == 1 and ":" not in values[0]:
+        return _whole(values[0], values[0], where, accepted)
+    return _amounts(values, ":", where, accepted)
 
 
 def read_named_amounts(values: Iterable[str], *, where: str) -> dict[str, int]:

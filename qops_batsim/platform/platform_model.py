@@ -255,6 +255,18 @@ class Platform(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         hosts = self.compute_hosts
         return machine_of([host.properties for host in hosts], [host.name for host in hosts])
 
+    def shared_machine(self) -> Machine:
+        """Return what compute hosts have for jobs that share them; InputError if that is not
+        told.
+        """
+        if self.machine is None:
+            raise InputError(
+                f"no host of {self.source} has amounts that jobs share; hosts with properties "
+                "cores, gpus or kind:NAME are expected (`qops-batsim platform cluster --help` says "
+                "how to make such)"
+            )
+        return self.machine
+
     @property
     def has_latencies(self) -> bool:
         """Whether any link, cluster or Vivaldi host has a latency."""

@@ -157,8 +157,8 @@ class MessageManager(ResourceManager):
         self.jobs[job.id] = job
         self._hosts[job.id] = hosts
         if self.use is not None:
-            self.asking(job)
-            self.take_shared(job, HostSet(hosts))
+            held = self.asking(job).held
+            self.take_shared(job, None if held.size else HostSet(hosts))
 
     # What an engine tells
 

@@ -15,7 +15,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 import msgspec
 from msgspec.structs import replace
 
-from qops_batsim.core.host_properties import FIRST_KINDS, OF_GPUS, OF_LICENCE, OF_SITE
 from qops_batsim.core.job import RUNNING, Job
 from qops_batsim.core.machine import Machine
 from qops_batsim.core.node_profile import NodeProfile, request_of
@@ -23,10 +22,9 @@ from qops_batsim.core.node_request import NodeLayout
 from qops_batsim.core.node_use import NodeUse
 from qops_batsim.core.plan import Plan
 from qops_batsim.core.refusal import sentence
-from qops_batsim.core.shortage import Held, hosts_with, shortage_text, shortages
-from qops_batsim.core.system import HostDescription, System
+from qops_batsim.core.shortage import shortage_text, shortages
 from qops_batsim.errors import InputError, shown
-from qops_batsim.job_fields import AskedPart, HostsAsked
+from qops_batsim.job_fields import AskedPart, HostsAsked, complete_amounts
 from qops_batsim.jobs import QosRequest
 from qops_batsim.queue.queue_state import Ask, QueuedJob, QueueState, by_priority, limit_of
 from qops_batsim.queue.unexplained_waits import AT_ONCE, UnexplainedWait
@@ -105,6 +103,7 @@ class NodePlan:
         held = self._held()
         labels = {**machine.labels, **{name: bits for bits, name in self._labels.items()}}
         self.machine: Machine = replace(machine, labels=dict(sorted(labels.items())))
+        self.size = self.machine.hosts
         self.layout = NodeLayout(self.machine)
         self.use = NodeUse(self.layout)
         self.running: list[Job] = []
@@ -238,6 +237,7 @@ class NodePlan:
         """Give the running jobs their hosts; those of which these are not told, where they fit."""
         kinds = self.machine.kinds
         profile = NodeProfile(self.layout)
+        self._profile = profile
         waiting: list[QueuedJob] = []
         for queued, on_hosts in held:
             if not on_hosts:
@@ -256,7 +256,7 @@ class NodePlan:
             if asked.licences:
                 places.append((self.machine.hosts, len(parts), 1))
             job = self._running(queued, asked)
-            job.request.hold(places)
+            job.request.held.fill(job.request.parts, places)
             self.use.take(job)
             profile.take(job, 0.0, job.end)
             self.running.append(job)
@@ -321,12 +321,8 @@ class NodePlan:
         if not ask.nodes:
             part = AskedPart(hosts=count, amounts={"cores": 1}, tasks=count, labels=labels)
             return HostsAsked(parts=(part,))
-        each = dict(ask.each)
-        typed = sum(amount for kind, amount in each.items() if kind.startswith(OF_GPUS))
-        if typed:
-            each["gpus"] = max(each.get("gpus", 0), typed)
-        cores = math.ceil(count / ask.nodes)
-        part = AskedPart(hosts=ask.nodes, amounts={"cores": cores, **each}, labels=labels)
+        each = complete_amounts({"cores": math.ceil(count / ask.nodes), **ask.each})
+        part = AskedPart(hosts=ask.nodes, amounts=each, labels=labels)
         return HostsAsked(parts=(part,))
 
     def plan(self) -> Plan:
@@ -357,27 +353,9 @@ class NodePlan:
         """Return a waiting job with another request for its dates, on the hosts where it is."""
         assert placed.hosts_asked is not None
         job = self.job(placed.id, placed.hosts_asked, qos, placed.submission_time)
-        job.request.hold(placed.request.held.told() if placed.start < math.inf else [])
+        places = placed.request.held.told() if placed.start < math.inf else []
+        job.request.held.fill(job.request.parts, places)
         return job
-
-    def system(self) -> System:
-        """Return the machine as an engine would describe it."""
-        machine = self.machine
-        labels: list[list[str]] = [[] for _ in machine.names]
-        for name, bits in machine.labels.items():
-            for host in hosts_with((name,), machine) if bits else ():
-                labels[host].append(name)
-        hosts = []
-        for host, name in enumerate(machine.names):
-            told = {
-                _property(kind): str(amount)
-                for kind, amount in zip(machine.kinds, machine.amounts[host], strict=True)
-            }
-            told |= {"labels": ",".join(labels[host]), "weight": str(machine.weights[host])}
-            licences = machine.licences if host == 0 else {}
-            told |= {OF_LICENCE + key: str(count) for key, count in licences.items()}
-            hosts.append(HostDescription(host, name, properties=told))
-        return System(hosts=tuple(hosts), compute_sharing=True)
 
     # What is told
 
@@ -421,17 +399,12 @@ class NodePlan:
         return first, why
 
     def _hosts_of(self, part: AskedPart) -> int:
-        mask = self._everything
-        for label in part.labels:
-            mask &= self.machine.labels.get(label, 0)
-        return mask
+        return self.machine.labelled(part.labels)
 
     def lacking(self, placed: Sequence[Job]) -> dict[str, str]:
         """Return in words what waiting jobs lack now beside the running ones, by id: of the first
         jobs that ask for different things.
         """
-        running = [(job, self._held_by(job)) for job in self.running]
-        held = [Held(job.end, amounts) for job, amounts in running]
         told: dict[str, str] = {}
         known: set[bytes] = set()
         for job in placed:
@@ -439,48 +412,23 @@ class NodePlan:
             if job.start < AT_ONCE or key in known or len(known) == SHORTAGES:
                 continue
             known.add(key)
-            if text := self._lack(job, running, held):
+            if text := self._lack(job):
                 told[job.id] = text
         return told
 
-    def _held_by(self, job: Job) -> dict[int, tuple[int, ...]]:
-        assert job.hosts_asked is not None
-        parts = job.hosts_asked.parts
-        held: dict[int, tuple[int, ...]] = {}
-        for row, number, times in job.request.used.told():
-            if row >= self.machine.hosts:
-                continue
-            part = parts[number]
-            own = self.machine.amounts[row]
-            if not part.exclusive:
-                own = tuple(times * part.amounts.get(kind, 0) for kind in self.machine.kinds)
-            held[row] = own
-        return held
-
-    def _lack(
-        self,
-        job: Job,
-        running: Sequence[tuple[Job, Mapping[int, Sequence[int]]]],
-        held: Sequence[Held],
-    ) -> str:
+    def _lack(self, job: Job) -> str:
         assert job.hosts_asked is not None
         now = self._state.now
         refusal = job.request.refusal
         if refusal is not None:
             return sentence(refusal, lambda date: date_text(now + date))
         for part in job.hosts_asked.parts:
-            short = shortages(self.machine, held, part, 0.0)
+            short = shortages(self._profile, part)
             if not short:
                 continue
             first = short[0]
-            column = self.machine.kinds.index(first.kind) if first.kind else -1
             holders = [
-                other.id
-                for other, amounts in running
-                if any(
-                    host in amounts and (column < 0 or amounts[host][column])
-                    for host in first.missing
-                )
+                other.id for other in self.running if _holds(other, first.kind, first.missing)
             ]
             text = shortage_text(first, lambda date: date_text(now + date))
             where = [self.machine.names[host] for host in first.missing]
@@ -491,11 +439,19 @@ class NodePlan:
         return ""
 
 
+def _holds(job: Job, kind: str, hosts: Sequence[int]) -> bool:
+    """Return whether a running job holds something of a kind (empty: any) on one of the hosts."""
+    asked = job.hosts_asked
+    assert asked is not None
+    places = [(row, part) for row, part, _ in job.request.used.told() if row in hosts]
+    for _, number in places:
+        part = asked.parts[number]
+        if not kind or part.exclusive or part.amounts.get(kind):
+            return True
+    return False
+
+
 def _some(names: Sequence[str], most: int = 4) -> str:
     """Return names as text, not all of many."""
     more = len(names) - most
     return ", ".join(names[:most]) + (f" and {more} more" if more > 0 else "")
-
-
-def _property(kind: str) -> str:
-    return kind if kind in FIRST_KINDS or kind.startswith(OF_GPUS) else OF_SITE + kind

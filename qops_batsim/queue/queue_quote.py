@@ -11,6 +11,7 @@ from typing import Any
 
 import msgspec
 
+from qops_batsim.core.hostset import HostSet
 from qops_batsim.core.job import RUNNING, WAITING, Job
 from qops_batsim.core.plan import Plan
 from qops_batsim.core.refusal import Refusal, sentence
@@ -26,9 +27,8 @@ from qops_batsim.running.search_asker import (
     SearchAsker,
     deadline_scheduler,
     resume,
-    whole_hosts,
 )
-from qops_batsim.schedulers.standing import standing_of_jobs
+from qops_batsim.schedulers.standing import places_of, standing_of_jobs
 from qops_batsim.texts import date_text
 from qops_batsim.timing import DEADLINE_TOLERANCE, duration_on_grid, end_of
 
@@ -99,9 +99,12 @@ class QueueAsker:
             self.unexplained, _ = nodes.without_date({job.id: job for job in waiting})
 
         module = deadline_scheduler(scheduler, settings or {})
-        snapshot = standing_of_jobs([*running, *waiting], 0.0)
-        system = whole_hosts(state.processors) if nodes is None else nodes.system()
-        self._scheduler = resume(module, snapshot, system)
+        listed = [*running, *waiting]
+        shared = {} if nodes is None else {job.id: places_of(job) for job in listed}
+        on = {} if nodes is None else {j.id: HostSet(j.request.used.mask()) for j in running}
+        snapshot = standing_of_jobs(listed, 0.0, hosts=on, shared=shared)
+        size, machine = (state.processors, None) if nodes is None else (nodes.size, nodes.machine)
+        self._scheduler = resume(module, snapshot, size, amounts=machine)
         # One job for whatever is asked about: the plan never takes it.
         self._job = Job(NEW_JOB, 0.0, 1, "", qos=QosRequest(estimated_runtime=1.0))
         self._scheduler.plan.arrived(self._job)

@@ -87,6 +87,8 @@ class JobStory:
     """Deadline that the plan aims at: a later one if other jobs outlived their estimates."""
     planned: float | None = None
     """Promised start."""
+    places: list[tuple[int, int, int]] = field(default_factory=list)
+    """Of shared hosts: see :class:`~qops_batsim.core.decision_events.Placed`."""
     start: float | None = None
     expected_end: float | None = None
     end: float | None = None
@@ -162,6 +164,9 @@ class PlanState:
                     self._job(name, WAITING).plan(event.date, start, event.cause, event.by)
             case log.Admitted() | log.Refused():
                 self._answered(self._job(event.job, ASKING), event)
+
+            case log.Placed():
+                self.names[event.job].places = event.places
 
             # Kills
             case log.Killed():
@@ -277,11 +282,6 @@ class DecisionHistory:
         return self.events[-1].date if self.events else 0.0
 
     @property
-    def shares_hosts(self) -> bool:
-        """Whether jobs share hosts by amounts; then the log does not tell what each had."""
-        return self.header.shares_hosts is True
-
-    @property
     def calendar(self) -> Calendar | None:
         """Return the run's calendar, if its workload had one."""
         return None if self.info is None else self.info.calendar
@@ -375,6 +375,8 @@ def _answers(event: log.Event, job_id: str) -> bool:
         return event.by == [job_id]
     if isinstance(event, log.Killed):
         return event.by == job_id
+    if isinstance(event, log.Placed):
+        return True  # It is planned, or moved for the job.
     return isinstance(event, (log.Admitted, log.Refused)) and event.job == job_id
 
 

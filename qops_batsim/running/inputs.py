@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,7 @@ from qops_batsim.engine.engine_options import (
     events_in_order,
     read_events_file,
 )
+from qops_batsim.engine.host_states import machine_in_use
 from qops_batsim.errors import InputError
 from qops_batsim.platform.network import longest_round_trip, unlinked_hosts
 from qops_batsim.platform.platform_model import Platform
@@ -175,6 +176,15 @@ def input_warnings(
                 "default there"
             )
 
+    computing = None
+    if machine_in_use(platform, engine.hosts) is not None:
+        computing = _first_with(workload, _computes)
+    if computing is not None:
+        yield (
+            f"job {computing} and its like compute, and slow down jobs that compute on the same "
+            "hosts: promises on shared hosts hold for profiles whose length does not depend on "
+            "neighbours (delays)"
+        )
     if module.scheduler.needs_deadlines:
         yield from _deadline_warnings(module, workload)
     sender = _sender(workload)
@@ -201,17 +211,32 @@ def input_warnings(
 
 def _sender(workload: Workload) -> str | None:
     """Return the id of a job whose processors send messages; None if no job does."""
+    return _first_with(workload, _sends, least=2)
+
+
+def _sends(profile: Mapping[str, Any]) -> bool:
+    return "com" in profile and bool(np.any(profile["com"]))
+
+
+def _computes(profile: Mapping[str, Any]) -> bool:
+    return "seq" not in profile and profile.get("type") != "delay"
+
+
+def _first_with(
+    workload: Workload, holds: Callable[[Mapping[str, Any]], bool], least: int = 1
+) -> str | None:
+    """Return the id of the first job of ``least`` processors with a profile, or a step of it, of
+    which something holds; None if there is none.
+    """
     profiles = workload.profiles
     columns = workload.columns
 
-    def sends(name: str) -> bool:
+    def is_one(name: str) -> bool:
         profile = profiles[name]
-        return ("com" in profile and bool(np.any(profile["com"]))) or any(
-            map(sends, map(str, profile.get("seq", ())))
-        )
+        return holds(profile) or ("seq" in profile and any(map(is_one, map(str, profile["seq"]))))
 
-    sending = np.array([sends(name) for name in columns.profile_names], bool)
-    rows = np.flatnonzero(sending[columns.profiles] & (columns.processors > 1))
+    found = np.array([is_one(name) for name in columns.profile_names], bool)
+    rows = np.flatnonzero(found[columns.profiles] & (columns.processors >= least))
     return columns.ids[rows[0]] if len(rows) else None
 
 

@@ -21,6 +21,8 @@ from typing import Any
 import msgspec
 
 from qops_batsim.engine.engine_options import EngineOptions, check_cancellations, outages_of
+from qops_batsim.engine.host_states import machine_in_use
+from qops_batsim.engine.shared_hosts import check_hosts_asked
 from qops_batsim.errors import InputError
 from qops_batsim.file_set import WORKING_DIRECTORY, FileSet
 from qops_batsim.files import errors_of_writing, pending_directory
@@ -124,6 +126,7 @@ def check_machine(
     used = available if hosts is None else hosts
     if not allow_smaller_machine:
         refuse_smaller_machine(workload, platform, used)
+    check_hosts_asked(workload, machine_in_use(platform, hosts), platform.source)
     outages_of(options.external_events or (), used)
     check_cancellations(options.external_events or (), {"w0": workload})
 

@@ -24,7 +24,7 @@ from qops_batsim.jobs import QosRequest
 from qops_batsim.protocol.port import SchedulerModule, make_scheduler
 from qops_batsim.running.bisection import earliest_deadline
 from qops_batsim.running.history import RUNNING, DecisionHistory, JobStory, PlanState, or_infinite
-from qops_batsim.running.search_asker import RESOLUTION, resume, whole_hosts
+from qops_batsim.running.search_asker import RESOLUTION, resume
 from qops_batsim.schedulers.loading.plugins import scheduler_of_data
 from qops_batsim.schedulers.planning import PlanScheduler
 from qops_batsim.schedulers.registry import check_code
@@ -72,22 +72,18 @@ class PlanAsker:
     """
 
     def __init__(self, history: DecisionHistory, state: PlanState, now: float) -> None:
-        if history.shares_hosts:
-            raise InputError(
-                f"{history.path}: jobs share hosts by amounts in the run, and the log does not "
-                "tell what each had; the log of a run on hosts without amounts is expected"
-            )
         self.history = history
         self.now = now
         self.state = state
         self.machine_size = history.header.processors
+        self.machine = history.header.machine or None
         self._capacity = _capacity_at(history, state)
         self._module = logged_scheduler(history)
         if self._capacity.windows:
             self._refuse_moved()
         self._hosts = self._used_hosts()
 
-        drains = not getattr(self._module.scheduler, "by_host", True)
+        drains = self.machine is None and not getattr(self._module.scheduler, "by_host", True)
         used = reduce(or_, self._hosts.values(), self._capacity.closed(drains=drains))
         self.free_processors = self.machine_size - len(used)
 
@@ -118,6 +114,8 @@ class PlanAsker:
         state = self.state
         running = {story.name: story for story in state.held if story.outcome == RUNNING}
         running |= state.dying
+        if self.machine is not None:
+            return {name: _hosts_of(story, self.machine_size) for name, story in running.items()}
         if self._capacity.windows:
             try:
                 return {name: self.history.allocations[name] for name in running}
@@ -147,7 +145,7 @@ class PlanAsker:
         changed. O(jobs²) and one search.
         """
         impossible = self._capacity.never_fits(asked.processors)
-        if impossible:
+        if impossible and self.machine is None:
             return PlanAnswer(admitted=False, refusal=impossible)
 
         scheduler = self._resumed(asked)
@@ -191,6 +189,7 @@ class PlanAsker:
             up_to_grid(float(self.now)),
             hosts=self._hosts,
             capacity=None if state.present is None else self._capacity,
+            shared={story.name: story.places for story in state.held if self.machine},
             is_late=state.late_news,
         )
 
@@ -210,7 +209,7 @@ class PlanAsker:
         profiles = {asked.job.partition("!")[0]: {"": {"type": "delay"}}}
         scheduler.logs = True
         module.told_at(self.now)
-        resume(module, self._snapshot, whole_hosts(self.machine_size, profiles))
+        resume(module, self._snapshot, self.machine_size, profiles, self.machine)
 
         if isinstance(scheduler, RestartingQops):
             # It counts the jobs that were submitted before the moment asked about.
@@ -278,7 +277,9 @@ def _capacity_at(history: DecisionHistory, state: PlanState) -> Capacity:
     if state.present is None:
         return capacity
     capacity.away = HostSet.first(capacity.machine_size - state.present)
-    if not history.had_maintenance(date):
+    # Where jobs share hosts, it matters which of them have left.
+    is_shared = bool(history.header.machine) and bool(capacity.away)
+    if not history.had_maintenance(date) and not is_shared:
         return capacity
 
     info = history.info
@@ -290,18 +291,18 @@ def _capacity_at(history: DecisionHistory, state: PlanState) -> Capacity:
         for window in known
         if window.announced <= date < window.until
     ]
-    if info is not None and known:
+    if info is not None and (known or is_shared):
         gone = (outage.hosts for outage in info.outages if outage.since <= date < outage.until)
         capacity.away = reduce(or_, map(HostSet.parse, gone), HostSet())
         # Hosts under maintenance are in the list of outages, too, and count as present.
         for window in capacity.windows:
             capacity.away -= window.hosts if window.has_begun else HostSet()
 
-    if not known or capacity.present != state.present:
+    if not (known or is_shared) or capacity.present != state.present:
         raise InputError(
-            f"{history.path}: hosts had maintenance at {state.sized:g} s or before, but it is not "
-            "known which hosts and when; a run whose description (…_run.json) lists its "
-            "outages and maintenance is expected"
+            f"{history.path}: hosts had {'left' if is_shared else 'maintenance'} at "
+            f"{state.sized:g} s or before, but it is not known which hosts and when; a run "
+            "whose description (…_run.json) lists its outages and maintenance is expected"
         )
     return capacity
 
@@ -340,7 +341,13 @@ def job_of(asked: Submitted) -> Job:
         checkpoint=asked.checkpoint,
         start=asked.start,
     )
-    return Job(asked.job, asked.submission, asked.processors, "", qos=qos)
+    size = asked.processors
+    return Job(asked.job, asked.submission, size, "", qos=qos, hosts_asked=asked.hosts)
+
+
+def _hosts_of(story: JobStory, machine_size: int) -> HostSet:
+    """Return the shared hosts of a job, without the place of its licences."""
+    return HostSet.of(host for host, *_ in story.places if host < machine_size)
 
 
 def _held(story: JobStory) -> Job:

@@ -359,6 +359,11 @@ class _PreparedRun:
 
         scheduler = module.scheduler
         self.reacting = scheduler if isinstance(scheduler, Reacting) else None
+        if self.reacting is not None and self.machine.machine is not None:
+            raise InputError(
+                f"{self.machine.source}: jobs share its hosts by amounts, but users who react "
+                "ask for processors; a platform whose hosts have no amounts is expected"
+            )
         inner = module if self.reacting is None else SchedulerModule(self.reacting.inner)
         names, objects = names_of(inner, **given)
         chosen = given["scheduler"]

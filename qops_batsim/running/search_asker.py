@@ -12,6 +12,7 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from qops_batsim.core.job import Job
+from qops_batsim.core.machine import Machine
 from qops_batsim.core.qos_log import QosLog
 from qops_batsim.core.refusal import Refusal, as_refusal, no_time
 from qops_batsim.core.system import HostDescription, System
@@ -26,17 +27,19 @@ RESOLUTION = 1.0
 """Seconds by which an earliest deadline may be too late."""
 
 
-def whole_hosts(size: int, profiles: Mapping[str, Any] = MappingProxyType({})) -> System:
-    """Return a machine of so many equal hosts, each of which one job has at a time."""
-    return System(hosts=(HostDescription(0, "host"),) * size, profiles=profiles)
-
-
-def resume(module: SchedulerModule, snapshot: Standing, machine: System) -> Any:
-    """Begin a module on a machine, resume it from the snapshot of a plan, and return its
-    scheduler.
+def resume(
+    module: SchedulerModule,
+    snapshot: Standing,
+    machine_size: int,
+    profiles: Mapping[str, Any] = MappingProxyType({}),
+    amounts: Machine | None = None,
+) -> Any:
+    """Begin a module on a machine of equal hosts, or of hosts with amounts, resume it from the
+    snapshot of a plan, and return its scheduler.
     """
     module.qos_log = QosLog()
-    module.begin(machine)
+    hosts = (HostDescription(0, "host"),) * machine_size
+    module.begin(System(hosts=hosts, profiles=profiles, amounts=amounts))
     module.go_on(snapshot)
     return module.scheduler
 

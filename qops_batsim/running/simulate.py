@@ -300,13 +300,14 @@ def publish_run(
     with files.open("_qos.csv") as stream:
         stream.writelines(format_qos(module.qos_log))
     if module.scheduler.logs:
+        use = module.scheduler.manager.use
         lines = format_decisions(
             module.decision_lines(),
             run_id=run_id,
             scheduler=scheduler,
             options=msgspec.to_builtins(module.options),
             processors=module.scheduler.manager.machine_size,
-            shares_hosts=module.scheduler.manager.use is not None,
+            machine=None if use is None else use.layout.machine,
         )
         with files.open("_decisions.jsonl") as stream:
             stream.writelines(lines)

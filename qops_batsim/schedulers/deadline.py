@@ -8,18 +8,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from msgspec import Meta
 
-from qops_batsim.core.availability import AvailabilityProfile
+from qops_batsim.core.availability import AvailabilityProfile, Fit
 from qops_batsim.core.job import OVER, RUNNING, Job
+from qops_batsim.core.node_request import FoundHosts
 from qops_batsim.core.options import PlannerOptions, SchedulerOptions
 from qops_batsim.core.overrides import is_ours, is_overridden
 from qops_batsim.core.plan import Plan
 from qops_batsim.core.refusal import Refusal, RefusalKind, no_time
 from qops_batsim.core.scheduler import ResourceManager
-from qops_batsim.errors import SimulationError, python_text, require_type
+from qops_batsim.errors import CountsHostsError, SimulationError, python_text, require_type
 from qops_batsim.schedulers.planning import PlanScheduler
 from qops_batsim.timing import DEADLINE_TOLERANCE, end_of, on_grid
 
@@ -106,11 +107,11 @@ class DeadlineScheduler(PlanScheduler):
     ...         free = self.availability()
     ...         starts = {}
     ...         for next_job in sorted([*self.plan.waiting, job], key=lambda job: job.target):
-    ...             start = free.earliest_fit(self.now, next_job.duration, next_job.processors)
-    ...             if start + next_job.duration > next_job.target:
+    ...             fit = free.fit(next_job)
+    ...             if fit.start + next_job.duration > next_job.target:
     ...                 return f"{next_job.id} would end after its deadline ({next_job.target:g} s)"
-    ...             free.reserve(start, next_job.duration, next_job.processors)
-    ...             starts[next_job] = start
+    ...             free.reserve(next_job, fit.start)
+    ...             starts[next_job] = fit
     ...         self.adopt_starts(starts)
     >>> from qops_batsim import simulate
     >>> from qops_batsim.protocol import make_scheduler
@@ -202,7 +203,7 @@ class DeadlineScheduler(PlanScheduler):
         return self.plan.nominal()
 
     def availability(self) -> AvailabilityProfile:
-        """Return the availability profile: processors that running jobs leave free. O(steps)."""
+        """Return the availability profile: what running jobs leave free. O(steps)."""
         return AvailabilityProfile.like(self.running, self.plan.machine_size)
 
     def try_admission(self, job: Job) -> object:
@@ -300,7 +301,7 @@ class DeadlineScheduler(PlanScheduler):
         """
         now = self.plan.nominal()
         self.plan.aim_again()
-        if not self.has_profile or self.running.times[0] != now:
+        if not self.has_profile or self.running.start != now:
             self.plan.reserve_running(self.running, now)
             self.has_profile = True
 
@@ -312,11 +313,14 @@ class DeadlineScheduler(PlanScheduler):
         plan.adopt(self.order)
         plan.profile, self.draft = self.draft, plan.profile
 
-    def adopt_starts(self, starts: Mapping[Job, float]) -> None:
+    def adopt_starts(self, starts: Mapping[Job, float | Fit]) -> None:
         """Adopt these starts (seconds) of all waiting jobs and the new one as the plan.
 
         Every job has to end by its target, and its processors have to be free; else
-        SimulationError is raised.
+        SimulationError is raised. Where jobs share hosts, what ``availability().fit(job)`` returned
+        may stand in place of a start, and keeps the hosts found. With a mere start a job gets its
+        hosts in the order of ``starts``: those that it has if it was planned at that start, else
+        those of the rule.
         """
         expected = {*self.plan.waiting, *self.plan.new}
         require_type(f"{type(self).__name__}.adopt_starts", starts, Mapping, "starts by job")
@@ -335,15 +339,17 @@ class DeadlineScheduler(PlanScheduler):
         self.order = list(starts)
         for job, given in starts.items():
             where = f"{type(self).__name__} at {now:g} s: start of {job.id}"
-            require_type(where, given, (int, float), "a number of seconds")
-            start = on_grid(float(given))
+            require_type(where, given, (int, float, Fit), "a number of seconds or a Fit")
+            start = on_grid(float(given.start if isinstance(given, Fit) else given))
             if not start >= now or not meets(start, job.duration, job.target):
                 raise self.wrong(
                     f"{job.id} a start at {start:g} s; a start at {now:g} s or later, from which "
                     f"the job ends by {job.target:g} s, is expected"
                 )
             end = end_of(start, job.duration)
-            if start < _INFINITY and draft.spare_beside(job, start, end) < 0:
+            if self.plan.use is not None:
+                self.find_hosts(job, start, end, given)
+            elif start < _INFINITY and draft.spare_beside(job, start, end) < 0:
                 raise self.wrong(
                     f"{job.id} a start at {start:g} s, where fewer processors are free than "
                     f"the {job.processors} that it asks for"
@@ -351,6 +357,28 @@ class DeadlineScheduler(PlanScheduler):
             job.trial = start
             draft.take_as_found(job, start, end)
         self.adopt()
+
+    def find_hosts(self, job: Job, start: float, end: float, given: object) -> None:
+        """Have the draft find the hosts of a Fit, or for a mere start those of the rule; raise a
+        SimulationError if they are not free between two dates (seconds).
+        """
+        if start == _INFINITY:
+            return
+        draft: Any = self.draft
+        hosts = given.hosts if isinstance(given, Fit) else None
+        if isinstance(hosts, FoundHosts) and hosts.places.parts == job.request.parts:
+            job.request.found.copy_from(hosts.places)
+            is_free = draft.are_free(hosts.places, start, end)
+        else:
+            is_free = draft.find_at(job, start, end)
+        if not is_free:
+            what = f"hosts {hosts}" if hosts else "no hosts"
+            raise CountsHostsError(
+                f"{type(self).__name__} at {self.now:g} s gave {job.id} a start at {start:g} s and "
+                f"{what}, but jobs share hosts by amounts, and "
+                "what it asks for is not free there beside the starts before it; "
+                "availability().fit(job) finds starts and hosts that adopt_starts takes"
+            )
 
     def checked_refusal(self, answer: object) -> object:
         """Return what :meth:`admit` of a subclass returned if it is an answer; else raise a

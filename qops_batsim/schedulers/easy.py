@@ -8,6 +8,8 @@ from typing import Annotated, Any, ClassVar, Literal, SupportsFloat
 from msgspec import Meta
 
 from qops_batsim.core.job import WAITING, Job
+from qops_batsim.core.node_request import Places
+from qops_batsim.core.node_use import NodeUse
 from qops_batsim.core.options import PlannerOptions, SchedulerOptions, seconds
 from qops_batsim.core.scheduler import ResourceManager, Scheduler
 from qops_batsim.errors import InputError, SimulationError, python_text, shown
@@ -487,8 +489,13 @@ class Easy(QueueScheduler):
             raise self.manager.refused(job, "be expected to end")
 
         manager = Lookahead(self.manager.machine_size)
+        if self.shared is not None:
+            manager.use = NodeUse(self.manager.use.layout)
+            manager.use.closed = self.manager.use.closed
+            manager.capacity = self.manager.capacity
         ahead = Easy()
         ahead.begin(manager)
+        manager.drains = self.manager.drains
         manager.now = self.manager.now
         manager.free = self.manager.free
         ahead.present = self.present
@@ -498,7 +505,11 @@ class Easy(QueueScheduler):
         ahead.is_sorted = self.is_sorted
         ahead.chooses = self.chooses
         for other in self.running:
-            ahead.running.append(copy_of(other))
+            copy = copy_of(other)
+            ahead.running.append(copy)
+            if self.shared is not None:
+                manager.run_on(copy, other.request.used)
+                ahead.shared.is_stale = True  # The first pass takes them from its profile.
 
         waiting = list(self.order(manager.now)) if self.has_order else self.queue.listed()
         is_new = True
@@ -514,10 +525,14 @@ class Easy(QueueScheduler):
             copy = copy_of(other)
             if other is job:
                 own_copy = copy
+            if self.shared is not None:
+                manager.asking(copy)
             ahead.queue.append(copy)
         ahead.queue.new = len(waiting) if ahead.is_sorted else 0
 
         while True:
+            if self.shared is not None:
+                ahead.shared.begin_pass(ahead.running)
             ahead.schedule()
             if own_copy.phase != WAITING:
                 return own_copy.end
@@ -527,8 +542,12 @@ class Easy(QueueScheduler):
             # Nothing happens until a running job ends.
             manager.now = max(manager.now, ahead.running[0].end)
             while ahead.running and ahead.running[0].end <= manager.now:
-                manager.free += ahead.running[0].returning
-                ahead.running.pop(0)
+                copy = ahead.running.pop(0)
+                if self.shared is None:
+                    manager.free += copy.returning
+                else:
+                    manager.use.give(copy)
+                    ahead.shared.ended(copy)
 
     # Predictions
 
@@ -578,10 +597,18 @@ class Easy(QueueScheduler):
 
 
 class Lookahead(ResourceManager):
-    """A resource manager that only counts free processors, for simulating a scheduler ahead."""
+    """A resource manager that only knows what is free, for simulating a scheduler ahead."""
 
     def start_job(self, job: Job, hosts: object) -> None:
-        self.free -= job.processors
+        if self.use is None:
+            self.free -= job.processors
+        else:
+            self.take_shared(job, hosts)
+
+    def run_on(self, job: Job, places: Places) -> None:
+        """Have a job run that holds these places of shared hosts."""
+        self.asking(job).held.copy_from(places)
+        self.use.take(job)
 
 
 def copy_of(job: Job) -> Job:

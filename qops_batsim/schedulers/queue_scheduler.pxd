@@ -1,10 +1,8 @@
 cimport cython
 from qops_batsim.core.job cimport Job
 from qops_batsim.core.scheduler cimport ResourceManager, Scheduler
-from qops_batsim.core.node_profile cimport NodeProfile
 from qops_batsim.schedulers.shared_hosts cimport SharedHosts
 from qops_batsim.schedulers.timetable cimport Timetable
-from qops_batsim.timing cimport end_of
 
 cdef double INFINITY
 cdef int OVER, WAITING
@@ -87,7 +85,7 @@ cdef class QueueScheduler(Scheduler):
     @cython.locals(running=list, job=Job, before=Job, place=Py_ssize_t)
     cdef check_running(self)
     cdef bint fits_now(self, Job job) except -1
-    @cython.locals(manager=ResourceManager, shared=SharedHosts, profile=NodeProfile, reserved=list, ends=list, waiting=list, is_reserved=bint, place=Py_ssize_t, index=Py_ssize_t, job=Job, start=double, end=double)
+    @cython.locals(manager=ResourceManager, shared=SharedHosts, waiting=list, is_reserved=bint, place=Py_ssize_t, job=Job, start=double)
     cdef start_sharing(self, list line, bint backfills)
     cdef list behind(self, list line, Py_ssize_t place)
     @cython.locals(running=list, end=double, low=Py_ssize_t, high=Py_ssize_t, middle=Py_ssize_t, earlier=Job)

@@ -15,7 +15,6 @@ from qops_batsim.core.scheduler import ResourceManager, Scheduler
 from qops_batsim.errors import SimulationError
 from qops_batsim.schedulers.shared_hosts import SharedHosts
 from qops_batsim.schedulers.timetable import Timetable
-from qops_batsim.timing import end_of
 
 BLOCK = 64
 """Places of a queue that one summary is about."""
@@ -370,13 +369,13 @@ class QueueScheduler(Scheduler):
     def ended(self, job: Job) -> None:
         """Remove a job that has ended from the running ones. O(running)."""
         running = self.running
-        if self.shared is not None:
-            self.shared.ended(job)
         # Jobs with the same expected end stand side by side.
         place = self.place_before(job.end)
         while place < len(running):
             if running[place] is job:
                 del running[place]
+                if self.shared is not None:
+                    self.shared.ended(job)
                 return
             place += 1
 
@@ -515,9 +514,6 @@ class QueueScheduler(Scheduler):
         """
         manager = self.manager
         shared = self.shared
-        profile = shared.profile
-        reserved: list[Job] = []
-        ends: list[float] = []
         waiting = list(line)
         is_reserved = False
         place = 0
@@ -540,19 +536,13 @@ class QueueScheduler(Scheduler):
                 break
             if start == INFINITY:
                 continue
-            end = end_of(start, job.duration)
-            profile.take(job, start, end)
-            reserved.append(job)
-            ends.append(end)
-            job.trial = start
+            shared.reserve(job, start)
             if start > shared.now:
                 is_reserved = True
                 waiting = self.behind(waiting, place)
                 place = 0
 
-        for index in range(len(reserved)):
-            job = reserved[index]
-            profile.give(job, job.trial, ends[index])
+        shared.end_pass()
 
     def behind(self, line: list[Job], place: int) -> list[Job]:
         """Return the jobs of a line from an index on, in the order in which they are backfilled."""
@@ -561,26 +551,40 @@ class QueueScheduler(Scheduler):
     # Running jobs
 
     def availability(self) -> AvailabilityProfile:
-        """Return the availability profile: free processors over time if running jobs end by
-        estimate.
+        """Return the availability profile: what is free over time if running jobs end by estimate.
 
-        A job that runs longer than its estimate counts as about to end. O(running²).
+        A job that runs longer than its estimate counts as about to end. O(running²); where jobs
+        share hosts O(running + hosts).
         """
         now = self.manager.now
+        if self.shared is not None:
+            known = sum(len(job.request.used.listed()) for job in self.running)
+            if known < sum(self.manager.use.jobs[: self.manager.machine_size]):
+                raise self.unknown_starts("hosts")
+            return AvailabilityProfile.like(
+                self.shared.current(self.running), self.manager.machine_size, now
+            )
         processors = self.manager.free
         for job in self.running:
             processors += job.returning
         if processors < self.manager.machine_size and not self.manager.capacity.is_known:
-            raise SimulationError(
-                f"{type(self).__name__}: jobs run on {self.manager.machine_size - processors} "
-                "hosts that self.availability() knows nothing of; start jobs by self.start(job)"
-            )
+            raise self.unknown_starts(f"{self.manager.machine_size - processors} hosts")
 
         profile = AvailabilityProfile(processors, now)
         for job in self.running:
             # Past its estimate a duration is negative: nothing is reserved.
-            profile.reserve(now, job.start + job.estimate - now, job.returning)
+            left = job.start + job.estimate - now
+            profile.reserve(now, left, job.returning)
+            if left <= 0:
+                profile.note_overdue(job.returning)
         return profile
+
+    def unknown_starts(self, where: str) -> SimulationError:
+        """Return the error of jobs that a subclass has started without telling the base class."""
+        return SimulationError(
+            f"{type(self).__name__}: jobs run on {where} that self.availability() knows nothing "
+            "of; start jobs by self.start(job)"
+        )
 
     def insert_running(self, job: Job) -> None:
         """Insert a job among the running ones, after those with the same end. O(running)."""

@@ -11,15 +11,21 @@ cdef class SharedHosts:
     cdef readonly ResourceManager manager
     cdef readonly NodeProfile profile
     cdef readonly double now
-    cdef readonly long long passes
+    cdef readonly long long number  # of the current pass
     cdef public bint is_stale
     cdef list overdue  # those that the current pass has extended
+    cdef list reserved  # from job.trial on; empty between passes
 
     cdef double end_of(self, Job job) except? -1
     @cython.locals(manager=ResourceManager, profile=NodeProfile, job=Job, end=double)
     cpdef begin_pass(self, list running)
     @cython.locals(manager=ResourceManager, job=Job)
     cdef rebuild(self, list running)
+    @cython.locals(profile=NodeProfile, job=Job)
+    cpdef NodeProfile current(self, list running)
+    cdef reserve(self, Job job, double start)
+    @cython.locals(job=Job)
+    cdef end_pass(self)
     cdef started(self, Job job)
     cdef ended(self, Job job)
     cdef double fit(self, Job job) except? -1

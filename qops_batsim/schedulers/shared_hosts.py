@@ -24,19 +24,23 @@ class SharedHosts:
         What the running jobs leave free, and in a pass what is reserved.
     now
         The date of the current pass (seconds, whole microseconds).
-    passes
-        How many passes there were.
+    number
+        The number of the current pass, which no other one on this machine has: what a pass learns
+        of a request stands in its parts, which simulations ahead have as well.
     is_stale
         Whether the next pass has to build the profile again.
+    reserved
+        The waiting jobs that have a reservation in the current pass, from ``job.trial`` on.
     """
 
     def __init__(self, manager: ResourceManager) -> None:
         self.manager = manager
         self.profile = NodeProfile(manager.use.layout)
         self.now = 0.0
-        self.passes = 0
+        self.number = 0
         self.is_stale = False
         self.overdue: list[Job] = []
+        self.reserved: list[Job] = []
 
     def end_of(self, job: Job) -> float:
         """Return the expected end of a running job (seconds, whole microseconds)."""
@@ -51,7 +55,7 @@ class SharedHosts:
         self.overdue.clear()
 
         self.now = up_to_grid(manager.now)
-        self.passes += 1
+        self.number = self.profile.layout.next_stamp()
         if self.is_stale:
             self.rebuild(running)
         profile.trim(self.now)
@@ -77,6 +81,29 @@ class SharedHosts:
             job.request.held.keep_within(there.mask)
             self.profile.take(job, self.now, self.end_of(job))
 
+    def current(self, running: list[Job]) -> NodeProfile:
+        """Return a copy of the profile of the running jobs as of now; jobs are by expected end.
+        O(hosts + overdue jobs + steps).
+        """
+        self.begin_pass(running)
+        profile = NodeProfile(self.profile.layout)
+        profile.copy_from(self.profile)
+        for job in self.reserved:
+            profile.give(job, job.trial, end_of(job.trial, job.duration))
+        return profile
+
+    def reserve(self, job: Job, start: float) -> None:
+        """Reserve the hosts that a waiting job holds from ``start`` (seconds) on, for this pass."""
+        job.trial = start
+        self.profile.take(job, start, end_of(start, job.duration))
+        self.reserved.append(job)
+
+    def end_pass(self) -> None:
+        """Release what waiting jobs have reserved in this pass."""
+        for job in self.reserved:
+            self.profile.give(job, job.trial, end_of(job.trial, job.duration))
+        self.reserved.clear()
+
     def started(self, job: Job) -> None:
         """Reserve the hosts of a job that has just started."""
         self.profile.take(job, self.now, self.end_of(job))
@@ -97,12 +124,12 @@ class SharedHosts:
         """
         request = job.request
         part: Any = request.parts[0] if request.is_single else None
-        is_known = part is not None and part.failed_pass == self.passes
+        is_known = part is not None and part.failed_pass == self.number
         if is_known and job.duration >= part.failed_duration:
             return False
         if self.profile.fits_at(job, self.now):
             return True
         if part is not None:
-            part.failed_pass = self.passes
+            part.failed_pass = self.number
             part.failed_duration = job.duration
         return False

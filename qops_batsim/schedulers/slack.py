@@ -771,11 +771,12 @@ class SlackPlan(Plan):
     def promise_gains(self, before: list[tuple[Job, float]]) -> None:
         """Move up the latest starts of jobs that now start earlier than in ``before`` (seconds)."""
         for job, start in before:
-            # From infinite to finite is no gain in seconds, but a first start; and whether a
-            # suspended promise is kept is not known yet.
-            if job.start < start < math.inf and job.suspended != job.suspended:
+            # From infinite to finite is no gain in seconds, but a first start.
+            if job.start < start < math.inf:
                 job.latest_start = on_grid(job.latest_start - (start - job.start))
                 self.promises.append((job, job.latest_start))
+                if job.suspended == job.suspended:
+                    job.suspended = job.latest_start
 
 
 class Slack(PlanScheduler):

@@ -22,7 +22,7 @@ from qops_batsim.core.fixed_reservations import FixedReservation
 from qops_batsim.core.host_bits import HostBits
 from qops_batsim.core.hostset import HostSet
 from qops_batsim.core.job import RUNNING, WAITING, Job
-from qops_batsim.core.node_request import NodeRequest, Places
+from qops_batsim.core.node_request import Places
 from qops_batsim.core.plan import Plan
 from qops_batsim.core.qos_log import QosRecord
 from qops_batsim.core.scheduler import ResourceManager
@@ -49,8 +49,7 @@ class JobStanding(msgspec.Struct, kw_only=True):
     """Snapshot of a waiting or running job.
 
     ``hosts`` are those on which it runs, ``reserved`` those it takes from the plan, or how many.
-    Where jobs share hosts, ``places`` are what it is to have or has: row, part of its request, and
-    how often.
+    ``places`` are those that it has of shared hosts: host, part of the request, how many times.
     """
 
     fields: dict[str, Any]
@@ -185,6 +184,7 @@ def standing_of(scheduler: RestorableScheduler) -> Standing | None:
         plan,
         {job.id: HostSet(manager.hosts_of(job)) for job in plan.running},
         manager.capacity,
+        {} if plan.use is None else {job.id: places_of(job) for job in jobs},
         settled=[places[id(job)] for job in plan.settled if id(job) in places],
         profile_start=plan.profile.start,
         called_for=stored(scheduler.called_for),
@@ -196,19 +196,28 @@ def standing_of(scheduler: RestorableScheduler) -> Standing | None:
     )
 
 
+def places_of(job: Job) -> list[tuple[int, int, int]]:
+    """Return the places that a job has or is planned on, of hosts that jobs share."""
+    request = job.request
+    places: Places = request.used if request.is_used else request.held
+    return places.told()
+
+
 def standing_of_jobs(
     jobs: list[Job],
     now: float,
     *,
     hosts: Mapping[str, HostSet] = MappingProxyType({}),
     capacity: Capacity | None = None,
+    shared: Mapping[str, list[tuple[int, int, int]]] = MappingProxyType({}),
     is_late: bool = False,
 ) -> Standing:
     """Return the snapshot of a plan of which only the jobs are known, as of ``now`` (seconds).
 
     ``jobs`` come in order of arrival with phases and targets set, waiting ones with their planned
     starts, running ones with their starts, expected ends and lags; those that wait with a fixed
-    start have been promised it. ``hosts`` of running jobs, by id, are told where they matter.
+    start have been promised it. ``hosts`` of running jobs, by id, are told where they matter;
+    ``shared`` are the places of running and waiting jobs on hosts that they share.
     """
     plan = Plan(1)  # Of as many processors as it may be: nothing is reserved in it.
     for job in jobs:
@@ -230,7 +239,7 @@ def standing_of_jobs(
     # Any gap may have come free since the jobs were placed.
     plan.given_from = -math.inf
     plan.given_until = math.inf
-    return _standing(jobs, plan, hosts, capacity, profile_start=now, is_late=is_late)
+    return _standing(jobs, plan, hosts, capacity, shared, profile_start=now, is_late=is_late)
 
 
 def _standing(
@@ -238,6 +247,7 @@ def _standing(
     plan: Plan,
     hosts: Mapping[str, HostSet],
     capacity: Capacity | None,
+    shared: Mapping[str, list[tuple[int, int, int]]] = MappingProxyType({}),
     **rest: Any,
 ) -> Standing:
     """Return the snapshot of a plan with these jobs on these hosts, and the ``rest``."""
@@ -262,7 +272,7 @@ def _standing(
                 is_running=job.phase == RUNNING,
                 hosts=str(hosts.get(job.id, "")),
                 reserved=amount_of(job.bits if plan.by_host else job.reserved),
-                places=_places_of(job),
+                places=shared.get(job.id, msgspec.UNSET),
             )
             for job in jobs
         ],
@@ -284,14 +294,6 @@ def _standing(
         },
         **rest,
     )
-
-
-def _places_of(job: Job) -> list[tuple[int, int, int]] | msgspec.UnsetType:
-    """Return what a job has, or is to have, of shared hosts."""
-    request: NodeRequest | None = job.request
-    if request is None:
-        return msgspec.UNSET
-    return (request.used if job.phase == RUNNING else request.held).told()
 
 
 def restore(scheduler: RestorableScheduler, standing: Standing) -> list[Job]:
@@ -336,16 +338,15 @@ def restore(scheduler: RestorableScheduler, standing: Standing) -> list[Job]:
             job.reserved = amount
         else:
             job.bits = amount
+        if plan.use is not None:
+            request = manager.asking(job)
+            request.held.fill(request.parts, stored_job.places or ())
         jobs.append(job)
 
         if plan.log is not None:
             plan.log.arrived(job)
         if job.id in standing.originals:
             manager.know_original(job, standing.originals[job.id])
-        if stored_job.places is not msgspec.UNSET:
-            manager.asking(job).hold(stored_job.places)
-            if stored_job.is_running:
-                manager.use.take(job)
         if stored_job.is_running:
             manager.restore_running(job, HostSet.parse(stored_job.hosts).mask)
 
@@ -375,14 +376,6 @@ def restore(scheduler: RestorableScheduler, standing: Standing) -> list[Job]:
     return jobs
 
 
-def _claimed(plan: Plan, claim: ClaimStanding, jobs: list[Job]) -> Any:
-    """Return what a claim reserves: of shared hosts, what its job is to have."""
-    if plan.use is None or claim.job is None:
-        return read_amount(claim.reserved, plan.machine_size)
-    request: NodeRequest = jobs[claim.job].request
-    return request.held.copied()
-
-
 def restore_plan(plan: Plan, standing: Standing, jobs: list[Job]) -> None:
     """Fill an empty plan with the jobs, reservations and dates of a snapshot."""
     plan.waiting = [jobs[place] for place in standing.waiting]
@@ -397,7 +390,9 @@ def restore_plan(plan: Plan, standing: Standing, jobs: list[Job]) -> None:
             float(claim.start),
             float(claim.end),
             None if claim.job is None else jobs[claim.job],
-            _claimed(plan, claim, jobs),
+            read_amount(claim.reserved, plan.machine_size)
+            if plan.use is None or claim.job is None
+            else jobs[claim.job].request.held.copied(),
         )
         for claim in standing.claims
     ]

@@ -219,6 +219,7 @@ class Timetable(FixedReservations):
         # The profile looks at durations; predicted ones are not planned with.
         predicted = job.duration
         job.duration = job.requested
+        start: float
         if self.use is not None:
             nodes: Any = self.profile  # a NodeProfile
             if limit == INFINITY:

@@ -9,17 +9,16 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping
-from functools import cache
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 import msgspec
 import numpy as np
 
 from qops_batsim.core.machine import Machine
-from qops_batsim.job_fields import HostsAsked
+from qops_batsim.job_fields import HostsAsked, complete_amounts
 from qops_batsim.slurm.resources import amount_of, generic_amounts
 from qops_batsim.tables import Booleans, Floats, Words
-from qops_batsim.workload.accounting.amounts import changed, requests_of
+from qops_batsim.workload.accounting.amounts import changed, memory_in_all, requests_of
 from qops_batsim.workload.accounting.cells import TextTable, is_none, read_memory
 from qops_batsim.workload.accounting.node_sizes import node_names
 from qops_batsim.workload.accounting.rows import Rows
@@ -68,37 +67,39 @@ def ask_for_amounts(
     column = _Columns(table)
     hosts = rows.processors
     listed = rows.nodes or Words.one("", len(rows.ids))
-    on_nodes = np.array([len(node_names(text)) for text in listed.words])[listed.which]
+    on_nodes = listed.values(lambda text: len(node_names(text)))
     hosts = np.where(np.isnan(hosts) & (on_nodes > 0), on_nodes, hosts)
     rows.processors = hosts
     requested = column.requested("ReqCPUS", "cpu")
-    nodes = {} if machine is None else {name: at for at, name in enumerate(machine.names)}
+    labels = {} if machine is None else machine.labels
+    nodes: dict[str, dict[str, int]] = {}
+    if machine is not None:
+        has = (dict(zip(machine.kinds, each, strict=True)) for each in machine.amounts)
+        nodes = dict(zip(machine.names, has, strict=True))
 
-    def of_nodes(kind: str, least: bool) -> Floats:
-        """Return the sum, or the least amount, of a kind over each job's nodes; NaN if unknown."""
-        if machine is None or kind not in machine.kinds:
-            return np.full(len(hosts), np.nan)
-        at = machine.kinds.index(kind)
-        values = []
-        for text in listed.words:
-            names = node_names(text)
-            has = [machine.amounts[nodes[name]][at] for name in names if name in nodes]
-            known = bool(names) and len(has) == len(names)
-            values.append((min(has) if least else sum(has)) if known else math.nan)
-        found: Floats = np.array(values, np.float64)[listed.which]
-        return found
+    def on(names: Sequence[str], kind: str, combined: Callable[[Iterable[int]], int]) -> float:
+        """Return the sum, or the least amount, of a kind over some nodes; NaN if unknown."""
+        if not names or not nodes.keys() >= set(names):
+            return math.nan
+        return combined(nodes[name].get(kind, 0) for name in names)
+
+    def of_partition(name: str) -> float:
+        """Return the least memory of a node in a partition; NaN if it has none."""
+        bits = labels.get(name, 0)
+        return on([node for at, node in enumerate(nodes) if bits >> at & 1], "memory", min)
 
     alone = column.command(_EXCLUSIVE)
-    alone |= (requested < cores) & (cores == of_nodes("cores", least=False))
+    alone |= (requested < cores) & (
+        cores == listed.values(lambda text: on(node_names(text), "cores", sum))
+    )
     cores = np.where(alone & (requested > 0), np.fmin(requested, cores), cores)
 
     memory, is_all = column.memory(hosts, cores)
-    whole = of_nodes("memory", least=True)
-    if machine is not None and "memory" in machine.kinds:
-        whole = np.where(np.isnan(whole), _of_partition(rows, machine), whole)
+    whole = listed.values(lambda text: on(node_names(text), "memory", min))
+    whole = np.where(np.isnan(whole), rows.pools().values(of_partition), whole)
     memory = np.where(is_all, whole * hosts, memory)
 
-    generic, others, shards = column.generic(machine)
+    generic, others = column.generic(() if machine is None else machine.kinds)
     words = table.words("NTasks") if "NTasks" in table else None
     own = np.full(len(hosts), np.nan) if words is None else table.counts("NTasks")
     of_steps = [tasks.get(job, (math.nan, math.nan)) for job in rows.ids]
@@ -111,39 +112,21 @@ def ask_for_amounts(
         count[place] = 0
 
     amounts = {"cores": cores, "memory": memory, **generic}
-    asked, uneven = requests_of(hosts, amounts, count, alone)
+    asked, rows.marked = requests_of(hosts, amounts, count, alone)
     rows.asked = changed(asked, column.licences(), _with_licences)
     known = hosts > 0
+    rows.marked["no_memory"] &= ~is_all
     rows.marked |= {
-        "uneven": known & uneven,
         "exclusive": known & alone,
         "all_memory": known & is_all & (memory > 0),
         "all_memory_unknown": known & is_all & ~(memory > 0),
-        "no_memory": known & ~is_all & ~(memory > 0),
-        "no_amounts": known & ~(cores > 0),
-        "shards": known & shards,
+        "shards": known & column.shards(),
         "other_kinds": known & others,
     }
 
 
-def _of_partition(rows: Rows, machine: Machine) -> Floats:
-    """Return the least memory of a node in each job's partition; NaN if it has none."""
-    at = machine.kinds.index("memory")
-    pools = rows.pools()
-    least = []
-    for name in pools.words:
-        bits = machine.labels.get(name, 0)
-        has = [each[at] for host, each in enumerate(machine.amounts) if bits >> host & 1]
-        least.append(min(has, default=math.nan))
-    of_rows: Floats = np.array(least, np.float64)[pools.which]
-    return of_rows
-
-
-def _with_licences(asked: HostsAsked, text: str) -> HostsAsked:
-    licences = {}
-    for part in filter(None, text.split("\n")):
-        name, _, count = part.rpartition("=")
-        licences[name] = int(count)
+def _with_licences(asked: HostsAsked, tres: str) -> HostsAsked:
+    licences = {name: int(count) for name, count in _TRES_LICENCE.findall(tres)}
     return msgspec.structs.replace(asked, licences=licences)
 
 
@@ -163,101 +146,78 @@ class _Columns:
 
     def requested(self, name: str, resource: str) -> Floats:
         """Return a requested count, NaN where unknown."""
-        words = self._words("ReqTRES")
-        told = np.array([amount_of(text, resource) for text in words.words])[words.which]
-        if name in self._table:
-            told = np.where(np.isnan(told), self._table.counts(name), told)
-        counts: Floats = told
-        return counts
+        told = self._words("ReqTRES").values(lambda text: amount_of(text, resource))
+        if name not in self._table:
+            return told
+        return np.where(np.isnan(told), self._table.counts(name), told)
 
     def memory(self, hosts: Floats, cores: Floats) -> tuple[Floats, Booleans]:
         """Return the memory of each job on all its hosts (bytes), NaN where unknown, and which jobs
         asked for all memory of their hosts.
         """
 
-        def of_tres(name: str) -> Floats:
-            words = self._words(name)
-            found = [_MEMORY.search(text) for text in words.words]
-            values = [read_memory(match[1])[0] if match else 0.0 for match in found]
-            amounts: Floats = np.array(values, np.float64)[words.which]
-            return amounts
+        def of_tres(text: str) -> float:
+            match = _MEMORY.search(text)
+            return read_memory(match[1])[0] if match else 0.0
 
         words = self._words("ReqMem")
-        read = {text: read_memory(text) for text in words.words}
-        accepted = "memory such as 4000M, 4000Mc (of each core) or 16Gn (of each node)"
-        wrong = words.where(lambda text: math.isinf(read[text][0]))
+        each = words.values(lambda text: read_memory(text)[0])
         if "ReqMem" in self._table:
-            self._table.refuse(wrong, "ReqMem", accepted)
+            accepted = "memory such as 4000M, 4000Mc (of each core) or 16Gn (of each node)"
+            self._table.refuse(np.isinf(each), "ReqMem", accepted)
 
-        each = np.array([read[text][0] for text in words.words], np.float64)[words.which]
-        by_core = words.where(lambda text: read[text][1] == "c")
-        by_host = words.where(lambda text: read[text][1] == "n")
-        of_core = each * np.ceil(cores / hosts) * hosts
-        asked = np.where(by_core, of_core, np.where(by_host, each * hosts, each))
-
-        total = of_tres("AllocTRES")
-        total = np.where(by_core & (of_core > 0), of_core, total)
-        for other in (of_tres("ReqTRES"), asked):
+        by_core = words.where(lambda text: read_memory(text)[1] == "c")
+        by_host = words.where(lambda text: read_memory(text)[1] == "n")
+        asked = memory_in_all(each, by_host, by_core, hosts, cores)
+        given = self._words("AllocTRES").values(of_tres)
+        total = np.where(by_core & (asked > 0), asked, given)
+        for other in (self._words("ReqTRES").values(of_tres), asked):
             total = np.where(total > 0, total, other)
         is_zero = (each == 0) & bool((total > 0).any())
         is_all = (is_zero | self.command(_ALL_MEMORY)) & ~(total > 0)
         return np.where(total > 0, total, np.nan), is_all
 
-    def generic(self, machine: Machine | None) -> tuple[dict[str, Floats], Booleans, Booleans]:
-        """Return what jobs have of GPUs and other generic resources on all their hosts; which jobs
-        have others that no node is known to have; and which have shards of GPUs.
+    def generic(self, kinds: Collection[str]) -> tuple[dict[str, Floats], Booleans]:
+        """Return what jobs have of GPUs and other generic resources on all their hosts, if they are
+        among the ``kinds`` of nodes; and which jobs have others.
         """
-        asked = self._words("ReqTRES")
-        given = self._words("AllocTRES")
-        size = len(given.words)
-        pairs, which = np.unique(asked.which * size + given.which, return_inverse=True)
-        kinds = () if machine is None else machine.kinds
+        pairs, which = self._words("ReqTRES").paired(self._words("AllocTRES"))
         listed: list[dict[str, int]] = []
         others = []
-        for pair in pairs.tolist():
-            own = generic_amounts(given.words[pair % size])
-            wanted = generic_amounts(asked.words[pair // size])
-            has = {**wanted, **own}
-            gpus = own.get("gpus", 0) or wanted.get("gpus", 0)
-            typed = {kind: n for kind, n in wanted.items() if kind.startswith("gpus:")}
-            if not wanted.get("gpus"):
-                typed = {kind: n for kind, n in own.items() if kind.startswith("gpus:")}
-            amounts = {"gpus": max(gpus, sum(typed.values())), **typed}
-            sites = {kind: n for kind, n in has.items() if not kind.startswith("gpus")}
-            others.append(not sites.keys() <= {*kinds})
-            amounts |= {kind: n for kind, n in sites.items() if kind in kinds}
-            listed.append(amounts)
+        for pair in pairs:
+            wanted, own = map(generic_amounts, pair)
+            has = {kind: n for kind, n in (wanted | own).items() if not kind.startswith("gpus:")}
+            # Types that were not asked for are those of the nodes that were there.
+            told = wanted if "gpus" in wanted else own
+            typed = {kind: n for kind, n in told.items() if kind.startswith("gpus:")}
+            others.append(not has.keys() <= {"gpus", *kinds})
+            known = {kind: n for kind, n in has.items() if kind == "gpus" or kind in kinds}
+            listed.append(complete_amounts(known | typed))
 
-        all_kinds = dict.fromkeys(kind for amounts in listed for kind in amounts)
         found = {
             kind: np.array([amounts.get(kind, 0) for amounts in listed], np.float64)[which]
-            for kind in all_kinds
+            for kind in dict.fromkeys(kind for amounts in listed for kind in amounts)
         }
-        shards = self._shards(asked) | self._shards(given)
-        return found, np.array(others, np.bool_)[which], shards
+        return found, np.array(others, np.bool_)[which]
 
-    @staticmethod
-    def _shards(words: Words) -> Booleans:
-        return words.where(lambda text: _SHARD.search(text) is not None)
+    def shards(self) -> Booleans:
+        """Return which jobs have shards of GPUs."""
+        asked, given = map(self._words, ("ReqTRES", "AllocTRES"))
+        pairs, which = asked.paired(given)
+        return Words(["\n".join(pair) for pair in pairs], which).where(_names_shards)
 
     def licences(self) -> Words:
-        """Return the licences of each job, ``NAME=COUNT`` on a line each."""
-        own = self._words("Licenses")
-        tres = self._words("ReqTRES")
-        size = len(tres.words)
-        pairs, which = np.unique(own.which * size + tres.which, return_inverse=True)
-        texts = []
-        for pair in pairs.tolist():
-            found = dict(_TRES_LICENCE.findall(tres.words[pair % size]))
-            found |= _licences(own.words[pair // size])
-            texts.append("\n".join(f"{name}={count}" for name, count in found.items()))
-        return Words(texts, which)
+        """Return the licences of each job as TRES list them."""
+        return self._words("Licenses").changed(self._words("ReqTRES"), _licences)
 
 
-@cache
-def _licences(text: str) -> dict[str, str]:
-    """Return the licences in a column of sacct, ``matlab:1,ansys@server:2``."""
-    if is_none(text):
-        return {}
-    matches = (_LICENCE.fullmatch(part.strip()) for part in re.split("[,;]", text))
-    return {match[1]: match[2] or "1" for match in matches if match}
+def _names_shards(text: str) -> bool:
+    return _SHARD.search(text) is not None
+
+
+def _licences(own: str, tres: str) -> str:
+    """Return the licences in a column of sacct, ``matlab:1,ansys@server:2``, and in TRES."""
+    listed = [] if is_none(own) else re.split("[,;]", own)
+    matches = filter(None, (_LICENCE.fullmatch(part.strip()) for part in listed))
+    found = [match[0] for match in _TRES_LICENCE.finditer(tres)]
+    return ",".join([*found, *(f"license/{match[1]}={match[2] or 1}" for match in matches)])

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import math
 import re
+from collections import Counter
+from collections.abc import Iterator
 
 from qops_batsim.errors import InputError, shown
+from qops_batsim.job_fields import KINDS, complete_amounts
 
 MOST_GPUS = 256
 """Most GPUs of a node that are believed: a greater number is the name of a type."""
@@ -16,10 +19,22 @@ _INDICES = re.compile(r"\([^)]*\)")
 _COUNT = re.compile(r"[0-9]{1,9}")
 
 
+def _amounts_in(resources: str) -> Iterator[tuple[str, str, str]]:
+    """Yield the name, type and count of each resource in a list.
+
+    In a TRES list amounts stand behind ``=``, in one of generic resources behind the last colon;
+    there a name alone is one of it.
+    """
+    for part in _INDICES.sub("", resources.replace("gres:", "gres/")).split(","):
+        entry = part.strip()
+        key, mark, count = entry.rpartition("=" if "=" in entry else ":")
+        name, _, kind = (key if mark else entry).partition(":")
+        yield name, kind, count if mark else "1"
+
+
 def amount_of(resources: str, name: str) -> float:
     """Return the amount of a resource in a list, summed over its types; NaN if absent.
 
-    In a TRES list amounts stand behind ``=``, in one of generic resources behind the last colon.
     A type may have any name, digits first as well; an amount that is no number is not counted.
 
     >>> amount_of("cpu=4,gres/gpu:a100=2,gres/gpu:1g.10gb=1", "gres/gpu"), amount_of("cpu=4", "cpu")
@@ -28,20 +43,16 @@ def amount_of(resources: str, name: str) -> float:
     (10.0, 8.0)
     """
     of_types = []
-    for part in _INDICES.sub("", resources).split(","):
-        key, mark, count = part.strip().rpartition("=")
-        if not mark:
-            key, mark, count = part.strip().rpartition(":")
-        is_typed = key.startswith(f"{name}:")
-        if (key == name or is_typed) and _COUNT.fullmatch(count):
-            if mark == "=" and not is_typed:
+    for own, kind, count in _amounts_in(resources):
+        if own == name and _COUNT.fullmatch(count):
+            if "=" in resources and not kind:
                 return float(count)  # The total, next to its types.
             of_types.append(float(count))
     return sum(of_types) if of_types else math.nan
 
 
-_NO_AMOUNTS = ("shard", "mps", "gpumem", "gpuutil")
-"""Generic resources that are parts or figures of GPUs."""
+_NO_AMOUNTS = ("", "shard", "mps", "gpumem", "gpuutil", *KINDS)
+"""Generic resources that are parts or figures of GPUs, or whose names mean something else here."""
 
 
 def generic_amounts(resources: str) -> dict[str, int]:
@@ -50,31 +61,25 @@ def generic_amounts(resources: str) -> dict[str, int]:
     ``resources`` are TRES of a job, or Gres of a node. Shards of GPUs are left out.
 
     >>> generic_amounts("cpu=4,gres/gpu=2,gres/gpu:a100=2,gres/shard=8,gres/fpga=1")
-    {'gpus': 2, 'gpus:a100': 2, 'fpga': 1}
+    {'gpus': 2, 'fpga': 1, 'gpus:a100': 2}
     >>> generic_amounts("gpu:2080ti:8(S:0-1),gpu:1g.10gb:7,nvme:1")
-    {'gpus': 15, 'gpus:2080ti': 8, 'gpus:1g.10gb': 7, 'nvme': 1}
+    {'gpus': 15, 'gpus:1g.10gb': 7, 'gpus:2080ti': 8, 'nvme': 1}
     """
     is_tres = "=" in resources
-    amounts: dict[str, int] = {}
-    typed: dict[str, int] = {}
-    for part in _INDICES.sub("", resources).split(","):
-        entry = part.strip()
-        if is_tres and not entry.startswith("gres/"):
+    amounts: Counter[str] = Counter()
+    for told, kind, count in _amounts_in(resources):
+        name = told.removeprefix("gres/")
+        if name in _NO_AMOUNTS or (is_tres and name == told) or not _COUNT.fullmatch(count):
             continue
-        key, _, count = (
-            entry.removeprefix("gres/").removeprefix("gres:").rpartition("=" if is_tres else ":")
-        )
-        name, _, kind = key.partition(":")
-        if not name or name in _NO_AMOUNTS or not _COUNT.fullmatch(count):
+        if name != "gpu":
+            amounts[name] += int(count)
             continue
-        own = "gpus" if name == "gpu" else name
-        into = typed if kind and own == "gpus" else amounts
-        into_name = f"{own}:{kind}" if into is typed else own
-        into[into_name] = into.get(into_name, 0) + int(count)
-    if typed:
-        amounts["gpus"] = max(amounts.get("gpus", 0), sum(typed.values()))
-    first = {"gpus": amounts["gpus"]} if "gpus" in amounts else {}
-    return {kind: count for kind, count in {**first, **typed, **amounts}.items() if count}
+        # In TRES, a total stands next to its types.
+        if kind:
+            amounts[f"gpus:{kind}"] += int(count)
+        if not (kind and is_tres):
+            amounts["gpus"] += int(count)
+    return complete_amounts(amounts)
 
 
 def gpus_of(gres: str) -> int:
@@ -84,21 +89,12 @@ def gpus_of(gres: str) -> int:
     >>> gpus_of("gpu:2080ti:8(S:0-1),gpu:1g.10gb:7,nvme:1"), gpus_of("gpu:8"), gpus_of("(null)")
     (15, 8, 0)
     """
-    if "=" in gres:
-        told = amount_of(gres, "gres/gpu")
-        return 0 if math.isnan(told) else int(told)
-
-    total = 0.0
-    for part in _INDICES.sub("", gres).split(","):
-        entry = part.strip().removeprefix("gres/").removeprefix("gres:")
-        if re.match(r"gpu(?![^:])", entry) is None:
-            continue
-        count = 1.0 if entry == "gpu" else amount_of(entry, "gpu")
-        if not 0 <= count <= MOST_GPUS:
+    for name, _, count in _amounts_in(gres):
+        is_count = _COUNT.fullmatch(count) and int(count) <= MOST_GPUS
+        if name in ("gpu", "gres/gpu") and not is_count:
             raise InputError(
                 f"{shown(gres)} does not tell how many GPUs a node has; gpu:TYPE:COUNT, or "
                 f"gpu:COUNT, of up to {MOST_GPUS:,} is expected (a column that is cut: give it a "
                 "width, or :0)"
             )
-        total += count
-    return int(total)
+    return generic_amounts(gres).get("gpus", 0)

@@ -16,6 +16,7 @@ from contextlib import contextmanager
 from graphlib import CycleError, TopologicalSorter
 from operator import attrgetter
 from pathlib import Path
+from types import GenericAlias
 from typing import Any, NoReturn
 
 import msgspec
@@ -28,6 +29,7 @@ from qops_batsim.job_fields import (
     CHECKED,
     HOST_FIELDS,
     HostsAsked,
+    field_error,
     host_fields_of,
     is_amount,
     is_number,
@@ -156,10 +158,6 @@ class _Document(msgspec.Struct):
     qops_batsim: msgspec.Raw = msgspec.Raw(b"")
 
 
-_SILENT = msgspec.Raw(b"")
-"""A field that a job does not have."""
-
-
 class _Job(msgspec.Struct, gc=False):
     id: int | str
     subtime: float
@@ -176,19 +174,12 @@ class _Job(msgspec.Struct, gc=False):
     queue: Any = None
 
 
-class _OnHosts(msgspec.Struct, gc=False):
-    per_host: msgspec.Raw = _SILENT
-    tasks: msgspec.Raw = _SILENT
-    per_task: msgspec.Raw = _SILENT
-    hosts_with: msgspec.Raw = _SILENT
-    exclusive: msgspec.Raw = _SILENT
-    licences: msgspec.Raw = _SILENT
-    parts: msgspec.Raw = _SILENT
-
-
 _documents = msgspec.json.Decoder(_Document)
 _job_lists = msgspec.json.Decoder(list[_Job])
-_jobs_on_hosts = msgspec.json.Decoder(list[_OnHosts])
+_on_hosts = msgspec.defstruct(
+    "_on_hosts", [(name, msgspec.Raw, msgspec.Raw(b"")) for name in HOST_FIELDS], gc=False
+)
+_jobs_on_hosts = msgspec.json.Decoder(GenericAlias(list, (_on_hosts,)))
 _profile_maps = msgspec.json.Decoder(dict[str, Profile])
 _UNASKED = msgspec.structs.astuple(QosRequest())
 
@@ -475,18 +466,21 @@ def _check_document(data: Any, source: str) -> None:
     refuse_object(data, source, _WHAT, WORKLOAD_FIELDS)
     processors = data.get("nb_res")
     if not is_whole_number(processors) or not 1 <= processors <= MAX_PROCESSORS:
-        _wrong(data, "nb_res", f"a whole number of processors from 1 to {MAX_PROCESSORS}", source)
+        accepted = f"a whole number of processors from 1 to {MAX_PROCESSORS}"
+        raise field_error(data, source, "nb_res", accepted)
     if not isinstance(data.get("jobs"), list):
-        _wrong(data, "jobs", "a list of jobs", source)
+        raise field_error(data, source, "jobs", "a list of jobs")
     if not isinstance(data.get("profiles"), dict):
-        _wrong(data, "profiles", "an object of profiles by name", source)
+        raise field_error(data, source, "profiles", "an object of profiles by name")
 
     profiles = as_batsim4(data["profiles"])
     _check_profiles(profiles, source)
     read_jobs(data["jobs"], profiles, source)
     provenance = data.get("qops_batsim", {})
     if not isinstance(provenance, dict):
-        _wrong(data, "qops_batsim", "an object that tells how the workload was made", source)
+        raise field_error(
+            data, source, "qops_batsim", "an object that tells how the workload was made"
+        )
     split_provenance(provenance, source)
 
 
@@ -506,12 +500,6 @@ def _check_profiles(profiles: dict[str, Any], source: str) -> None:
             f"{source}: profile {shown(error.args[1][0])} contains itself and would never end: "
             f"{shown(' in '.join(error.args[1]))}"
         ) from None
-
-
-def _wrong(data: dict[str, Any], name: str, accepted: str, source: str) -> NoReturn:
-    if name not in data:
-        raise InputError(f"{source}: field {name!r} is missing; {accepted} is expected")
-    raise InputError(f"{source}: field {name!r} is {shown(data[name])}; {accepted} is expected")
 
 
 def _is_usual(profile: Any) -> bool:

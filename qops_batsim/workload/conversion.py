@@ -269,10 +269,12 @@ class _Requests:
         """Return a value of each request, 0 where nothing is known of a job."""
         column = self._log.asked_of(records)
         assert column is not None
-        requests = map(decoded_request, column.words)
-        values = [0.0 if one is None else value(one) for one in requests]
-        of_records: Floats = np.array(values, np.float64)[column.which]
-        return of_records
+
+        def of_text(text: str) -> float:
+            one = decoded_request(text)
+            return 0.0 if one is None else value(one)
+
+        return column.values(of_text)
 
 
 def _cancelled(log: Log, begin: float, last: float, field: str) -> CancelledJobs:

@@ -23,14 +23,13 @@ import numpy as np
 from qops_batsim.core.host_properties import machine_of
 from qops_batsim.core.machine import Machine
 from qops_batsim.core.node_request import NodeLayout
-from qops_batsim.errors import InputError, require
+from qops_batsim.errors import InputError
 from qops_batsim.job_fields import AskedPart, HostsAsked, written_hosts
-from qops_batsim.jobs import Job
-from qops_batsim.limits import MAX_JOBS
 from qops_batsim.version import __version__
+from qops_batsim.workload.accounting.amounts import hosts_of
 from qops_batsim.workload.lublin import random_stream
-from qops_batsim.workload.synthetic import LOADS, DeadlineRule, qos_requests
-from qops_batsim.workload.workload_model import Profile, Workload, check_processors, delay_profile
+from qops_batsim.workload.synthetic import DeadlineRule, checked_rule, workload_of
+from qops_batsim.workload.workload_model import Workload, check_processors
 
 MIB = 1 << 20
 """Bytes of what Slurm calls a megabyte."""
@@ -319,7 +318,6 @@ def node_mix_workload(
     True
     """
     mix = NODE_MIXES[name]
-    require(1 <= jobs <= MAX_JOBS, "jobs", jobs, f"a whole number from 1 to {MAX_JOBS} is accepted")
     if machine is None:
         hosts = USUAL_HOSTS if hosts is None else hosts
         check_processors(hosts)
@@ -327,39 +325,24 @@ def node_mix_workload(
     elif hosts not in (None, machine.hosts):
         raise InputError(f"processors is {hosts}, but the platform has {machine.hosts} hosts")
     load = USUAL_LOAD if load is None else load
-    low, high = LOADS
-    require(low <= load <= high, "load", load, f"a number from {low:g} to {high:g} is accepted")
-    if deadlines is not None:
-        deadlines.check()
-    rule = deadlines if deadlines and deadlines.share else None
+    rule = checked_rule(jobs, load, deadlines)
 
     made = sample_node_mix(mix, jobs, seed, machine, load)
-    is_exact = exact_estimates or rule is not None
-    qos = qos_requests(made.submissions, made.run_times, rule, seed) if is_exact else None
-    profiles: dict[str, Profile] = {}
-    listed: list[Job] = []
-    columns = (column.tolist() for column in made[:3])
-    for index, (date, run_time, limit) in enumerate(zip(*columns, strict=True)):
-        profile, profiles[profile] = delay_profile(run_time)
-        asked = made.asked[index]
-        fields = {"id": str(index + 1), "subtime": date, "res": sum(p.hosts for p in asked.parts)}
-        fields |= {"profile": profile, **written_hosts(asked)}
-        fields |= {"walltime": limit} if qos is None else {"qos": qos[index]}
-        listed.append(Job.from_fields(fields, where="generated workload"))
-    provenance = {
-        "command": "workload generate",
+    choices = {
         "preset": name,
         "jobs": jobs,
         "seed": seed,
         "processors": machine.hosts,
         "totals": machine.totals,
         "offered_load": load,
-        "exact_estimates": is_exact,
-        "deadlines": None if rule is None else msgspec.to_builtins(rule),
-        "model": msgspec.to_builtins(mix),
-        "version": __version__,
     }
-    return Workload(listed, profiles, machine.hosts, provenance, "a generated workload")
+    widths = np.array(list(map(hosts_of, made.asked)))
+    columns = (made.submissions, widths, made.run_times, made.limits)
+    asked = map(written_hosts, made.asked)
+    workload = workload_of(columns, asked, choices, rule, exact_estimates=exact_estimates)
+    workload.provenance["model"] = msgspec.to_builtins(mix)
+    workload.provenance["version"] = __version__
+    return workload
 
 
 _FILE = Path(__file__).with_name("node_mixes.json")

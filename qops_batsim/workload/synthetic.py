@@ -15,6 +15,8 @@ users like, equally often, and a killed share as in the three logs.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable, Mapping
+from itertools import repeat
 from pathlib import Path
 from typing import Any
 
@@ -123,20 +125,11 @@ def generate_workload(
     """
     require_one_of("preset", preset, PRESETS)
     parameters = PRESETS[preset]
-    require(1 <= jobs <= MAX_JOBS, "jobs", jobs, f"a whole number from 1 to {MAX_JOBS} is accepted")
     if processors is not None:
         check_processors(processors)
-    if load is not None:
-        low, high = LOADS
-        accepted = (
-            f"a number from {low:g} to {high:g} is accepted (0.85 keeps 85 % of the machine busy)"
-        )
-        require(low <= load <= high, "load", load, accepted)
-    elif jobs > 1:
+    if load is None and jobs > 1:
         load = parameters.offered_load
-    if deadlines is not None:
-        deadlines.check()
-    rule = deadlines if deadlines and deadlines.share else None
+    rule = checked_rule(jobs, load, deadlines)
 
     model = parameters.model.for_machine(processors or parameters.model.processors)
     sizes, run_times = lublin.sample_sizes_and_run_times(model, jobs, seed)
@@ -146,29 +139,81 @@ def generate_workload(
     period = None if load is None else work / (model.processors * load)
     submissions = lublin.sample_submissions(model, jobs, seed, period=period)
 
-    is_exact = exact_estimates or rule is not None
-    qos = qos_requests(submissions, run_times, rule, seed) if is_exact else None
-    profiles: dict[str, Profile] = {}
-    made: list[Job] = []
-    columns = (column.tolist() for column in (submissions, sizes, run_times, walltimes))
-    for index, (submission, size, run_time, walltime) in enumerate(zip(*columns, strict=True)):
-        name, profiles[name] = delay_profile(run_time)
-        fields = {"id": str(index + 1), "subtime": submission, "res": size, "profile": name}
-        fields |= {"walltime": walltime} if qos is None else {"qos": qos[index]}
-        made.append(Job.from_fields(fields, where="generated workload"))
-    provenance = {
-        "command": "workload generate",
+    choices = {
         "preset": preset,
         "jobs": jobs,
         "seed": seed,
         "processors": model.processors,
         "offered_load": load,
+    }
+    columns = (submissions, sizes, run_times, walltimes)
+    made = workload_of(columns, repeat({}), choices, rule, exact_estimates=exact_estimates)
+    made.provenance["model"] = msgspec.to_builtins(model)
+    made.provenance["estimates"] = msgspec.to_builtins(parameters.estimates)
+    return made
+
+
+def checked_rule(
+    jobs: int, load: float | None, deadlines: DeadlineRule | None
+) -> DeadlineRule | None:
+    """Return the rule by which jobs get deadlines, None if none does; InputError if a value is out
+    of range.
+    """
+    require(1 <= jobs <= MAX_JOBS, "jobs", jobs, f"a whole number from 1 to {MAX_JOBS} is accepted")
+    low, high = LOADS
+    accepted = (
+        f"a number from {low:g} to {high:g} is accepted (0.85 keeps 85 % of the machine busy)"
+    )
+    require(load is None or low <= load <= high, "load", load, accepted)
+    if deadlines is None:
+        return None
+    deadlines.check()
+    return deadlines if deadlines.share else None
+
+
+def workload_of(
+    columns: tuple[Integers, Integers, Integers, Integers],
+    asked: Iterable[Mapping[str, Any]],
+    choices: Mapping[str, Any],
+    rule: DeadlineRule | None,
+    *,
+    exact_estimates: bool,
+) -> Workload:
+    """Make a generated workload.
+
+    Parameters
+    ----------
+    columns
+        Dates of submission, hosts, run times and walltimes (seconds) of the jobs.
+    asked
+        What else each job asks of its hosts, as fields.
+    choices
+        What the provenance says first, among it ``processors`` and ``seed``.
+    rule
+        Gives deadlines; None: there are none.
+    exact_estimates
+        Whether jobs have estimates in place of walltimes, as with a ``rule``.
+    """
+    submissions, _, run_times, _ = columns
+    is_exact = exact_estimates or rule is not None
+    qos = qos_requests(submissions, run_times, rule, choices["seed"]) if is_exact else None
+    profiles: dict[str, Profile] = {}
+    made: list[Job] = []
+    rows = zip(*(column.tolist() for column in columns), strict=True)
+    for index, ((submission, size, run_time, walltime), hosts) in enumerate(
+        zip(rows, asked, strict=False)
+    ):
+        name, profiles[name] = delay_profile(run_time)
+        fields = {"id": str(index + 1), "subtime": submission, "res": size, "profile": name}
+        fields |= {**hosts, "walltime": walltime} if qos is None else {**hosts, "qos": qos[index]}
+        made.append(Job.from_fields(fields, where="generated workload"))
+    provenance = {
+        "command": "workload generate",
+        **choices,
         "exact_estimates": is_exact,
         "deadlines": None if rule is None else msgspec.to_builtins(rule),
-        "model": msgspec.to_builtins(model),
-        "estimates": msgspec.to_builtins(parameters.estimates),
     }
-    return Workload(made, profiles, model.processors, provenance, "a generated workload")
+    return Workload(made, profiles, choices["processors"], provenance, "a generated workload")
 
 
 def qos_requests(

@@ -12,7 +12,7 @@ import msgspec
 
 from qops_batsim.dates import Calendar
 from qops_batsim.errors import InputError, require, shown
-from qops_batsim.job_fields import HostsAsked
+from qops_batsim.job_fields import HostsAsked, written_hosts
 from qops_batsim.jobs import Job, QosRequest
 from qops_batsim.limits import IN_NO_NAME, MAX_PROCESSORS, MAX_SECONDS, NO_NAME
 
@@ -70,7 +70,9 @@ class Workload(msgspec.Struct):
 
     @property
     def offered_load(self) -> float | None:
-        """Offered load of the jobs on a machine of the workload's size (:func:`offered_load`)."""
+        """Offered load of the jobs on a machine of the workload's size (:func:`offered_load`); jobs
+        that ask for parts of hosts count as if they took them whole.
+        """
         columns = self.columns
         return offered_load(self.work, columns.submission_times, self.processors)
 
@@ -106,6 +108,18 @@ class Workload(msgspec.Struct):
             dates = self.columns.submission_times
             facts.append(f"submitted from {dates.min():,.15g} s to {dates.max():,.15g} s")
         return [*facts, self.source]
+
+
+def refuse_amounts(workload: Workload, who: str) -> None:
+    """Raise an InputError if jobs ask for parts of hosts, which ``who`` cannot plan."""
+    columns = workload.columns
+    for name, asked in zip(columns.ids, columns.hosts_asked or (), strict=False):
+        if asked is not None:
+            raise InputError(
+                f"{workload.source}: job {shown(name)} asks for {', '.join(written_hosts(asked))}; "
+                f"{who} plans processors, and not yet parts of hosts: jobs on whole hosts are "
+                "expected"
+            )
 
 
 def offered_load(work: np.ndarray, submissions: np.ndarray, processors: int) -> float | None:

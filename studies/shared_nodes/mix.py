@@ -12,7 +12,7 @@ import numpy as np
 from qops_batsim import Job
 from qops_batsim.experiments import find_trace, give_deadlines_by_need
 from qops_batsim.platform import EqualHosts, Platform, make_mixed_cluster, write_platform
-from qops_batsim.workload import Workload, read_workload, run_times_until_killed
+from qops_batsim.workload import Workload, run_times_until_killed
 from studies.shared import Settings, usual_need
 
 KINDS = ("cores", "memory", "gpus")
@@ -40,22 +40,23 @@ def with_gpus(machine: Settings, hosts: int) -> int:
     return max(1, round(machine["with_gpus"] * hosts))
 
 
-class Imported(NamedTuple):
-    """The log's jobs that any host could run, and what the import said."""
-
-    workload: Workload
-    said: str
+IMPORTED = "graham.json"
+"""The file of the imported workload."""
 
 
-def import_log(settings: Settings, directory: Path) -> Imported:
-    """Import the log by ``qops-batsim workload import --by amounts``; a few seconds."""
+def import_log(settings: Settings, directory: Path) -> str:
+    """Import the log by ``qops-batsim workload import --by amounts``; return what that said.
+
+    The workload, :data:`IMPORTED` in the directory, has the jobs that any host could run. It takes
+    some seconds.
+    """
     log = find_trace(settings["log"]["file"], Path())
-    platform, out = directory / "graham.xml", directory / "graham.json"
+    platform, out = directory / "graham.xml", directory / IMPORTED
     write_platform(platform_of(settings["machine"], 400), platform)
     command = [sys.executable, "-m", "qops_batsim", "workload", "import", str(log), str(out)]
     command += ["--by", "amounts", "--nodes", str(platform), "--unit", "memory=MB"]
     ended = subprocess.run([*command, "--map", COLUMNS], check=True, capture_output=True, text=True)
-    return Imported(read_workload(out), ended.stdout)
+    return ended.stdout.replace(f"{directory}/", "").strip()
 
 
 def is_narrow(job: Job, log: Settings) -> bool:
@@ -109,6 +110,12 @@ class Demand(NamedTuple):
     def load(self, machine: Settings, hosts: int) -> float:
         """Return the offered load by dominant shares."""
         return float((self.shares(machine, hosts) * self.run_times).sum() / self.period)
+
+    def loads(self, machine: Settings, hosts: int) -> dict[str, float]:
+        """Return the offered load of each kind by itself."""
+        shares = self.amounts / self.totals(machine, hosts)
+        work = (shares * self.run_times[:, None]).sum(axis=0) / self.period
+        return dict(zip(KINDS, work.tolist(), strict=True))
 
     def hosts_for(self, machine: Settings, load: float, least: int) -> int:
         """Return the number of hosts, ``least`` or more, whose load is nearest to one asked for."""

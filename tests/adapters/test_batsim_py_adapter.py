@@ -174,7 +174,7 @@ def test_decisions_become_calls(agent: Any, simulator: FakeSimulator, module: Sp
     simulator.dispatch(JobEvent.SUBMITTED, job)
     module.next = [
         [
-            d.ExecuteJob("w0!1", HostSet.parse("0 2-3")),
+            d.ExecuteJob("w0!1", HostSet.parse("0 2-3"), {"0": "2", "1": "0", "2": "1"}),
             d.RejectJob("w0!2"),
             d.CallMeLater(9.25),
             d.SetJobMetadata("w0!1", "text"),
@@ -250,6 +250,24 @@ def test_a_job_whose_tasks_share_hosts_is_named(agent: Any, module: Spy) -> None
     module.next = [[d.ExecuteJob("w0!1", HostSet.parse("0"), {"0": "0", "1": "0"})]]
     with pytest.raises(SimulationError, match="at 7.0* s: job 'w0!1' has tasks that share hosts"):
         agent.act()
+
+
+def test_jobs_share_hosts_by_amounts(simulator: FakeSimulator) -> None:
+    from qops_batsim.adapters.batsim_py import ModuleAgent
+
+    # Of 8 cores two jobs of 3 run at once on the first host.
+    simulator.platform.hosts = [
+        SimpleNamespace(id=index, name=f"h{index}", metadata={"cores": "8"}, is_shareable=True)
+        for index in range(2)
+    ]
+    agent = ModuleAgent(simulator, "fcfs")
+    simulator.dispatch(SimulatorEvent.SIMULATION_BEGINS, simulator)
+    for name in ("w0!1", "w0!2"):
+        job = FakeJob(name, per_host={"cores": 3})
+        job.res = 1
+        simulator.dispatch(JobEvent.SUBMITTED, job)
+    agent.act()
+    assert simulator.calls == [("allocate", "w0!1", [0], None), ("allocate", "w0!2", [0], None)]
 
 
 def test_what_batsim_py_refuses_is_named(agent: Any, module: Spy) -> None:

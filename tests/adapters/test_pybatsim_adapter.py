@@ -294,3 +294,20 @@ def test_a_broken_pybatsim_is_not_called_missing(
     monkeypatch.setattr(pybatsim, "BASES", ("broken_pybatsim",))
     with pytest.raises(ModuleNotFoundError, match="package_that_it_needs"):
         pybatsim.Qops  # noqa: B018
+
+
+def test_jobs_share_hosts_by_amounts() -> None:
+    # Of 8 cores two jobs of 3 run at once on host a, which b, with a GPU, is kept from.
+    procset = pytest.importorskip("procset")
+    made: Any = scheduler_with(BatsimScheduler)({"scheduler": "fcfs"})
+    made.bs = FakeBatsim()
+    made.bs.scheduler = made
+    for host, has in zip(made.bs.machines["compute"], ({}, {"gpus": "1"}), strict=True):
+        host["properties"] = {"cores": "8", **has}
+    made.onSimulationBegins()
+    for name in ("w0!1", "w0!2"):
+        fields = {"id": name, "subtime": 7, "res": 1, "profile": "p", "per_host": {"cores": 3}}
+        made.onJobSubmission(SimpleNamespace(id=name, json_dict=fields))
+    made.onNoMoreEvents()
+    assert [job.id for _, job in made.bs.calls] == ["w0!1", "w0!2"]
+    assert [job.allocation for _, job in made.bs.calls] == [procset.ProcSet(0)] * 2

@@ -51,3 +51,20 @@ def test_a_missing_solver_is_named(cli, monkeypatch: pytest.MonkeyPatch) -> None
     assert result.exit_code == 2
     assert "pip install 'qops-batsim[bound]'" in result.err
     assert cli("bound", "tiny_8", "--objective", "job").err.count("did you mean 'jobs'") == 1
+
+
+def test_hosts_that_jobs_share(cli, tmp_path: Path) -> None:
+    pytest.importorskip("ortools", reason="the extra bound (OR-tools) is not installed")
+    generated = ("--preset", "graham", "--jobs", "40", "--load", "3", "--deadline-share", "1")
+    machine = ("--platform", "shared_8")
+    assert cli("workload", "generate", tmp_path / "w.json", *generated, *machine).exit_code == 0
+    arguments = ("bound", tmp_path / "w.json", *TIME, "--objective", "work")
+    result = cli(*arguments, *machine, "-o", tmp_path / "best")
+    assert result.exit_code == 0, result.err
+    assert "40 jobs on 8 shared hosts" in result.out
+    assert "host-hours" in result.out
+    assert cli("verify", tmp_path / "best-work").exit_code == 0
+    assert cli(*arguments).exit_code == 2
+    other = cli(*arguments, "--platform", "sp2_128")
+    assert other.exit_code == 2
+    assert "sp2_128.xml has amounts that jobs share" in other.err

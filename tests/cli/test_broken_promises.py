@@ -168,7 +168,7 @@ def test_every_kind_of_promise_is_counted(
 def test_functions_take_the_same_rule(call: Callable[..., Any]) -> None:
     if call is _check:
         with pytest.warns(UserWarning, match="promises broken") as told:
-            assert call("BestEffort") == 21
+            assert call("BestEffort") == 22
         assert any("case 'more deadlines than can be met'" in str(each.message) for each in told)
     with pytest.raises((SimulationError, SchedulerContractError)):
         call("BestEffort", on_broken_promise="fail")

@@ -38,8 +38,7 @@ def overlap(prefix: str) -> bool:
 def test_aroma_shares_hosts_without_being_asked(cli: Cli) -> None:
     result = cli("run", "aroma")
     assert result.exit_code == 0, result.err
-    assert "68 hosts" in result.err
-    assert "which several jobs may share" in result.err
+    assert "on 68 shared hosts in" in result.err
     description = json.loads(Path("out/aroma_run.json").read_text())
     assert description["workload"] == "aroma_mixed"
     assert description["platform"] == "aroma_grid"
@@ -87,7 +86,7 @@ def test_hosts_with_amounts_are_shared_without_being_asked(cli: Cli, tmp_path: P
     platform = shared_platform(tmp_path / "shared.xml")
     result = cli("run", "fcfs", "-w", "tiny_8", "-p", platform)
     assert result.exit_code == 0, result.err
-    assert "which several jobs may share" in result.err
+    assert "on 8 shared hosts in" in result.err
     assert json.loads(Path("out/fcfs_run.json").read_text())["compute_sharing"] is True
     module = make_scheduler("fcfs")
     assert SHARING_OPTION in batsim_arguments(default_engine(module, read_platform(platform)))
@@ -102,3 +101,17 @@ def test_hosts_with_amounts_cannot_be_alone(cli: Cli, tmp_path: Path) -> None:
         f"qops-batsim: error: {platform}: hosts have amounts that jobs share, but compute sharing "
         "is turned off; it is expected to be on\n"
     )
+
+
+@pytest.mark.parametrize("kind", ["delay", "parallel_homogeneous"])
+def test_computing_jobs_on_shared_hosts_are_told(cli: Cli, kind: str) -> None:
+    profile = {"type": kind, "delay": 9, "cpu": 1e9, "com": 0}
+    asked = {"subtime": 0, "res": 1, "profile": "p", "per_host": {"cores": 1}}
+    jobs = [{"id": "a", **asked}, {"id": "b", **asked}]
+    content = {"nb_res": 8, "jobs": jobs, "profiles": {"p": profile}}
+    Path("jobs.json").write_text(json.dumps(content))
+    result = cli("run", "easy", "-w", "jobs.json", "-p", "shared_8", "-q")
+    assert result.exit_code == 0, result.err
+    computes = kind != "delay"
+    assert ("job a and its like compute, and slow down jobs" in result.err) == computes
+    assert ("length does not depend on neighbours" in result.err) == computes

@@ -97,7 +97,7 @@ def test_units_defaults_and_types_of_options() -> None:
 
 def test_a_scheduler_is_checked(cli: Cli) -> None:
     result = cli("schedulers", "fcfs", "--check")
-    assert (result.exit_code, result.out) == (0, "fcfs: 21 cases passed\n")
+    assert (result.exit_code, result.out) == (0, "fcfs: 22 cases passed\n")
 
 
 def test_an_unknown_scheduler_suggests_the_nearest(cli: Cli) -> None:

@@ -328,3 +328,16 @@ def test_whole_hosts_are_not_guessed(
     assert result.exit_code == 2
     assert "kth_sp2_100.xml tells what it has; a platform whose hosts have amounts" in result.err
     assert not (tmp_path / "out.json").exists()
+
+
+def test_scale_counts_dominant_shares_of_a_platform(cli: Cli, tmp_path: Path) -> None:
+    source, scaled = tmp_path / "w.json", tmp_path / "scaled.json"
+    shared = ("--platform", "shared_8")
+    made = cli("workload", "generate", source, "--preset", "graham", "--load", "1.5", *shared)
+    assert "offered load by dominant shares: 1.5000" in made.out
+    result = cli("workload", "scale", source, scaled, *shared)
+    assert "offered load by dominant shares: 1.5000 of the trace, 1.5000 now" in result.out
+    assert "offered load (hosts counted whole): " in cli("workload", "scale", source, scaled).out
+    other = cli("workload", "scale", source, scaled, "--platform", "sp2_128")
+    assert other.exit_code == 2
+    assert "has amounts that jobs share; hosts with properties" in other.err

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import math
 from itertools import combinations
+from typing import NamedTuple
 
 from hypothesis import given
 from hypothesis import strategies as st
 
 from qops_batsim.core.host_properties import machine_of
 from qops_batsim.core.machine import Machine
-from qops_batsim.core.shortage import Held, Shortage, shortage_text, shortages
+from qops_batsim.core.node_profile import NodeProfile
+from qops_batsim.core.node_request import NodeLayout, Places
+from qops_batsim.core.shortage import Shortage, shortage_text, shortages
 from qops_batsim.job_fields import AskedPart
 
 
@@ -24,6 +27,27 @@ def cluster(*hosts: tuple[int, int], labels: str = "") -> Machine:
     return found
 
 
+class Held(NamedTuple):
+    """What a job holds of each kind until its end, by host."""
+
+    end: float
+    amounts: dict[int, tuple[int, int]]
+
+
+def profile(machine: Machine, running: list[Held], now: float) -> NodeProfile:
+    """What is free beside running jobs."""
+    made = NodeProfile(NodeLayout(machine), now)
+    for job in running:
+        for host, amounts in job.amounts.items():
+            part = made.layout.part(
+                AskedPart(hosts=1, amounts=dict(zip(("cores", "gpus"), amounts, strict=True)))
+            )
+            places = Places()
+            places.fill([part], [(host, 0, 1)])
+            made.take_amount(now, job.end, places)
+    return made
+
+
 #  Free now (cores, GPUs) of 4 cores and 2 GPUs each, and when the rest comes back:
 #  host 0: 2, 0   rest at 10      host 1: 2, 1   rest at 20      host 2: 1, 2   rest at 30
 MACHINE = cluster((4, 2), (4, 2), (4, 2))
@@ -35,7 +59,7 @@ RUNNING = [
 
 
 def told(part: AskedPart) -> list[str]:
-    return [shortage_text(each) for each in shortages(MACHINE, RUNNING, part, 5.0)]
+    return [shortage_text(each) for each in shortages(profile(MACHINE, RUNNING, 5.0), part)]
 
 
 def test_each_short_kind_is_told_with_its_date() -> None:
@@ -44,7 +68,7 @@ def test_each_short_kind_is_told_with_its_date() -> None:
         "3 hosts have 2 cores free only from 30 s on, now 2",
         "3 hosts have 2 gpus free only from 20 s on, now 1",
     ]
-    gpus = shortages(MACHINE, RUNNING, asked, 5.0)[1]
+    gpus = shortages(profile(MACHINE, RUNNING, 5.0), asked)[1]
     assert gpus == Shortage(
         kind="gpus", amount=2, hosts=3, tasks=0, free=1, missing=(0, 1), date=20.0
     )
@@ -72,7 +96,7 @@ def test_whole_hosts_tasks_and_what_is_never_free() -> None:
 def test_only_hosts_with_the_labels_count() -> None:
     machine = cluster((4, 2), (4, 2), labels="fast")
     asked = AskedPart(hosts=1, amounts={"cores": 1}, labels=("slow",))
-    (found,) = shortages(machine, [], asked, 0.0)
+    (found,) = shortages(profile(machine, [], 0.0), asked)
     assert (found.free, found.date, found.missing) == (0, None, ())
 
 
@@ -81,7 +105,7 @@ Jobs = list[tuple[int, int, int, int]]
 
 @given(
     jobs=st.lists(
-        st.tuples(st.integers(0, 2), st.integers(1, 9), st.integers(0, 2), st.integers(0, 1)),
+        st.tuples(st.integers(0, 2), st.integers(1, 9), st.integers(1, 2), st.integers(0, 1)),
         max_size=6,
     ),
     hosts=st.integers(1, 3),
@@ -118,7 +142,7 @@ def test_dates_are_the_first_at_which_hosts_are_able(
                 return date
         return math.inf
 
-    found = shortages(machine, held, asked, 0.0)
+    found = shortages(profile(machine, held, 0.0), asked)
     latest = max((math.inf if s.date is None else s.date for s in found), default=0.0)
     assert latest == date_of_all()
     if latest and found[0].kind == "":

@@ -52,6 +52,8 @@ class Crowd(ScriptedModule):
 def simulations() -> Iterator[Simulation]:
     """Yield simulations of small workloads, also with sharing, outages and energy."""
     for case in cases():
+        if case.platform is not None:
+            continue  # Its hosts are shared by amounts, not by a crowd.
         machine = Platform(
             compute_hosts=[
                 Host(

@@ -130,6 +130,29 @@ def test_tasks_on_fewer_hosts_than_res_are_given_a_mapping() -> None:
     assert engine.submit(0.0, "c", res=3, **tasks) == started("c", "0 2", mapping)
 
 
+def test_each_task_has_its_executor_where_there_are_as_many() -> None:
+    # Six tasks of two cores: four are on the large host, two on the first small one.
+    engine = Engine(FirstFit())
+    tasks = {"tasks": 6, "per_task": {"cores": 2}}
+    mapping = {"0": "0", "1": "0", "2": "1", "3": "1", "4": "1", "5": "1"}
+    assert engine.submit(0.0, "a", res=6, **tasks) == started("a", "0 2", mapping)
+    # Five executors for six tasks: one of the three on the large host has two.
+    engine = Engine(FirstFit())
+    mapping = {"0": "0", "1": "0", "2": "1", "3": "1", "4": "1"}
+    assert engine.submit(0.0, "b", res=5, **tasks) == started("b", "0 2", mapping)
+
+
+def test_executors_of_parts_stand_in_their_order() -> None:
+    # The first part needs the large host, whose number is the highest.
+    engine = Engine(FirstFit())
+    large = {"res": 1, "per_host": {"gpus": 1}}
+    small = {"res": 2, "per_host": {"cores": 4}}
+    mapping = {"0": "2", "1": "0", "2": "1"}
+    assert engine.submit(0.0, "a", res=3, parts=[large, small]) == started("a", "0-2", mapping)
+    engine = Engine(FirstFit())
+    assert engine.submit(0.0, "b", res=3, parts=[small, large]) == started("b", "0-2")
+
+
 def test_a_scheduler_may_name_the_hosts() -> None:
     engine = Engine(Stubborn())
     assert engine.submit(0.0, "2", per_host={"cores": 5}) == started("2", "2")

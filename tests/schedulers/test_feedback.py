@@ -360,7 +360,7 @@ def test_the_resolution_of_offers_is_an_option() -> None:
 
 
 def test_the_contract_of_schedulers() -> None:
-    assert check_scheduler(lambda: fqops(tolerance_factor=3, slack_factor=2)) == 21
+    assert check_scheduler(lambda: fqops(tolerance_factor=3, slack_factor=2)) == 22
 
 
 # Promises

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from qops_batsim import Job, QosRequest, simulate
-from qops_batsim.core.never_fits import why_never
+from qops_batsim.core.node_request import NodeLayout
 from qops_batsim.job_fields import AskedPart, HostsAsked, read_hosts_asked
 from qops_batsim.jobs import REJECTED
 from qops_batsim.platform import make_cluster
@@ -148,7 +148,8 @@ def test_what_fits_nowhere_is_refused(machine: SharedMachine, rng: random.Random
     asked = read_hosts_asked(request_fields(request), "job") or HostsAsked(parts=(whole,))
     fits = NaiveNodes(machine).found_at(request, 0) is not None
     # Of several parts, each is looked at alone: they may still take the hosts of each other.
-    assert (why_never(asked, read) is None) == fits or (len(request.parts) > 1 and not fits)
+    refusal = NodeLayout(read).request(asked, 1).refusal
+    assert (refusal is None) == fits or (len(request.parts) > 1 and not fits)
 
 
 @given(machine=machines(), rng=st.randoms(use_true_random=False))

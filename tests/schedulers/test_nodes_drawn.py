@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from qops_batsim import InputError, explain, quote, run, simulate
+from qops_batsim import InputError, simulate
 from qops_batsim.core import HostSet
 from qops_batsim.engine import ExternalEvent, maintenance_events
 from qops_batsim.jobs import COMPLETED_KILLED, REJECTED
@@ -285,16 +285,3 @@ def test_late_news_breaks_promises_by_less_than_the_grace(scheduler: str, tmp_pa
             if each.state not in (REJECTED, COMPLETED_KILLED):
                 promise = record.admitted_deadline or math.inf
                 assert each.finish <= promise + 1.0, f"seed {seed}, job {name}"
-
-
-def test_a_run_on_shared_hosts_is_explained_and_not_quoted(tmp_path: Path) -> None:
-    """Its log does not tell what each job had of the hosts."""
-    jobs = [job(0, 10, part(cores=2)), job(1, 5, part(cores=1), deadline=9)]
-    platform, workload = written(case_of(machine(host(cores=2)), jobs), tmp_path)
-    done = run("qops", workload, platform, out=tmp_path / "run")
-    assert b'"shares_hosts":true' in Path(f"{done.prefix}_decisions.jsonl").read_bytes()
-    with pytest.raises(InputError, match="the log does not tell what each had"):
-        quote(done.prefix, 5, processors=1, run_time=3)
-    explained = explain(done.prefix, "001")
-    assert explained.state == REJECTED
-    assert "its own deadline (9 s) would be missed" in explained.reason

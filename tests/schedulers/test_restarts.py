@@ -631,7 +631,7 @@ def test_the_same_over_zeromq(saves: bool) -> None:
 
 
 def test_the_contract_of_schedulers() -> None:
-    assert check_scheduler(lambda: killer(tolerance_factor=2)) == 21
+    assert check_scheduler(lambda: killer(tolerance_factor=2)) == 22
 
 
 # Promises

@@ -7,7 +7,7 @@ import msgspec
 from qops_batsim import Job, QosRequest
 from qops_batsim.core import RUNNING, WAITING, Plan
 from qops_batsim.protocol import make_scheduler
-from qops_batsim.running.search_asker import resume, whole_hosts
+from qops_batsim.running.search_asker import resume
 from qops_batsim.schedulers.standing import Standing, standing_of_jobs
 from support.plan_checks import check_plan
 
@@ -22,8 +22,7 @@ def plan_at(now: float, *jobs: Job) -> Plan:
     the text of the snapshot.
     """
     text = msgspec.json.encode(standing_of_jobs(list(jobs), now))
-    standing = msgspec.json.decode(text, type=Standing)
-    plan: Plan = resume(make_scheduler("qops"), standing, whole_hosts(4)).plan
+    plan: Plan = resume(make_scheduler("qops"), msgspec.json.decode(text, type=Standing), 4).plan
     return plan
 
 

@@ -41,6 +41,16 @@ INTERNALS: dict[str, dict[str, dict[str, str]]] = {
             "timing": "PLAN_TOLERANCE",
         },
         "pascal2004/study.py": {"schedulers.aroma.aroma_scheduler": "AromaOptions"},
+        "shared_nodes/machine_views.py": {
+            "core.job": "Job",
+            "core.machine": "Machine",
+            "core.node_profile": "NodeProfile",
+            "core.node_request": "HostPart NodeLayout NodeRequest",
+            "core.node_use": "NodeUse",
+            "job_fields": "AskedPart HostsAsked",
+            "schedulers.qops": "Qops QopsOptions",
+            "timing": "GRID_TOLERANCE end_of up_to_grid",
+        },
         "talby1999/choices.py": {
             "engine.records": "JobRecord",
             "jobs": "COMPLETED_KILLED",

@@ -287,7 +287,8 @@ class Planner:
         if lost and promised is not None:
             for slot, promise in before.items():
                 if promise < math.inf:
-                    self.suspended[slot] = promise
+                    # What was gained by the rebuild is promised as well.
+                    self.suspended[slot] = min(promise, promised[slot])
 
     def settle(self) -> None:
         """Renew the promises at risk that cannot be kept, as soon as there is a start."""

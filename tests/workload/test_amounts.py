@@ -68,8 +68,10 @@ def asked(found: Conversion) -> dict[str, tuple[int, dict[str, Any]]]:
 )
 def test_parts_of_totals_are_the_least_that_are_enough(jobs: list[tuple[int, int, int]]) -> None:
     hosts, cores, gpus = np.array(jobs, np.float64).T
-    column, uneven = requests_of(hosts, {"cores": cores, "gpus": gpus})
-    for (number, *totals), text, odd in zip(jobs, column.texts(), uneven.tolist(), strict=True):
+    amounts = {"cores": cores, "memory": np.zeros(len(jobs)), "gpus": gpus}
+    column, told = requests_of(hosts, amounts)
+    uneven = told["uneven"].tolist()
+    for (number, *totals), text, odd in zip(jobs, column.texts(), uneven, strict=True):
         request = decoded_request(text)
         assert request is not None
         (part,) = request.parts
@@ -330,7 +332,7 @@ def asked_in(path: Path) -> dict[str, tuple[int, dict[str, Any]]]:
 
 
 def test_a_platform_without_amounts_is_no_list_of_nodes() -> None:
-    with pytest.raises(InputError, match="no host has amounts that jobs share"):
+    with pytest.raises(InputError, match="no host of .* has amounts that jobs share"):
         nodes_of_platform(read_platform("kth_sp2_100"))
 
 

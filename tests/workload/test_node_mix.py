@@ -185,7 +185,7 @@ def test_a_platform_without_amounts_is_refused(tmp_path: Path, cli: Callable[...
     platform.write_text(PLATFORM % ("", ""))
     result = cli("workload", "generate", out, "--preset", "graham", "--platform", platform)
     assert (result.exit_code, out.exists()) == (2, False)
-    assert "p.xml: no host tells its cores; a platform whose hosts have amounts" in result.err
+    assert "p.xml has amounts that jobs share" in result.err
     result = cli("workload", "generate", out, "--preset", "kth-sp2", "--platform", platform)
     assert result.exit_code == 2
     assert "--platform has no effect with --preset kth-sp2; leave it out" in result.err

@@ -278,19 +278,15 @@ def billed_amounts(
         )
     taken = np.where(result.executed[:, None], requests.taken, requests.demand)
     hosts = result.allocation_sizes
-    of_job = {}
+    places = {job_id: place for place, job_id in enumerate(outcomes.ids)}
+    billed = np.zeros(len(outcomes.ids))
     for row in np.flatnonzero(result.last_runs).tolist():
         amounts = dict(zip(requests.machine.kinds, taken[row].tolist(), strict=True))
         amounts["hosts"] = int(hosts[row])
         licences = requests.distinct[requests.of_job[row]].licences
-        of_job[result.id(row)] = weights.billed(amounts, licences)
-
-    places = {job_id: place for place, job_id in enumerate(outcomes.ids)}
-    billed = np.zeros(len(outcomes.ids))
-    for job_id, units in of_job.items():
-        origin = original_id(job_id, places)
+        origin = original_id(result.id(row), places)
         if origin is not None:
-            billed[places[origin]] = units
+            billed[places[origin]] = weights.billed(amounts, licences)
     return billed
 
 

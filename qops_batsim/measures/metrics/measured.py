@@ -112,7 +112,12 @@ class MeasuredFiles(MeasuredRun):
         self.threshold = threshold
         self.hosts = result.hosts
         ran = result.executed & result.last_runs
-        times = (each[ran] for each in _times_of_rows(result))
+        sizes = result.column("requested_number_of_resources")
+        if self.requests is not None:
+            sizes = self.requests.sizes
+        elif result.machine is not None:
+            sizes = np.full(len(sizes), np.nan)  # Only the workload tells dominant shares.
+        times = (each[ran] for each in _times_of_rows(result, sizes))
         self.waits, self.turnarounds, self.run_times, self.stretches = times
 
     @cached_property
@@ -156,19 +161,18 @@ class MeasuredFiles(MeasuredRun):
         return outcomes_with_deadlines(self.result, self.workloads)
 
 
-def _times_of_rows(result: RunResult) -> tuple[Floats, Floats, Floats, Floats]:
+def _times_of_rows(result: RunResult, sizes: Floats) -> tuple[Floats, Floats, Floats, Floats]:
     """Return waiting, turnaround and run time (seconds) and slowdown of each row of ``_jobs.csv``;
     the runs of a job that was stopped and continued count together.
 
     A job that goes on where it was stopped waited only for its first run, and ran as
     long as all its runs together; one that was killed, for its last one, and ran as long as that
-    and what was saved of those before it.
+    and what was saved of those before it. What it lost is told as work, by its size.
     """
     names = ("waiting_time", "turnaround_time", "execution_time", "stretch")
     waiting, turnaround, run_time, stretch = (result.column(name).copy() for name in names)
     profiles = result.text("profile")
     earlier = result.earlier_runs
-    processors = result.column("requested_number_of_resources")
     rests = [row for row in earlier.keys() - earlier.values() if is_continuation(profiles[row])]
 
     decisions = result.decisions if rests else None
@@ -183,7 +187,7 @@ def _times_of_rows(result: RunResult) -> tuple[Floats, Floats, Floats, Floats]:
 
         lasted = run_time[runs].sum()
         if lost is not None:
-            lasted -= lost / processors[row]
+            lasted -= lost / sizes[row]
         else:
             waiting[row] = waiting[runs[-1]]
 

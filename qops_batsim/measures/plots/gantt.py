@@ -321,9 +321,7 @@ def _shares(
     result: RunResult, workloads: Mapping[str, Workload] | None, shown: Booleans
 ) -> HostShares | None:
     """Return where jobs stand in the rows of hosts that they share by amounts; None elsewhere."""
-    if result.machine is None:
-        return None
-    requests = requests_of_run(result, workloads or workloads_with_deadlines(result)[0])
+    requests = requests_of_run(result, workloads or None)
     if requests is None:
         return None
     stays = result.stays()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 from matplotlib.ticker import MaxNLocator
@@ -20,7 +21,7 @@ from qops_batsim.measures.plots.drawing import (
 from qops_batsim.measures.plots.part import part_to_show
 from qops_batsim.measures.results.host_amounts import RequestsOfRun, requests_of_run
 from qops_batsim.measures.results.result_tables import Floats
-from qops_batsim.measures.results.run_result import RunResult, workloads_with_deadlines
+from qops_batsim.measures.results.run_result import RunResult
 from qops_batsim.measures.results.series import StepSeries, busy_hosts, queue_length
 from qops_batsim.texts import round_duration_text
 
@@ -34,60 +35,41 @@ _LEGEND_WIDTH = 160
 """Characters of legend text that fit in a row."""
 
 
+class _Curve(NamedTuple):
+    """Values over time, and by what factor and in which unit they are drawn."""
+
+    values: StepSeries
+    factor: float
+    unit: str = " %"
+
+
+class _Line(NamedTuple):
+    """A line in the upper and the lower axes, over a part of time (seconds)."""
+
+    name: str
+    begin: float
+    end: float
+    curves: tuple[_Curve, _Curve]
+
+
 def draw(results: Sequence[RunResult], path: str | Path) -> None:
     """Draw utilization and queue length of one or more runs over time to a file (png, pdf or svg).
 
     Long runs show means over equal intervals, whose length the axis tells; short
     ones show every change.
     """
-    windows = [part_to_show(result) for result in results]
-    first = min(w[0] for w in windows)
-    last = max(w[1] for w in windows)
-    shared = [_requests(result) for result in results]
-    series = [
-        (busy_hosts(result) if requests is None else requests.busy, queue_length(result))
-        for result, requests in zip(results, shared, strict=True)
-    ]
-    events = max(len(s.dates) for pair in series for s in pair)
-    interval = None if events <= _MOST_EVENTS else _interval(last - first)
+    shared = [requests_of_run(result) for result in results]
+    lines = []
+    for result, requests in zip(results, shared, strict=True):
+        busy = busy_hosts(result) if requests is None else requests.busy
+        curves = _Curve(busy, 100 / result.hosts), _Curve(queue_length(result), 1.0, "")
+        lines.append(_Line(result.name, *part_to_show(result), curves))
 
     columns = max(1, min(4, _LEGEND_WIDTH // (max(len(r.name) for r in results) + 22)))
-    legend_rows = math.ceil(len(results) / columns)
-    averaged = "" if interval is None else f", mean of {round_duration_text(interval)}"
-    with picture(path, 12.0, 6.6 + 0.36 * legend_rows) as figure:
-        figure.set_layout_engine("constrained", h_pad=0.12, w_pad=0.12)
-        top, bottom = figure.subplots(2, 1, sharex=True)
-        for index, (result, (begin, end)) in enumerate(zip(results, windows, strict=True)):
-            busy, queue = series[index]
-            style = {
-                "color": COLORS[index % len(COLORS)],
-                "linestyle": _LINES[index // len(COLORS) % len(_LINES)],
-                # Later lines are thinner, so that equal curves stay visible.
-                "linewidth": 1.2 + 0.8 * min(len(results) - 1 - index, 3),
-            }
-
-            for axes, values, factor, unit in (
-                (top, busy, 100 / result.hosts, " %"),
-                (bottom, queue, 1.0, ""),
-            ):
-                edges, heights = _stairs(values, begin, end, first, interval)
-                mean = values.integral(begin, end) / (end - begin) * factor
-                label = f"{result.name} (mean {mean:,.1f}{unit})"
-                axes.stairs(heights * factor, edges, baseline=None, label=label, **style)
-                if len(results) == 1:
-                    color = style["color"]
-                    axes.stairs(heights * factor, edges, fill=True, color=color, alpha=0.2)
-
-        used = "Busy hosts" if shared.count(None) == len(shared) else "Dominant shares"
-        top.set_ylabel(f"{used} (%){averaged}")
-        bottom.set_ylabel(f"Waiting jobs{averaged}")
-        top.set_ylim(0, 103 if used == "Busy hosts" else max(103, top.get_ylim()[1]))
-        bottom.set_ylim(0, max(1.0, bottom.get_ylim()[1]))
-        bottom.yaxis.set_major_locator(MaxNLocator(nbins=8, integer=True))
-        set_time_axis(bottom, first, last, _calendar(results))
-        for axes, title in ((top, "Utilization"), (bottom, "Queue length")):
-            axes.set_title(title + _workload(results), pad=8 + 15 * legend_rows)
-            legend_above(axes, columns)
+    of_hosts = shared.count(None) == len(shared)
+    labels = "Busy hosts (%)" if of_hosts else "Dominant shares (%)", "Waiting jobs"
+    titles = [title + _workload(results) for title in ("Utilization", "Queue length")]
+    _draw_lines(lines, path, labels, titles, columns, _calendar(results), is_bounded=of_hosts)
 
 
 def draw_kinds(
@@ -104,46 +86,78 @@ def draw_kinds(
     The part from ``begin`` to ``end`` is shown (seconds from date 0; by default first submission
     and last completion). Of a long part, means over equal intervals.
     """
-    begin, end = part_to_show(result, begin, end)
-    kinds = requests.machine.kinds
-    series = [(requests.used(place), requests.waiting(place)) for place in range(len(kinds))]
-    events = max(
-        int(((each.dates > begin) & (each.dates < end)).sum()) for pair in series for each in pair
-    )
-    interval = None if events <= _MOST_EVENTS else _interval(end - begin)
+    part = part_to_show(result, begin, end)
+    lines = []
+    for place, kind in enumerate(requests.machine.kinds):
+        factor = 100 / float(requests.totals[place])
+        curves = _Curve(requests.used(place), factor), _Curve(requests.waiting(place), factor)
+        lines.append(_Line(kind, *part, curves))
+
+    titles = [
+        f"{title}: {result.name}"
+        for title in ("Use by kind", "What waiting jobs ask for, of what the machine has")
+    ]
+    labels = "Used (%)", "Waited for (%)"
+    _draw_lines(lines, path, labels, titles, min(5, len(lines)), result.calendar, is_bounded=True)
+
+
+def _draw_lines(
+    lines: Sequence[_Line],
+    path: str | Path,
+    labels: Sequence[str],
+    titles: Sequence[str],
+    columns: int,
+    calendar: Calendar | None,
+    *,
+    is_bounded: bool,
+) -> None:
+    """Draw lines in two axes, one above the other, with their labels and titles and legends in so
+    many columns; ``is_bounded`` tells whether the upper values are 100 % at most.
+    """
+    first = min(line.begin for line in lines)
+    last = max(line.end for line in lines)
+    interval = None if _most_events(lines) <= _MOST_EVENTS else _interval(last - first)
     averaged = "" if interval is None else f", mean of {round_duration_text(interval)}"
+    legend_rows = math.ceil(len(lines) / columns)
 
-    with picture(path, 12.0, 7.0) as figure:
+    with picture(path, 12.0, 6.6 + 0.36 * legend_rows) as figure:
         figure.set_layout_engine("constrained", h_pad=0.12, w_pad=0.12)
-        top, bottom = figure.subplots(2, 1, sharex=True)
-        for place, kind in enumerate(kinds):
+        both = top, bottom = figure.subplots(2, 1, sharex=True)
+        for index, (name, begin, end, curves) in enumerate(lines):
             style = {
-                "color": COLORS[place % len(COLORS)],
-                "linestyle": _LINES[place // len(COLORS) % len(_LINES)],
-                "linewidth": 1.2 + 0.8 * min(len(kinds) - 1 - place, 3),
+                "color": COLORS[index % len(COLORS)],
+                "linestyle": _LINES[index // len(COLORS) % len(_LINES)],
+                # Later lines are thinner, so that equal curves stay visible.
+                "linewidth": 1.2 + 0.8 * min(len(lines) - 1 - index, 3),
             }
-            factor = 100 / float(requests.totals[place])
-            for axes, values in zip((top, bottom), series[place], strict=True):
-                edges, heights = _stairs(values, begin, end, begin, interval)
-                mean = values.integral(begin, end) / (end - begin) * factor
-                label = f"{kind} (mean {mean:,.1f} %)"
-                axes.stairs(heights * factor, edges, baseline=None, label=label, **style)
 
-        top.set_ylabel(f"Used (%){averaged}")
-        bottom.set_ylabel(f"Waited for (%){averaged}")
-        top.set_ylim(0, 103)
+            for axes, (values, factor, unit) in zip(both, curves, strict=True):
+                edges, heights = _stairs(values, begin, end, first, interval)
+                mean = values.integral(begin, end) / (end - begin) * factor
+                label = f"{name} (mean {mean:,.1f}{unit})"
+                axes.stairs(heights * factor, edges, baseline=None, label=label, **style)
+                if len(lines) == 1:
+                    color = style["color"]
+                    axes.stairs(heights * factor, edges, fill=True, color=color, alpha=0.2)
+
+        top.set_ylim(0, 103 if is_bounded else max(103, top.get_ylim()[1]))
         bottom.set_ylim(0, max(1.0, bottom.get_ylim()[1]))
-        set_time_axis(bottom, begin, end, result.calendar)
-        titles = "Use by kind", "What waiting jobs ask for, of what the machine has"
-        for axes, title in zip((top, bottom), titles, strict=True):
-            columns = min(5, len(kinds))
-            axes.set_title(f"{title}: {result.name}", pad=8 + 15 * -(-len(kinds) // columns))
+        if not lines[0].curves[1].unit:  # A number of jobs.
+            bottom.yaxis.set_major_locator(MaxNLocator(nbins=8, integer=True))
+        set_time_axis(bottom, first, last, calendar)
+        for axes, label, title in zip(both, labels, titles, strict=True):
+            axes.set_ylabel(label + averaged)
+            axes.set_title(title, pad=8 + 15 * legend_rows)
             legend_above(axes, columns)
 
 
-def _requests(result: RunResult) -> RequestsOfRun | None:
-    known = {} if result.machine is None else workloads_with_deadlines(result)[0]
-    return requests_of_run(result, known)
+def _most_events(lines: Sequence[_Line]) -> int:
+    """Return how often a curve changes within its part, at most."""
+    return max(
+        int(((each.values.dates > line.begin) & (each.values.dates < line.end)).sum())
+        for line in lines
+        for each in line.curves
+    )
 
 
 def _workload(results: Sequence[RunResult]) -> str:

@@ -12,16 +12,16 @@ from functools import cached_property
 import msgspec
 import numpy as np
 
+from qops_batsim.core.hostset import HostSet
 from qops_batsim.core.machine import Machine
-from qops_batsim.core.shortage import hosts_with
-from qops_batsim.job_fields import AskedPart, HostsAsked
+from qops_batsim.job_fields import AskedPart, HostsAsked, asked_or_whole
 from qops_batsim.measures.results.allocations import Stays
 from qops_batsim.measures.results.result_tables import Booleans, Floats, Integers, original_id
-from qops_batsim.measures.results.run_result import RunResult
+from qops_batsim.measures.results.run_result import RunResult, workloads_with_deadlines
 from qops_batsim.measures.results.series import StepSeries, step_series, waits_from
-from qops_batsim.workload.workload_model import Workload
+from qops_batsim.workload.workload_model import Workload, offered_load
 
-WHOLE = HostsAsked(parts=(AskedPart(hosts=1, exclusive=True),))
+WHOLE = asked_or_whole(None, 1)
 """What jobs ask for that only tell how many hosts they need."""
 
 
@@ -41,22 +41,15 @@ class Requests:
     ) -> None:
         self.machine = machine
         self._processors = processors
-        places = {msgspec.json.encode(WHOLE): 0}
-        self.distinct = [WHOLE]
-        known: dict[int, int] = {id(None): 0}
-        of_job = []
-
-        for each in asked:
-            # Jobs that were read share no objects, but often ask for the same.
-            place = known.get(id(each))
-            if place is None:
-                assert each is not None
-                key = msgspec.json.encode(each)
-                place = known[id(each)] = places.setdefault(key, len(self.distinct))
-                if place == len(self.distinct):
-                    self.distinct.append(each)
-            of_job.append(place)
-        self.of_job: Integers = np.array(of_job, np.int64)
+        # Jobs that were read share no objects, but often ask for the same.
+        whole = msgspec.json.encode(WHOLE)
+        keys = [whole if each is None else msgspec.json.encode(each) for each in asked]
+        by_key = {whole: WHOLE} | {
+            key: each for key, each in zip(keys, asked, strict=True) if each is not None
+        }
+        self.distinct = list(by_key.values())
+        places = {key: place for place, key in enumerate(by_key)}
+        self.of_job: Integers = np.array([places[key] for key in keys], np.int64)
 
     @cached_property
     def capacity(self) -> Integers:
@@ -140,6 +133,15 @@ def sizes_of(workload: Workload, machine: Machine | None) -> Floats:
     return Requests(machine, columns.hosts_asked, processors).sizes
 
 
+def load_on(workload: Workload, machine: Machine) -> float | None:
+    """Return the offered load of ``delay`` jobs on a machine, by their dominant shares; None if it
+    is undefined.
+    """
+    columns = workload.columns
+    work = sizes_of(workload, machine) * np.minimum(workload.delays, columns.walltimes)
+    return offered_load(work, columns.submission_times, machine.hosts)
+
+
 class RequestsOfRun(Requests):
     """What the jobs of a run ask for and take; one job a row of ``_jobs.csv``."""
 
@@ -184,16 +186,17 @@ class RequestsOfRun(Requests):
 
     def used(self, kind: int) -> StepSeries:
         """Return how much of a kind running jobs take, over time."""
-        ran = self.result.executed
-        start, finish = self.result.columns("starting_time", "finish_time")
-        return step_series(start[ran], finish[ran], self.taken[ran, kind])
+        return self._running(self.taken[:, kind])
 
     @cached_property
     def busy(self) -> StepSeries:
         """The dominant shares of the running jobs, in hosts, over time."""
+        return self._running(self.sizes)
+
+    def _running(self, weights: Floats) -> StepSeries:
         ran = self.result.executed
         start, finish = self.result.columns("starting_time", "finish_time")
-        return step_series(start[ran], finish[ran], self.sizes[ran])
+        return step_series(start[ran], finish[ran], weights[ran])
 
     def waiting(self, kind: int) -> StepSeries:
         """Return how much of a kind waiting jobs ask for, over time."""
@@ -211,7 +214,7 @@ class RequestsOfRun(Requests):
     def hosts_with(self, labels: Sequence[str]) -> Booleans:
         """Return which hosts have all of these labels."""
         mask = np.zeros(self.machine.hosts, np.bool_)
-        mask[hosts_with(labels, self.machine)] = True
+        mask[list(HostSet(self.machine.labelled(labels)))] = True
         return mask
 
     def may_be_on(self) -> tuple[Booleans, Integers]:
@@ -230,9 +233,16 @@ class RequestsOfRun(Requests):
         return np.array(masks), np.array(of_request)
 
 
-def requests_of_run(result: RunResult, workloads: Mapping[str, Workload]) -> RequestsOfRun | None:
+def requests_of_run(
+    result: RunResult, workloads: Mapping[str, Workload] | None = None
+) -> RequestsOfRun | None:
     """Return what the jobs of a run ask for and take; None where hosts have no amounts, or the
     workload is not known.
+
+    ``workloads`` are what was run; None: those that the run recorded.
     """
     machine = result.machine
-    return None if machine is None or not workloads else RequestsOfRun(result, machine, workloads)
+    if machine is None:
+        return None
+    known = workloads_with_deadlines(result)[0] if workloads is None else workloads
+    return RequestsOfRun(result, machine, known) if known else None

@@ -44,9 +44,14 @@ def drift_behind(
     jobs, and the longest ``round_trip`` of a message; hosts may be ``shared`` by amounts.
     """
     most = ROUND_TRIPS * round_trip + DATE_TOLERANCE
+    later, earlier = _ended_before(stays, start, ends, most) if shared else _directly_before(stays)
+    # Of several predecessors the one that ended last: what is written last stays.
+    order = np.argsort(ends[earlier], kind="stable")
+    before: Integers = np.full(len(ends), -1)
+    before[later[order]] = earlier[order]
     return chain_gaps(
         np.ascontiguousarray(rows, np.int64),
-        _ended_before(stays, start, ends, most) if shared else _rows_before(stays, ends),
+        before,
         np.ascontiguousarray(submitted, np.float64),
         np.ascontiguousarray(start, np.float64),
         np.ascontiguousarray(ends, np.float64),
@@ -54,29 +59,20 @@ def drift_behind(
     )
 
 
-def _rows_before(stays: Stays, ends: Floats) -> Integers:
-    """Return the row of each job's predecessor, -1 if it has none.
-
-    The predecessor is, of the jobs that ran directly before on one of the job's hosts, the one that
-    ended last.
-    """
-    before: Integers = np.full(len(ends), -1)
+def _directly_before(stays: Stays) -> tuple[Integers, Integers]:
+    """Return rows of jobs, and of those that ran directly before them on one of their hosts."""
     stays = stays.where(np.lexsort((stays.finish, stays.start, stays.hosts)))
     last = max(len(stays.hosts), 1) - 1
     follows = stays.hosts[1:] == stays.hosts[:last]
-    rows = stays.rows[1:][follows]
-    earlier = stays.rows[:last][follows]
-    # What is written last stays.
-    order = np.argsort(ends[earlier], kind="stable")
-    before[rows[order]] = earlier[order]
-    return before
+    return stays.rows[1:][follows], stays.rows[:last][follows]
 
 
-def _ended_before(stays: Stays, start: Floats, ends: Floats, most: float) -> Integers:
-    """Return, where jobs share hosts, for each job the row of the one that ended last before it on
-    one of its hosts, up to ``most`` seconds after its start; -1 if there is none.
+def _ended_before(
+    stays: Stays, start: Floats, ends: Floats, most: float
+) -> tuple[Integers, Integers]:
+    """Return rows of jobs that share hosts, and of those that ended last before them on one of
+    their hosts, up to ``most`` seconds after their start.
     """
-    before: Integers = np.full(len(ends), -1)
     count = len(stays.rows)
     rows = np.tile(stays.rows, 2)
     hosts = np.tile(stays.hosts, 2)
@@ -85,10 +81,7 @@ def _ended_before(stays: Stays, start: Floats, ends: Floats, most: float) -> Int
     is_end = order < count
     last = order[np.maximum.accumulate(np.where(is_end, np.arange(2 * count), 0))]
     follows = ~is_end & (last < count) & (hosts[last] == hosts[order]) & (rows[last] != rows[order])
-    later, earlier = rows[order[follows]], rows[last[follows]]
-    by_end = np.argsort(ends[earlier], kind="stable")
-    before[later[by_end]] = earlier[by_end]
-    return before
+    return rows[order[follows]], rows[last[follows]]
 
 
 def chain_gaps(

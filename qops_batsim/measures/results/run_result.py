@@ -19,7 +19,6 @@ import msgspec
 import numpy as np
 
 from qops_batsim.arguments import PATH, WHOLE, Kind, mapping, one_of, takes
-from qops_batsim.core.host_properties import machine_of
 from qops_batsim.core.machine import Machine
 from qops_batsim.dates import Calendar
 from qops_batsim.errors import InputError
@@ -110,37 +109,34 @@ class RunResult:
         """
         return self.hosts_source == _ASSUMED
 
-    @cached_property
+    @property
     def machine(self) -> Machine | None:
         """What hosts have for jobs that share them; None if they have no such amounts, or the
         platform is not known.
+        """
+        platform = self.shared_platform
+        return None if platform is None else platform.machine
+
+    @cached_property
+    def shared_platform(self) -> Platform | None:
+        """The platform with the hosts of the run, if these have amounts that jobs share; None if
+        they have none, or it is not known.
 
         Of a run on hosts that are not shared, the platform's file is not read.
         """
-        platform = self._hosts_platform
+        platform = self.platform or recorded_platform(self.info)
         if platform is None:
             return None
+        if self.numbered_by_value:
+            platform = platform.numbered_by_value()
         if len(platform.compute_hosts) < self.hosts:
             raise InputError(
                 f"{platform.source}: has {len(platform.compute_hosts)} compute hosts, and the run "
                 f"{self.hosts} ({self.hosts_source}); the platform of the run is expected"
             )
         hosts = platform.compute_hosts[: self.hosts]
-        return machine_of([host.properties for host in hosts], [host.name for host in hosts])
-
-    @property
-    def shared_platform(self) -> Platform | None:
-        """The platform, if its hosts have amounts that jobs share; with the hosts of the run."""
-        platform = self._hosts_platform
-        if self.machine is None or platform is None:
-            return None
-        return msgspec.structs.replace(platform, compute_hosts=platform.compute_hosts[: self.hosts])
-
-    @cached_property
-    def _hosts_platform(self) -> Platform | None:
-        platform = self.platform or recorded_platform(self.info)
-        by_value = platform is not None and self.numbered_by_value
-        return platform.numbered_by_value() if platform is not None and by_value else platform
+        of_run = msgspec.structs.replace(platform, compute_hosts=hosts)
+        return None if of_run.machine is None else of_run
 
     @property
     def outages(self) -> list[Outage]:

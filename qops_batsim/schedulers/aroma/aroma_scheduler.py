@@ -102,6 +102,9 @@ class Aroma(Scheduler):
     (profiles of type ``delay``) are alone on their hosts, since sharing would not slow
     them down; so are all jobs without compute sharing.
 
+    The memory of hosts is a preference in the choice of hosts, and their amounts are reserved for
+    nobody, so a machine whose jobs share hosts by amounts is refused.
+
     Examples
     --------
     >>> from qops_batsim import simulate
@@ -111,6 +114,7 @@ class Aroma(Scheduler):
 
     summary = "AROMA: four classes of service on shared, unequal hosts (Pascal et al. 2004)"
     Options = AromaOptions
+    counts_hosts = True
     HOOKS: ClassVar[dict[str, str]] = {**Scheduler.HOOKS, "map_application": "application"}
 
     def __init__(self, options: AromaOptions | None = None) -> None:

@@ -2,7 +2,7 @@
 
 Batsim's protocol tells names and properties of hosts, not their speeds and cores, and
 nothing of the network. These come from the platform, where the module was given it;
-else from the hosts' properties ``speed`` and ``cores``; else all hosts are equal.
+else speeds come from the hosts' property ``speed``, and all else is equal.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class UnequalHosts:
                     "engine has; the platform that the engine simulates is expected"
                 )
             speed = _speed(host) if found is None else found.speed
-            cores = int(_positive(host, "cores", 1.0)) if found is None else found.cores
+            cores = 1 if found is None else found.cores
             memory = _memory(host)
             self.hosts.append(SharedHost(index, speed, cores, memory, groups[index]))
 
@@ -147,21 +147,3 @@ def _memory(host: HostDescription) -> float:
     if text is None:
         return math.inf
     return SIZE.parse(text, where=f"host {shown(host.name)}: property memory")
-
-
-def _positive(host: HostDescription, name: str, default: float) -> float:
-    text = host.properties.get(name, host.zone_properties.get(name))
-    if text is None:
-        return default
-    try:
-        value = float(text)
-    except ValueError:
-        value = 0.0
-
-    if not 0 < value < math.inf:
-        raise InputError(
-            f"host {shown(host.name)}: property {name} is {shown(text)}; "
-            "a number above 0 is expected"
-        )
-
-    return value

@@ -82,10 +82,9 @@ cdef class Slurm(QueueScheduler):
     cdef readonly HostBits there, free_hosts, chosen
     cdef HostBits trial, future, left
 
-    # Where hosts are shared, at any date: what running jobs leave free, what is free once some of
-    # them have ended, and that of the hosts that the job being tried may get. free_hosts are those
-    # on which jobs may start then.
-    cdef NodeProfile amounts, by_then, within
+    # Where hosts are shared, at any date: what running jobs leave free, and what is free once some
+    # of them have ended. free_hosts are those on which jobs may start then.
+    cdef NodeProfile amounts, by_then
 
     # Dates (seconds)
     cdef double tick  # next calculation of usage and priorities
@@ -161,8 +160,8 @@ cdef class Slurm(QueueScheduler):
     cdef double hosts_until(self, double after, double end) except? -1
     @cython.locals(future=HostBits, trial=HostBits, active=list, window=double, until=double, index=Py_ssize_t, count=Py_ssize_t, last=Py_ssize_t, following=double, entry=QueueEntry)
     cdef double first_date(self, double now, QueueEntry waiting) except? -1
-    cdef bint finds(self, QueueEntry entry) except -1
-    cdef bint choose_sharing(self, QueueEntry entry) except -1
+    cdef bint finds(self, QueueEntry entry, NodeProfile amounts) except -1
+    cdef bint choose_sharing(self, QueueEntry entry, NodeProfile amounts) except -1
     @cython.locals(profile=NodeProfile, window=ClosedHosts, entry=QueueEntry, tests=Py_ssize_t, start=double, end=double)
     cdef plan_amounts(self, double now)
     @cython.locals(record=Record)

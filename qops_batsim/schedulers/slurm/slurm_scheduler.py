@@ -7,7 +7,7 @@ What is done follows slurmctld 22.05: ``job_scheduler.c`` (main pass), ``backfil
 from __future__ import annotations
 
 import math
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from qops_batsim.core.host_bits import HostBits
 from qops_batsim.core.hostset import HostSet
@@ -245,10 +245,11 @@ class Slurm(QueueScheduler):
         self.chosen = HostBits(size)
         self.future = HostBits(size)
         self.left = HostBits(size)
+        self.amounts: Any = None  # a NodeProfile where hosts are shared
+        self.by_then: Any = None
         if manager.use is not None:
             self.amounts = NodeProfile(manager.use.layout)
             self.by_then = NodeProfile(manager.use.layout)
-            self.within = NodeProfile(manager.use.layout)
 
         self.tick = 0.0
         self.last_backfill = -_INFINITY
@@ -656,8 +657,7 @@ class Slurm(QueueScheduler):
             self.trial.copy_from(self.free_hosts)
             self.leave_windows(now, now + entry.requested)
             if self.shared is not None:
-                self.by_then.copy_from(self.amounts)
-                if not self.choose_sharing(entry):
+                if not self.choose_sharing(entry, self.amounts):
                     return
             elif entry.job.processors > self.trial.count():
                 return
@@ -778,10 +778,10 @@ class Slurm(QueueScheduler):
         trial = self.trial
         future.copy_from(self.free_hosts)
         future.keep_common(trial)
+        if self.finds(waiting, self.amounts):
+            return now
         if self.shared is not None:
             self.by_then.copy_from(self.amounts)
-        if self.finds(waiting):
-            return now
 
         active = self.active
         count = len(active)
@@ -817,29 +817,27 @@ class Slurm(QueueScheduler):
             while index < count and following > until + window:
                 window *= 2
 
-            if self.finds(waiting):
+            if self.finds(waiting, self.by_then):
                 entry = active[last]
                 return entry.end if entry.end > now else max(entry.end + FIRST_WINDOW, now + 1)
         return _INFINITY
 
-    def finds(self, entry: QueueEntry) -> bool:
-        """Choose hosts of those that are free by some date (``future``, ``by_then``) for a job;
-        return whether there are enough. O(hosts).
+    def finds(self, entry: QueueEntry, amounts: NodeProfile | None) -> bool:
+        """Choose hosts for a job of those that are free by some date (``future``), or have these
+        ``amounts`` free; return whether there are enough. O(hosts).
         """
-        if self.shared is not None:
-            return self.choose_sharing(entry)
+        if amounts is not None:
+            return self.choose_sharing(entry, amounts)
         if self.future.count() < entry.least:
             return False
         self.choose(self.future, entry.least)
         return True
 
-    def choose_sharing(self, entry: QueueEntry) -> bool:
-        """Choose hosts, of those that a job may get (``trial``), by what is free of them
-        (``by_then``); return whether there are enough. O(hosts).
+    def choose_sharing(self, entry: QueueEntry, amounts: NodeProfile) -> bool:
+        """Choose hosts, of those that a job may get (``trial``), by what is free of them; return
+        whether there are enough. O(hosts).
         """
-        self.within.copy_from(self.by_then)
-        self.within.keep_within(self.trial)
-        if not self.within.fits_at(entry.job, 0.0):
+        if not amounts.choose_within(entry.job, self.trial):
             return False
         self.chosen.set_mask(entry.job.request.hosts_mask())
         return True

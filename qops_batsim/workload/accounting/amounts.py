@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from functools import reduce
+from operator import or_
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -46,9 +48,9 @@ MEBIBYTE = 1 << 20
 _asked = msgspec.json.Decoder(HostsAsked)
 
 
-def encoded(asked: HostsAsked) -> str:
+def encoded(asked: HostsAsked | None) -> str:
     """Return a request as text of a column."""
-    return msgspec.json.encode(asked).decode()
+    return "" if asked is None else msgspec.json.encode(asked).decode()
 
 
 def decoded_request(text: str) -> HostsAsked | None:
@@ -66,15 +68,16 @@ def requests_of(
     amounts: Mapping[str, Floats],
     tasks: Floats | None = None,
     exclusive: Booleans | None = None,
-) -> tuple[Words, Booleans]:
-    """Return what each job asks for, and which amounts were rounded up.
+) -> tuple[Words, dict[str, Booleans]]:
+    """Return what each job asks for, and of which jobs something is told, by rule.
 
     Parameters
     ----------
     hosts
         Number of hosts of each job, NaN where unknown.
     amounts
-        What it has on all of them together, by kind; NaN where unknown.
+        What it has on all of them together, by kind (at least ``cores`` and ``memory``); NaN where
+        unknown.
     tasks
         Number of tasks that share these amounts evenly and may share hosts; 0: it asks by host.
     exclusive
@@ -116,7 +119,22 @@ def requests_of(
             exclusive=bool(alone) or not has,
         )
         texts.append(encoded(HostsAsked(parts=(part,))) if number else "")
-    return Words(texts, which), uneven
+    known = hosts > 0
+    told = {
+        "uneven": known & uneven,
+        "no_memory": known & ~(amounts["memory"] > 0),
+        "no_amounts": known & ~(amounts["cores"] > 0),
+    }
+    return Words(texts, which), told
+
+
+def memory_in_all(
+    memory: Floats, of_host: Booleans, of_core: Booleans, hosts: Floats, cores: Floats
+) -> Floats:
+    """Return the memory of jobs on all their hosts, of which some is told of each host or core."""
+    of_one_host = np.where(of_core, memory * np.ceil(cores / hosts), memory)
+    in_all: Floats = np.where(of_host | of_core, of_one_host * hosts, memory)
+    return in_all
 
 
 def changed(
@@ -125,13 +143,12 @@ def changed(
     change: Callable[[HostsAsked, str], HostsAsked],
 ) -> Words:
     """Return requests as ``change`` makes them from each and the text of ``others`` in its row."""
-    size = len(others.words)
-    pairs, which = np.unique(column.which * size + others.which, return_inverse=True)
-    texts = []
-    for pair in pairs.tolist():
-        asked = decoded_request(column.words[pair // size])
-        texts.append("" if asked is None else encoded(change(asked, others.words[pair % size])))
-    return Words(texts, which)
+
+    def one(text: str, other: str) -> str:
+        asked = decoded_request(text)
+        return encoded(asked and change(asked, other))
+
+    return column.changed(others, one)
 
 
 def merged(requests: Iterable[HostsAsked | None]) -> HostsAsked | None:
@@ -151,7 +168,7 @@ def merge_requests(column: Words, places: Sequence[Sequence[int]]) -> Words:
     for group in places:
         one = merged(decoded_request(column.words[at]) for at in column.which[list(group)].tolist())
         which[group[0]] = len(texts)
-        texts.append("" if one is None else encoded(one))
+        texts.append(encoded(one))
     return Words(texts, which)
 
 
@@ -160,9 +177,7 @@ def chosen_machine(choices: Choices) -> Machine | None:
     machine = None if choices.nodes is None else choices.nodes.read_machine()
     if machine is None or not choices.partitions:
         return machine
-    inside = 0
-    for name in choices.partitions:
-        inside |= machine.labels.get(name, 0)
+    inside = reduce(or_, (machine.labels.get(name, 0) for name in choices.partitions))
     if not inside:
         return machine
     return machine.only([host for host in range(machine.hosts) if inside >> host & 1])

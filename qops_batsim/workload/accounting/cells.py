@@ -41,7 +41,7 @@ _NEVER = NOT_SET, 253402257600.0
 NEAR = 14 * 3600.0
 """Most that a time zone moves a date (seconds): Slurm's 0 and "not set" are dates, too."""
 _DURATION = re.compile(r"(?:(\d{1,9})-)?(\d{1,9})(?::(\d{1,2}))?(?::(\d{1,2}))?(\.\d+)?")
-_MEMORY = re.compile(r"([0-9]+\.?[0-9]*|\.[0-9]+)([KMGTPE]?)B?([cn]?)")
+_MEMORY = re.compile(r"((?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?)([KMGTPE]?)B?([cn]?)")
 _LEAP_SECOND = re.compile(r"(\d{4}-\d\d-\d\d[T ]\d\d:\d\d):60")
 _QUARTER = 900
 _LONGEST_DATE = 40
@@ -263,8 +263,7 @@ class TextTable:
         column = self.words(name)
         meanings = {word: read(word) for word in column.words}
         self.refuse(column.where(lambda word: meanings[word] is None), name, accepted)
-        values: Floats = np.array([*meanings.values()], np.float64)[column.which]
-        return values
+        return column.values(lambda word: meanings[word] or 0.0)
 
     def counts(self, name: str) -> Floats:
         """Return a column of numbers of processors; NaN where unknown."""

@@ -5,12 +5,11 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Collection, ItemsView, Iterable, Mapping
-from functools import partial, reduce
+from functools import reduce
 from itertools import accumulate
 from operator import or_
 from typing import Any, NamedTuple, TypeVar
 
-from qops_batsim.core.host_properties import machine_of
 from qops_batsim.core.machine import Machine
 from qops_batsim.errors import InputError
 from qops_batsim.platform.platform_model import Platform
@@ -56,15 +55,12 @@ class NodeSizes(dict[str, dict[str, int]]):
         not told."""
         self.shares_memory = False
         """Whether jobs are on nodes and hold none of their memory: Slurm does not count it."""
-        self._nodes: dict[str, Counter[Node]] = {}
-        for partition, node in nodes:
-            self._nodes.setdefault(partition, Counter())[node] += 1
+        self._nodes = _by_partition(nodes)
         super().__init__({name: self.together([name]) for name in self._nodes})
 
     def set_away(self, nodes: Iterable[tuple[str, NodeAway]]) -> None:
         """Set which nodes Slurm does not use, by partition."""
-        for partition, node in nodes:
-            self._away.setdefault(partition, Counter())[node] += 1
+        self._away = _by_partition(nodes)
 
     def away(self, partitions: Iterable[str], *, reserved: bool = True) -> list[NodeAway]:
         """Return the nodes of some partitions that Slurm does not use now.
@@ -98,8 +94,7 @@ class NodeSizes(dict[str, dict[str, int]]):
 
     def set_asleep(self, nodes: Iterable[tuple[str, Node]]) -> None:
         """Set which nodes are powered down, by partition: they come when a job needs them."""
-        for partition, node in nodes:
-            self._asleep.setdefault(partition, Counter())[node] += 1
+        self._asleep = _by_partition(nodes)
 
     def asleep(self, partitions: Iterable[str]) -> int:
         """Return the cores of the nodes of some partitions that are powered down."""
@@ -167,22 +162,16 @@ def nodes_of_platform(platform: Platform) -> NodeSizes:
 
     InputError if they have no amounts.
     """
-    hosts = platform.compute_hosts
-    machine = machine_of([host.properties for host in hosts], [host.name for host in hosts])
-    if machine is None:
-        raise InputError(
-            f"{platform.source}: no host has amounts that jobs share; hosts with properties cores, "
-            "memory or gpus are expected"
-        )
+    machine = platform.shared_machine()
     nodes = []
-    for place, host in enumerate(hosts):
-        has = dict(zip(machine.kinds, machine.amounts[place], strict=True))
-        node = (host.name, has.get("cores", 0), has.get("gpus", 0))
-        labels = [name for name, bits in machine.labels.items() if bits >> place & 1]
+    for place, name in enumerate(machine.names):
+        has = machine.of_host(place)
+        node = (name, has.get("cores", 0), has.get("gpus", 0))
+        labels = [label for label, bits in machine.labels.items() if bits >> place & 1]
         nodes += [(label, node) for label in labels or [""]]
     sizes = NodeSizes(nodes)
     sizes.are_labels = True
-    sizes.read_machine = partial(_same, machine)
+    sizes.read_machine = platform.shared_machine
     return sizes
 
 
@@ -190,11 +179,15 @@ def _no_machine() -> None:
     return None
 
 
-def _same(machine: Machine) -> Machine:
-    return machine
-
-
 _Counted = TypeVar("_Counted")
+
+
+def _by_partition(nodes: Iterable[tuple[str, _Counted]]) -> dict[str, Counter[_Counted]]:
+    """Return how often there is each node, by partition."""
+    counts: dict[str, Counter[_Counted]] = {}
+    for partition, node in nodes:
+        counts.setdefault(partition, Counter())[node] += 1
+    return counts
 
 
 def _union(

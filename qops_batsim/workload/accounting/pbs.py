@@ -17,7 +17,7 @@ from zoneinfo import ZoneInfo
 import numpy as np
 
 from qops_batsim.tables import Words
-from qops_batsim.workload.accounting.amounts import encoded, hosts_of
+from qops_batsim.workload.accounting.amounts import decoded_request, encoded, hosts_of
 from qops_batsim.workload.accounting.cells import read_duration, text_in
 from qops_batsim.workload.accounting.choices import Choices
 from qops_batsim.workload.accounting.job_identity import (
@@ -176,10 +176,9 @@ def _ask_for_amounts(rows: Rows, jobs: Mapping[str, _PbsJob]) -> None:
         name: pbs_request(job.fields, *(count(job.fields) for count in (_nodes, _cores, _gpus)))
         for name, job in jobs.items()
     }
-    texts = {name: asked and encoded(asked) for name, (asked, _) in found.items()}
-    hosts = {name: hosts_of(asked) for name, (asked, _) in found.items()}
-    rows.asked = Words.of([texts[job] or "" for job in rows.ids])
-    rows.processors = np.array([hosts[job] for job in rows.ids], np.float64)
+    texts = {name: encoded(asked) for name, (asked, _) in found.items()}
+    rows.asked = Words.of([texts[job] for job in rows.ids])
+    rows.processors = rows.asked.values(lambda text: hosts_of(decoded_request(text)))
     for rule in sorted({rule for _, told in found.values() for rule in told}):
         rows.marked[rule] = np.array([rule in found[job][1] for job in rows.ids], np.bool_)
 

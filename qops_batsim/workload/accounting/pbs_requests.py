@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping
 
 from msgspec.structs import replace
 
-from qops_batsim.job_fields import AskedPart, HostsAsked
+from qops_batsim.job_fields import AskedPart, HostsAsked, complete_amounts
 
 _SIZE = re.compile(r"(\d{1,18})([kmgtp]?)([bw]?)", re.IGNORECASE)
 _WORD = 8
@@ -89,8 +89,7 @@ def _chunk(text: str, told: set[str]) -> AskedPart:
             labels.append(name)
         elif name not in _PLAIN:
             told.add("vnodes")
-    amounts = {kind: amounts[kind] for kind in ("cores", "memory", "gpus") if amounts.get(kind)}
-    return AskedPart(hosts=count, amounts=amounts, labels=tuple(labels))
+    return AskedPart(hosts=count, amounts=complete_amounts(amounts), labels=tuple(labels))
 
 
 def _placed(chunks: Iterable[AskedPart], place: set[str], told: set[str]) -> list[AskedPart]:
@@ -132,9 +131,7 @@ def _of_torque(nodes: str, fields: Mapping[str, str], told: set[str]) -> list[As
     found = []
     for part in parts:
         memory = each * part.amounts.get("cores", 1) or -(-total // max(hosts, 1))
-        cores, gpus = part.amounts.get("cores", 0), part.amounts.get("gpus", 0)
-        amounts = {"cores": cores, "memory": memory, "gpus": gpus}
-        found.append(replace(part, amounts={kind: n for kind, n in amounts.items() if n}))
+        found.append(replace(part, amounts=complete_amounts({**part.amounts, "memory": memory})))
     return found
 
 

@@ -4,16 +4,22 @@ from __future__ import annotations
 
 import io
 import math
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from functools import cache
 
 import msgspec
 import numpy as np
 
 from qops_batsim.errors import InputError, did_you_mean, require_one_of, shown
-from qops_batsim.tables import Floats, Words
-from qops_batsim.workload.accounting.amounts import MEBIBYTE, requests_of
-from qops_batsim.workload.accounting.cells import TextTable, is_none, read_cells, special_number
+from qops_batsim.tables import Floats, Words, number_in
+from qops_batsim.workload.accounting.amounts import MEBIBYTE, memory_in_all, requests_of
+from qops_batsim.workload.accounting.cells import (
+    TextTable,
+    is_none,
+    read_cells,
+    read_memory,
+    special_number,
+)
 from qops_batsim.workload.accounting.choices import Choices
 from qops_batsim.workload.accounting.rows import Rows, rows_of_table
 from qops_batsim.workload.log_formats import PARQUET, mark_of, published_tables, table_names
@@ -43,10 +49,6 @@ UNITS: dict[str, dict[str, float]] = {
 }
 """Units of plain numbers by the meaning of their column; memory, in multiples of 1,024, is of the
 whole job, or of each host or core."""
-
-
-_SUFFIXES = {"K": 1 / 1024, "M": 1.0, "G": 1024.0, "T": 1024.0**2}
-"""Letters behind an amount of memory, as Slurm writes them, in MB."""
 
 
 class CsvForm:
@@ -118,6 +120,18 @@ class CsvForm:
             raise InputError(
                 "no column of processors is given; map one to processors, nodes or gpus (--map)"
             )
+
+
+def _amount(text: str) -> float | None:
+    if is_none(text) or special_number(text) is not None:
+        return math.nan
+    value = number_in(text)
+    return value if 0 <= value < 2.0**63 else None
+
+
+def _megabytes(text: str) -> float | None:
+    size, _ = read_memory(text)
+    return None if math.isinf(size) else size / MEBIBYTE
 
 
 @cache
@@ -218,8 +232,8 @@ def csv_rows(content: bytes, source: str, choices: Choices, form: CsvForm) -> Ro
     )
     for says in _AMOUNTS:
         if says in form.columns:
-            suffixes = _SUFFIXES if says == "memory" else {}
-            amounts = _amounts(table, form.columns[says], suffixes)
+            read = _megabytes if says == "memory" else _amount
+            amounts = _amounts(table, form.columns[says], read)
             rows.numbers[says] = amounts * form.units.get(says, 1.0)
     if by_amounts:
         _ask_for_amounts(rows, table, form)
@@ -253,48 +267,28 @@ def _ask_for_amounts(rows: Rows, table: TextTable, form: CsvForm) -> None:
     rows.processors = hosts
 
     memory = rows.numbers.pop("memory", unknown) * MEBIBYTE
-    of = np.full(size, form.memory_of, dtype=object)
+    words = Words.one("", size)
     if "memory" in form.columns:
         words = table.words(form.columns["memory"])
-        for letter, each in (("n", "host"), ("c", "core")):
-            told = Words([text.strip()[-1:] for text in words.words], words.which)
-            of[told.where(letter.__eq__) & ~np.isnan(memory)] = each
-    is_of = {name: of == name for name in ("host", "core", "unclear", "unknown")}
-    total = np.where(is_of["host"], memory * hosts, memory)
-    total = np.where(is_of["core"], memory * np.ceil(cores / hosts) * hosts, total)
-    hidden = is_of["unknown"] | (is_of["unclear"] & (hosts > 1))
-    total = np.where(hidden, np.nan, total)
+    # What a cell says of itself counts.
+    by_core = words.where(lambda text: read_memory(text)[1] == "c")
+    by_host = words.where(lambda text: read_memory(text)[1] == "n")
+    others = ~(by_core | by_host)
+    by_core |= others & (form.memory_of == "core")
+    by_host |= others & (form.memory_of == "host")
+    hidden = others & (form.memory_of == "unknown")
+    hidden |= others & (form.memory_of == "unclear") & (hosts > 1)
+    total = memory_in_all(memory, by_host, by_core, hosts, cores)
 
     gpus = rows.numbers.pop("gpus", unknown)
-    rows.asked, uneven = requests_of(hosts, {"cores": cores, "memory": total, "gpus": gpus})
-    known = hosts > 0
-    rows.marked |= {
-        "uneven": known & uneven,
-        "memory_scope": known & hidden & (memory > 0),
-        "no_memory": known & ~(memory > 0),
-        "no_amounts": known & ~(cores > 0),
-    }
+    amounts = {"cores": cores, "memory": np.where(hidden, np.nan, total), "gpus": gpus}
+    rows.asked, rows.marked = requests_of(hosts, amounts)
+    rows.marked["memory_scope"] = (hosts > 0) & hidden & (memory > 0)
+    rows.marked["no_memory"] &= ~rows.marked["memory_scope"]
 
 
-def _amounts(table: TextTable, name: str, suffixes: Mapping[str, float] = {}) -> Floats:
-    """Return a column of numbers, NaN where unknown; a letter behind a number multiplies it as
-    ``suffixes`` say (``K``, ``M`` ...).
-    """
-
-    def read(text: str) -> float | None:
-        number = text.strip()
-        if is_none(number) or special_number(number) is not None:
-            return math.nan
-        if suffixes and number[-1:] in "nc":  # Of each node or core.
-            number = number[:-1]
-        factor = suffixes.get(number[-1:])
-        try:
-            value = float(number if factor is None else number[:-1])
-        except ValueError:
-            return None
-        # In Slurm's database, memory from 2^63 on is that of a core.
-        return value * (factor or 1.0) if 0 <= value < 2.0**63 else None
-
+def _amounts(table: TextTable, name: str, read: Callable[[str], float | None] = _amount) -> Floats:
+    """Return a column of numbers, NaN where unknown."""
     return table.numbers(name, read, "a number from 0 up to 2^63")
 
 

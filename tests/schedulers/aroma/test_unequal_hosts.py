@@ -43,10 +43,10 @@ def test_speeds_come_from_the_platform() -> None:
 
 
 def test_else_from_the_properties_of_the_hosts() -> None:
-    described = HostDescription(0, "a", properties={"speed": "2Gf", "cores": "4"})
+    described = HostDescription(0, "a", properties={"speed": "2Gf"})
     found = UnequalHosts([described, HostDescription(1, "b")])
     assert [host.speed for host in found.hosts] == [2e9, DEFAULT_SPEED]
-    assert [host.processors for host in found.hosts] == [4, 1]
+    assert [host.processors for host in found.hosts] == [1, 1]
     assert [host.memory for host in found.hosts] == [math.inf, math.inf]
 
 
@@ -54,7 +54,6 @@ def test_else_from_the_properties_of_the_hosts() -> None:
     ("properties", "message"),
     [
         ({"speed": "fast"}, "host 'a': property speed"),
-        ({"cores": "0"}, "host 'a': property cores is '0'; a number above 0 is expected"),
         ({"memory": "much"}, "host 'a': property memory is 'much'; a size: a number"),
     ],
 )

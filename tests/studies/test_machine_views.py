@@ -9,11 +9,14 @@ import pytest
 
 from qops_batsim import InputError, Job, QosRequest, simulate
 from qops_batsim.engine.engine_options import EngineOptions
-from qops_batsim.experiments.machine_views import BINDING_CORES, CountedLayout, ViewedQops
 from qops_batsim.job_fields import AskedPart, HostsAsked
 from qops_batsim.jobs import REJECTED
 from qops_batsim.platform import EqualHosts, Platform, make_cluster, make_mixed_cluster
 from qops_batsim.workload import Workload, delay_profile
+
+pytest.importorskip("studies", reason="no studies beside the tests")
+
+from studies.shared_nodes.machine_views import BINDING_CORES, CountedLayout, ViewedQops
 
 Many = Callable[[int], range]
 
@@ -32,13 +35,19 @@ def job(
 
 
 def schedule(
-    view: str, platform: Platform, jobs: Sequence[tuple[Job, float]], **engine: bool
+    view: str,
+    platform: Platform,
+    jobs: Sequence[tuple[Job, float]],
+    *,
+    renews: bool = True,
+    **engine: bool,
 ) -> dict[str, tuple[float, str] | None]:
     """Return start and hosts of each job by its id, None of refused ones."""
     profiles = dict(delay_profile(lasts) for _, lasts in jobs)
     workload = Workload(jobs=[each for each, _ in jobs], profiles=profiles, processors=1)
     options = EngineOptions(**engine) if engine else None
-    ended = simulate(ViewedQops, workload, platform, {"view": view}, engine=options).ended
+    settings = {"view": view, "renews": renews}
+    ended = simulate(ViewedQops, workload, platform, settings, engine=options).ended
     return {
         each.local_id: None if each.state == REJECTED else (each.start, str(each.hosts))
         for each in ended
@@ -67,6 +76,14 @@ def test_a_promise_of_a_plan_that_counts_is_broken_and_others_start(
     assert (c and c[0]) == start_of_c
     # When d is planned, c is due: by counting it runs from 2 to 5, and nothing is free next to it.
     assert d == (start_of_d, "0")
+
+
+@pytest.mark.parametrize("renews", [True, False])
+def test_a_broken_promise_gets_a_later_date_or_blocks_others(renews: bool) -> None:
+    # From 5 on, c cannot end by 8 any more: at 6 it is planned until 9.
+    jobs = [*DUE_BUT_NO_HOST[:3], job("e", 6, 1, 30, cores=1)]
+    found = schedule("pooled", make_cluster(2, cores=4), jobs, renews=renews)
+    assert found["e"] == ((9.0, "0") if renews else None)
 
 
 def test_one_number_counts_what_binds() -> None:

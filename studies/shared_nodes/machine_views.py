@@ -15,15 +15,13 @@ from typing import Annotated, Any, Literal
 from msgspec import Meta
 from msgspec.structs import replace
 
+from qops_batsim import InputError, SchedulerOptions
+from qops_batsim.core import Plan, ResourceManager
 from qops_batsim.core.job import Job
 from qops_batsim.core.machine import Machine
 from qops_batsim.core.node_profile import NodeProfile
 from qops_batsim.core.node_request import HostPart, NodeLayout, NodeRequest
 from qops_batsim.core.node_use import NodeUse
-from qops_batsim.core.options import SchedulerOptions
-from qops_batsim.core.plan import Plan
-from qops_batsim.core.scheduler import ResourceManager
-from qops_batsim.errors import InputError
 from qops_batsim.job_fields import AskedPart, HostsAsked
 from qops_batsim.schedulers.qops import Qops, QopsOptions
 from qops_batsim.timing import GRID_TOLERANCE, end_of, up_to_grid
@@ -237,6 +235,13 @@ class ViewedOptions(QopsOptions, frozen=True, kw_only=True):
             "hosts that are whole as long as a job waits for them, or amounts of each host"
         ),
     ] = "nodes"
+    renews: Annotated[
+        bool,
+        Meta(
+            description="whether a broken promise gets a later date, as where hosts were lost; "
+            "else it fails every plan that places that job again"
+        ),
+    ] = True
 
 
 class ViewedQops(Qops):
@@ -269,8 +274,8 @@ class ViewedQops(Qops):
             job.start = now
             end = end_of(now, job.duration)
             plan.profile.take(job, now, end)
-            # A promise that is broken blocks no other one.
-            job.target = max(job.target, end)
+            if self.options.renews:
+                job.target = max(job.target, end)
 
     def conclude_decision(self) -> None:
         """Start what else is due: behind jobs that find no true hosts, and where starts made room
@@ -288,7 +293,7 @@ class ViewedQops(Qops):
         while plan.waiting and plan.waiting[0].start <= plan.now + GRID_TOLERANCE:
             stuck.append(plan.waiting.pop(0))
             self.start_others()
-        if plan.waiting:
+        if stuck and plan.waiting:
             self.manager.call_at(plan.waiting[0].start)
         plan.waiting[:0] = stuck
 
