@@ -491,7 +491,8 @@ class _AskedReader:
                     raise InputError(
                         f"{self._where}: field {place!r}: unknown field {shown(key)}{near}"
                     )
-            parts.append(self._part(part.get("res"), f"{place}.res", part, f"{place}."))
+            given = {name: value for name, value in part.items() if value is not None}
+            parts.append(self._part(part.get("res"), f"{place}.res", given, f"{place}."))
         return tuple(parts)
 
     def _part(
@@ -502,19 +503,17 @@ class _AskedReader:
             raise self._error(name_of_hosts, hosts, accepted)
 
         exclusive = told.get("exclusive", False)
-        if exclusive is None:
-            exclusive = False
         if not isinstance(exclusive, bool):
             raise self._error(f"{prefix}exclusive", exclusive, "true or false")
 
         tasks = self._tasks(hosts, told, prefix)
         name = "per_task" if tasks else "per_host"
-        amounts = {} if told.get(name) is None else self._amounts(told, name, prefix)
+        amounts = self._amounts(told, name, prefix) if name in told else {}
         return AskedPart(
             hosts=hosts,
             amounts=amounts,
             tasks=tasks,
-            labels=self._labels(told.get("hosts_with"), f"{prefix}hosts_with"),
+            labels=self._labels(told.get("hosts_with", []), f"{prefix}hosts_with"),
             exclusive=exclusive or not amounts,
         )
 
@@ -567,8 +566,6 @@ class _AskedReader:
         return complete_amounts(amounts) if of_hosts else amounts
 
     def _labels(self, told: Any, name: str) -> tuple[str, ...]:
-        if told is None:
-            return ()
         if not isinstance(told, list):
             raise self._error(name, told, "a list of labels")
         for index, label in enumerate(told):

@@ -135,7 +135,7 @@ def _rows_of(
     choices: Choices,
     steps: list[int],
     read: int,
-    tasks: Mapping[str, tuple[float, float]] | None = None,
+    tasks: Mapping[str, tuple[float, float]],
 ) -> Rows:
     """Convert a table of sacct to rows of jobs; ``steps`` are the lines of job steps, which the
     table no longer has, ``read`` the number of lines that were read, ``tasks`` those of steps with
@@ -154,7 +154,7 @@ def _rows_of(
         _set_partitions_by_node(rows, rows.nodes)
     if choices.by == "amounts":
         cores = slurm_sizes(table, *_SIZES["cores"])
-        ask_for_amounts(rows, table, cores, chosen_machine(choices), tasks or {})
+        ask_for_amounts(rows, table, cores, chosen_machine(choices), tasks)
     _infer_suspensions(rows)
     _split_heterogeneous_ids(rows, table, _id_of(table))
 

@@ -374,8 +374,8 @@ def _extras(log: Log, records: Records, asked: Words | None) -> list[list[str]]:
     """Return, as JSON text for each job, the fields that only some logs know (user, queue ...)."""
     extras = []
     if asked is not None:
-        written = [_as_fields(one) for one in given_requests(asked)]
-        extras.append([written[place] for place in asked.which.tolist()])
+        written = [*map(_as_fields, given_requests(asked))]
+        extras.append(Words(written, asked.which).texts())
     for name in _NUMBERED_FIELDS if log.ids is None else ():
         column = records[name].tolist()
         extras.append(["" if value == -1 else f', "{name}": {value}' for value in column])

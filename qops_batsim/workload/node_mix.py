@@ -15,6 +15,7 @@ Not modelled: days and weeks, users, and what bursts of one user have in common.
 from __future__ import annotations
 
 from pathlib import Path
+from statistics import fmean
 from typing import Any, NamedTuple
 
 import msgspec
@@ -24,7 +25,7 @@ from qops_batsim.core.host_properties import machine_of
 from qops_batsim.core.machine import Machine
 from qops_batsim.core.node_request import NodeLayout
 from qops_batsim.errors import InputError
-from qops_batsim.job_fields import AskedPart, HostsAsked, written_hosts
+from qops_batsim.job_fields import AskedPart, HostsAsked, complete_amounts, written_hosts
 from qops_batsim.version import __version__
 from qops_batsim.workload.accounting.amounts import hosts_of
 from qops_batsim.workload.lublin import random_stream
@@ -205,7 +206,7 @@ class _Draw:
         self._random = random
         self._layout = NodeLayout(machine)
         # So many bursts of each kind that its share of the jobs is as told.
-        self._bursts = [(name, each.share / _mean(each.burst)) for name, each in mix.kinds.items()]
+        self._bursts = [(name, each.share / fmean(each.burst)) for name, each in mix.kinds.items()]
 
     def burst(self) -> tuple[str, int]:
         """Return the kind of a burst, and how many jobs it has."""
@@ -250,12 +251,8 @@ class _Draw:
 
     def _told(self, amounts: dict[str, int]) -> dict[str, int]:
         """Return amounts above 0; memory only where hosts tell theirs."""
-        has_memory = "memory" in self._machine.kinds
-        return {
-            name: amount
-            for name, amount in amounts.items()
-            if amount and (has_memory or name != "memory")
-        }
+        hidden = {} if "memory" in self._machine.kinds else {"memory": 0}
+        return complete_amounts(amounts | hidden)
 
     def _one_of(self, weighted: Any) -> Any:
         values, weights = zip(*weighted, strict=True)
@@ -264,10 +261,6 @@ class _Draw:
 
     def _any_of(self, values: Any) -> Any:
         return values[int(self._random.random() * len(values))]
-
-
-def _mean(values: tuple[int, ...]) -> float:
-    return sum(values) / len(values)
 
 
 def _quantile(values: tuple[float, ...], uniform: float) -> float:

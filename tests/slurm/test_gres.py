@@ -9,7 +9,7 @@ import pytest
 
 from qops_batsim import InputError
 from qops_batsim.slurm import read_nodes
-from qops_batsim.slurm.resources import amount_of, gpus_of
+from qops_batsim.slurm.resources import amount_of, generic_amounts, gpus_of
 from qops_batsim.traces import read_partitions
 
 GRES = [
@@ -83,3 +83,19 @@ def test_jobs_of_types_that_begin_with_a_digit_are_read(tmp_path: Path) -> None:
     jobs.write_text(head + "".join(row.format(at, each) for at, each in enumerate(types, 1)))
     (trace,) = read_partitions(jobs, by="gpus")[0].values()
     assert trace.workload.processors == 4
+
+
+@pytest.mark.parametrize(
+    ("gres", "amounts"),
+    [
+        # A name alone is one of it, as for the sizes of partitions.
+        ("gpu", {"gpus": 1}),
+        ("gpu:8,gpu:4090:2", {"gpus": 10, "gpus:4090": 2}),
+        ("gres/gpu=2,gres/gpu:a100=2", {"gpus": 2, "gpus:a100": 2}),
+        # What a site calls gpus is none of Slurm's GPUs.
+        ("gpus:3,nvme:1", {"nvme": 1}),
+    ],
+)
+def test_generic_amounts_of_a_node(gres: str, amounts: dict[str, int]) -> None:
+    assert generic_amounts(gres) == amounts
+    assert gpus_of(gres) == amounts.get("gpus", 0)

@@ -48,7 +48,7 @@ def made(name: str, case: ContractCase, out: Path) -> Run:
 
 @pytest.mark.parametrize("name", scheduler_names())
 def test_users_keep_the_contract_beside_every_scheduler(name: str, tmp_path: Path) -> None:
-    assert len(CASES) == 20
+    assert len(CASES) == 21
     for number, case in enumerate(CASES):
         done, again = (made(name, case, tmp_path / f"{number}-{turn}") for turn in "ab")
         assert done.violations == [], case.name

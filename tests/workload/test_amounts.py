@@ -22,6 +22,7 @@ from qops_batsim.workload.accounting.amounts import (
     requests_of,
 )
 from qops_batsim.workload.accounting.node_sizes import NodeSizes, nodes_of_platform
+from qops_batsim.workload.accounting.pbs_requests import chunks_in
 from qops_batsim.workload.accounting.site import CsvForm
 
 GIB = 1 << 30
@@ -352,3 +353,8 @@ def test_labels_of_a_platform_may_be_on_the_same_hosts(tmp_path: Path) -> None:
         2,
         {"per_host": {"cores": 7, "memory": 500 * MIB, "gpus": 1}},
     )
+
+
+def test_a_chunk_may_name_its_cores_first() -> None:
+    chunks = chunks_in("ncpus=2:mem=1gb+3:ncpus=4")
+    assert [(chunk.hosts, chunk.amounts["cores"]) for chunk in chunks] == [(1, 2), (3, 4)]

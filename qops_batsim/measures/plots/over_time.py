@@ -43,7 +43,7 @@ class _Curve(NamedTuple):
     unit: str = " %"
 
 
-class _Line(NamedTuple):
+class _CurvePair(NamedTuple):
     """A line in the upper and the lower axes, over a part of time (seconds)."""
 
     name: str
@@ -63,7 +63,7 @@ def draw(results: Sequence[RunResult], path: str | Path) -> None:
     for result, requests in zip(results, shared, strict=True):
         busy = busy_hosts(result) if requests is None else requests.busy
         curves = _Curve(busy, 100 / result.hosts), _Curve(queue_length(result), 1.0, "")
-        lines.append(_Line(result.name, *part_to_show(result), curves))
+        lines.append(_CurvePair(result.name, *part_to_show(result), curves))
 
     columns = max(1, min(4, _LEGEND_WIDTH // (max(len(r.name) for r in results) + 22)))
     of_hosts = shared.count(None) == len(shared)
@@ -91,7 +91,7 @@ def draw_kinds(
     for place, kind in enumerate(requests.machine.kinds):
         factor = 100 / float(requests.totals[place])
         curves = _Curve(requests.used(place), factor), _Curve(requests.waiting(place), factor)
-        lines.append(_Line(kind, *part, curves))
+        lines.append(_CurvePair(kind, *part, curves))
 
     titles = [
         f"{title}: {result.name}"
@@ -102,7 +102,7 @@ def draw_kinds(
 
 
 def _draw_lines(
-    lines: Sequence[_Line],
+    lines: Sequence[_CurvePair],
     path: str | Path,
     labels: Sequence[str],
     titles: Sequence[str],
@@ -151,7 +151,7 @@ def _draw_lines(
             legend_above(axes, columns)
 
 
-def _most_events(lines: Sequence[_Line]) -> int:
+def _most_events(lines: Sequence[_CurvePair]) -> int:
     """Return how often a curve changes within its part, at most."""
     return max(
         int(((each.values.dates > line.begin) & (each.values.dates < line.end)).sum())

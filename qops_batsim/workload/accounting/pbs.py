@@ -27,7 +27,7 @@ from qops_batsim.workload.accounting.job_identity import (
     renamed,
     tell_renamed,
 )
-from qops_batsim.workload.accounting.pbs_requests import pbs_request
+from qops_batsim.workload.accounting.pbs_requests import chunks_in, pbs_request
 from qops_batsim.workload.accounting.rows import Rows
 from qops_batsim.workload.log_formats import PBS_LINE
 from qops_batsim.workload.log_records import Malformed, refuse_lines
@@ -294,9 +294,9 @@ def _cores(fields: Mapping[str, str]) -> float:
     hosts = fields.get("exec_host", "")
     if hosts:
         return float(sum(_slots(part.partition("/")[2]) for part in hosts.split("+")))
-    for key, each in (("Resource_List.select", "ncpus"), ("Resource_List.nodes", "ppn")):
+    for key in _REQUESTS:
         if fields.get(key):
-            return float(sum(count * cores for count, cores in _chunks(fields[key], each)))
+            return _in_all(fields[key], "cores")
     return _number(fields.get("Resource_List.procs"))
 
 
@@ -307,7 +307,7 @@ def _nodes(fields: Mapping[str, str]) -> float:
     hosts = fields.get("exec_host", "")
     if hosts:
         return float(len({part.partition("/")[0] for part in hosts.split("+")}))
-    return float(sum(count for count, _ in _chunks(fields.get("Resource_List.nodes", ""), "ppn")))
+    return float(sum(chunk.hosts for chunk in chunks_in(fields.get("Resource_List.nodes", ""))))
 
 
 def _gpus(fields: Mapping[str, str]) -> float:
@@ -315,11 +315,18 @@ def _gpus(fields: Mapping[str, str]) -> float:
     counted = _counted(fields, "Resource_List.ngpus")
     if counted:
         return counted
-    for key, each in (("Resource_List.select", "ngpus"), ("Resource_List.nodes", "gpus")):
-        if f":{each}=" in fields.get(key, ""):
-            return float(sum(count * gpus for count, gpus in _chunks(fields[key], each, 0)))
+    for key in _REQUESTS:
+        if "gpus=" in fields.get(key, ""):
+            return _in_all(fields[key], "gpus")
     return math.nan
 
+
+def _in_all(request: str, kind: str) -> float:
+    return float(sum(chunk.hosts * chunk.amounts.get(kind, 0) for chunk in chunks_in(request)))
+
+
+_REQUESTS = ("Resource_List.select", "Resource_List.nodes")
+"""Fields with chunks, of PBS and of Torque."""
 
 _SIZES = {"cores": _cores, "nodes": _nodes, "gpus": _gpus}
 
@@ -333,15 +340,3 @@ def _slots(text: str) -> int:
         match = re.fullmatch(r"(\d{1,6})-(\d{1,6})", part)
         count += max(int(match[2]) - int(match[1]) + 1, 0) if match else 1
     return count
-
-
-def _chunks(text: str, each: str, default: int = 1) -> list[tuple[int, int]]:
-    """Return (count, size) of each part of a request such as ``2:ppn=8+1:ppn=4``: the size is the
-    number behind ``each`` (``ppn``), or the default.
-    """
-    chunks = []
-    for part in filter(None, text.split("+")):
-        count = re.match(r"(\d{1,6})(?::|$)", part)
-        size = re.search(rf":{each}=(\d{{1,6}})", part)
-        chunks.append((int(count[1]) if count else 1, int(size[1]) if size else default))
-    return chunks

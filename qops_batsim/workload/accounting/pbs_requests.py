@@ -49,7 +49,7 @@ def pbs_request(fields: Mapping[str, str], hosts: float, cores: float, gpus: flo
     place = set(fields.get("Resource_List.place", "free").split(":"))
     alone = bool(place & {"excl", "exclhost"})
     if select := fields.get("Resource_List.select"):
-        parts = _placed([_chunk(text, told) for text in select.split("+")], place, told)
+        parts = _placed(chunks_in(select, told), place, told)
     elif nodes := fields.get("Resource_List.nodes"):
         parts = _of_torque(nodes, fields, told)
     elif vnodes := fields.get("exec_vnode"):
@@ -69,6 +69,15 @@ def pbs_request(fields: Mapping[str, str], hosts: float, cores: float, gpus: flo
     if not all(part.amounts for part in parts):
         told.add("no_amounts")
     return HostsAsked(parts=tuple(parts)), frozenset(told)
+
+
+def chunks_in(request: str, told: set[str] | None = None) -> list[AskedPart]:
+    """Return the chunks of a request, ``2:ncpus=8+1:ncpus=4``, in which ``#`` begins what is said
+    of all; add to ``told`` the rules by which something of them is told.
+    """
+    told = set() if told is None else told
+    texts = (text.partition("#")[0] for text in request.split("+"))
+    return [_chunk(text, told) for text in texts if text]
 
 
 def _chunk(text: str, told: set[str]) -> AskedPart:
@@ -124,7 +133,7 @@ def _alike(chunks: Iterable[AskedPart]) -> list[AskedPart]:
 
 def _of_torque(nodes: str, fields: Mapping[str, str], told: set[str]) -> list[AskedPart]:
     """Read Torque's ``nodes``; memory is told of the job (``mem``) or a process (``pmem``)."""
-    parts = _alike(_chunk(text.partition("#")[0], told) for text in nodes.split("+"))
+    parts = _alike(chunks_in(nodes, told))
     hosts = sum(part.hosts for part in parts)
     each = size_in(fields.get("Resource_List.pmem", ""))
     total = size_in(fields.get("Resource_List.mem", ""))
