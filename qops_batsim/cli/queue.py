@@ -468,6 +468,8 @@ def starts(
     elif what_if:
         asks = [variant for ask in asks for variant in variants(ask, state.processors)]
     basis = _basis(history, state, given, is_live=queue is None)
+    if by_node and basis.scheduler != "easy":
+        note(f"planned node by node, at earliest fits, not as --by-scheduler {basis.scheduler}")
     if asks:
         _tell_asked(state, basis, asks, given, what_if=what_if, as_json=as_json)
     else:

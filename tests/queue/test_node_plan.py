@@ -256,6 +256,36 @@ def test_partitions_with_different_nodes_cannot_be_counted(tmp_path: Path) -> No
         state.counted()
 
 
+def test_the_command_tells_how_it_plans(cli: Any, tmp_path: Path) -> None:
+    source_of(tmp_path, NODES, queue_of(job(20, 2, 2, state_reason="Resources")))
+    files = [tmp_path / "queue.txt", "--nodes", tmp_path / "nodes.txt", "--now", str(NOW)]
+    done = cli("queue", "starts", *files, "--by-scheduler", "slurm")
+    assert done.exit_code == 0, done.err
+    assert "node by node, each job at its earliest fit by priority" in done.out
+    assert "job 20 waits for what nodes lack: 1 host has 2 gpus free only from" in done.out
+    assert "not as --by-scheduler slurm" in done.err
+    what = cli("queue", "starts", *files, "--job", "4x30m,gpus=2", "--what-if", "--json")
+    assert [each["id"] for each in json.loads(what.out)["jobs"]][:2] == [
+        "4x30m,gpus=2",
+        "4x30m,gpus=2,partition=cpu",
+    ]
+    quoted = cli("queue", "quote", tmp_path / "queue.txt", "4x30m,gpus=1", *files[1:])
+    assert "30 min" in quoted.out
+
+    # A forecast counts processors, and says so.
+    rows = ["JobID|User|Partition|State|Submit|Start|End|ElapsedRaw|AllocCPUS|Timelimit"]
+    for number in range(1, 40):
+        begin = NOW - 90_000 + 500 * number
+        dates = [datetime.fromtimestamp(begin + more).isoformat() for more in (0, 0, 60)]
+        rows.append("|".join([str(number), "u", "cpu", "COMPLETED", *dates, "60", "2", "10:00"]))
+    (tmp_path / "sacct.txt").write_text("\n".join(rows) + "\n")
+    alike = NODES.replace("Partitions=cpu,gpu", "Partitions=cpu").replace("=cpu\n", "=cpu,gpu\n")
+    (tmp_path / "nodes.txt").write_text(alike)
+    forecast = cli("queue", "starts", *files, "--history", tmp_path / "sacct.txt", "--draws", "10")
+    assert forecast.exit_code == 0, forecast.err
+    assert "the forecast counts processors" in forecast.err
+
+
 @pytest.mark.parametrize(
     ("folder", "arguments", "right"),
     [
