@@ -85,9 +85,14 @@ def amount_text(kind: str, amount: int) -> str:
     """
     if kind != "memory":
         return f"{amount:,} {kind}"
+    return f"{size_text(amount)} of memory"
+
+
+def size_text(amount: int) -> str:
+    """Format a size (bytes) in the unit that makes it the least whole number."""
     fits = [(amount // size, unit) for unit, size in _SIZES.items() if amount % size == 0]
     number, unit = min(fits)
-    return f"{number:,} {unit} of memory"
+    return f"{number:,} {unit}"
 
 
 _SIZES = {

@@ -59,7 +59,8 @@ _about = manual(
     QUEUE: The queue: output of `squeue --json` or of `scontrol show job`, a file as described in
         docs/centres.md, or the journal of `live`; - for standard input. Default: the queue of the
         Slurm that runs here, which is asked and not changed.
-    JOB...: {A_JOB}; each as if it were the only new one.
+    JOB...: {A_JOB}; each as if it were the only new one. Where the plan goes node by node, what it
+        takes of each of its nodes may follow: 8x2h,nodes=2,gpus=4,memory=64GB,partition=gpu.
     [Which jobs]
     --partition NAME: Take jobs of this partition (repeatable); --processors is then the size of
         the partition.
@@ -101,7 +102,7 @@ _about = manual(
     --job PROCESSORSxTIME: Forecast a job that is not submitted yet, as 64x2h (repeatable), as if it
         were the only new one.
     --what-if: Forecast each --job also with fewer and more processors, and with shorter and longer
-        limits.
+        limits; node by node, also in other partitions and with fewer GPUs and less memory.
     --prices FILE: Prices of the centre (TOML), as for `charges`; its price function gives the
         charges.
     --user NAME: User of the new jobs: they use as much of their limits as past jobs of this user.
@@ -293,7 +294,9 @@ def quote(
           --history sacct.txt
         qops-batsim queue quote 64x2h
     """
-    from qops_batsim.queue.queue_state import Ask, parse_job
+    from msgspec.structs import replace
+
+    from qops_batsim.queue.queue_state import parse_ask
 
     until = None if deadline is None else duration(deadline, "--deadline", zero=False)
     jobs = jobs or []
@@ -305,15 +308,13 @@ def quote(
             "no job is given; at least one, as 64x2h (64 processors for 2 hours), is expected "
             "behind the queue"
         )
-    asks = [
-        Ask(processors=processors, time=run_time, deadline=until, user=user)
-        for processors, run_time in map(parse_job, jobs)
-    ]
+    asks = [replace(ask, deadline=until, user=user) for ask in map(parse_ask, jobs)]
     asker = _source(None if is_live else Path(queue), given, _date(now)).asker()
     answers = [asker.ask(ask) for ask in asks]
 
     likely: list[LikelyEnd] = []
     if history is not None:
+        _note_counted(asker.state)
         from qops_batsim.economics.prices import read_prices
         from qops_batsim.queue.promise import likely_ends
         from qops_batsim.queue.starts import DRAWS
@@ -436,8 +437,10 @@ def starts(
           --job 64x2h --what-if
         qops-batsim queue starts --history sacct.txt
     """
-    from qops_batsim.queue.queue_state import Ask, parse_job
-    from qops_batsim.queue.starts import variants
+    from msgspec.structs import replace
+
+    from qops_batsim.queue.queue_state import parse_ask
+    from qops_batsim.queue.starts import node_variants, variants
 
     if out is not None and job:
         raise InputError(
@@ -450,17 +453,23 @@ def starts(
         )
     if history is None:
         _refuse_without_history({**given, "user": user or None})
-    asks = [
-        Ask(processors=processors, time=limit, user=user, partition=_partition(given))
-        for processors, limit in map(parse_job, job or ())
-    ]
+    asks = [replace(ask, user=user) for ask in map(parse_ask, job or ())]
     if out is not None:
         check_writable(out)
 
     state = _source(queue, given, _date(now)).state()
-    if what_if:
+    by_node = state.nodes is not None and history is None
+    if not by_node:
+        asks = [replace(ask, partition=ask.partition or _partition(given)) for ask in asks]
+    if what_if and state.nodes is not None and by_node:
+        names = state.nodes.partitions
+        asks = [variant for ask in asks for variant in node_variants(ask, names)]
+        what_if = False  # They are a list, no grid.
+    elif what_if:
         asks = [variant for ask in asks for variant in variants(ask, state.processors)]
     basis = _basis(history, state, given, is_live=queue is None)
+    if by_node and basis.scheduler != "easy":
+        note(f"planned node by node, at earliest fits, not as --by-scheduler {basis.scheduler}")
     if asks:
         _tell_asked(state, basis, asks, given, what_if=what_if, as_json=as_json)
     else:
@@ -504,7 +513,10 @@ def _tell_asked(
         return
 
     how = f"each job as the last of the queue, by {basis.scheduler}"
+    if state.nodes is not None:
+        how = "each job as the last of the queue, node by node"
     if found.is_forecast:
+        _note_counted(state)
         how = f"{draws} simulations of each job by {basis.scheduler}, as the last of the queue"
     say(f"{state.source} at {date_text(state.now)}: {how}")
     if not found.is_forecast:
@@ -545,7 +557,10 @@ def _tell_queue(
         return
 
     how = f"planned by time limits, by {found.scheduler}"
+    if found.by_node is True:
+        how = "planned by time limits, node by node, each job at its earliest fit by priority"
     if found.is_forecast:
+        _note_counted(state)
         calibrated = "calibrated by a back-test" if found.calibrated else "not calibrated"
         how = f"{found.draws} simulations by {found.scheduler}, {calibrated}"
     say(f"{_counts(found)}; {how}")
@@ -553,6 +568,18 @@ def _tell_queue(
         note(NO_FORECAST)
     _note_doubts(found.left_out, found.unsure, found.unexplained)
     _print_starts(found)
+    for told in found.jobs:
+        if told.lacks:
+            say(f"job {told.name} waits for what nodes lack: {told.lacks}")
+
+
+def _note_counted(state: QueueState) -> None:
+    """Print that a forecast counts processors where a plan goes node by node."""
+    if state.nodes is not None:
+        note(
+            "the forecast counts processors, though jobs tell what they ask of each node: memory, "
+            "GPUs and partitions are in the plan by time limits only (without --history)"
+        )
 
 
 def _counts(found: QueueStarts) -> str:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import msgspec
+from msgspec.structs import replace
 
 
 class Machine(msgspec.Struct, frozen=True, kw_only=True):
@@ -68,3 +69,26 @@ class Machine(msgspec.Struct, frozen=True, kw_only=True):
         for label in labels:
             mask &= self.labels.get(label, 0)
         return mask
+
+    def only(self, hosts: Sequence[int]) -> Machine:
+        """Return the machine that these hosts make, with the labels that one of them has."""
+        labels = {
+            name: sum(1 << new for new, old in enumerate(hosts) if bits >> old & 1)
+            for name, bits in self.labels.items()
+        }
+        return replace(
+            self,
+            names=tuple(self.names[host] for host in hosts),
+            amounts=tuple(self.amounts[host] for host in hosts),
+            labels={name: bits for name, bits in labels.items() if bits},
+            weights=tuple(self.weights[host] for host in hosts),
+        )
+
+    def without(self, kind: str) -> Machine:
+        """Return the machine without a kind of amounts."""
+        kept = [place for place, name in enumerate(self.kinds) if name != kind]
+        return replace(
+            self,
+            kinds=tuple(self.kinds[place] for place in kept),
+            amounts=tuple(tuple(has[place] for place in kept) for has in self.amounts),
+        )

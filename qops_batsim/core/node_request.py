@@ -326,16 +326,16 @@ class NodeLayout:
         labelled = machine.labelled(asked.labels)
         rows: list[int] = []
         tiers: list[float] = []
-        for row, has in enumerate(machine.amounts):
-            if not labelled >> row & 1:
-                continue
+        with_labels = list(HostSet(labelled))
+        for row in with_labels:
+            has = machine.amounts[row]
             if any(has[kind] < amounts[kind] for kind in range(len(has))):
                 continue
             idle = sum(1 for kind, amount in enumerate(has) if amount > 0 and amounts[kind] == 0)
             rows.append(row)
             tiers.append(float(machine.weights[row] * (len(machine.kinds) + 1) + idle))
         part.set_candidates(rows, tiers)
-        return self.why_too_few(asked, part, labelled) or part
+        return self.why_too_few(asked, part, with_labels) or part
 
     def why_unknown(self, asked: AskedPart) -> Refusal | None:
         """Return a refusal if a part asks for a kind or a label that no host has, else None."""
@@ -348,27 +348,25 @@ class NodeLayout:
             )
         return None
 
-    def why_too_few(self, asked: AskedPart, part: HostPart, labelled: int) -> Refusal | None:
-        """Return a refusal if too few of the hosts with the labels (bits) have what a part asks for
+    def why_too_few(self, asked: AskedPart, part: HostPart, rows: list[int]) -> Refusal | None:
+        """Return a refusal if too few of the hosts with the labels (rows) have what a part asks for
         even when they are empty.
         """
         needed = 1 if part.tasks > 0 else part.count
         refusal = Refusal(
             kind=RefusalKind.NO_LABELS,
             processors=part.count,
-            hosts=labelled.bit_count(),
+            hosts=len(rows),
             labels=asked.labels,
         )
-        if labelled.bit_count() < needed:
+        if len(rows) < needed:
             return refusal
 
         for kind, name in enumerate(self.machine.kinds):
             amount = part.amounts[kind]
-            has = [
-                amounts[kind]
-                for row, amounts in enumerate(self.machine.amounts)
-                if labelled >> row & 1
-            ]
+            if amount == 0:
+                continue
+            has = [self.machine.amounts[row][kind] for row in rows]
             most = sorted(has)[len(has) - needed]
             if most < amount:
                 return replace(

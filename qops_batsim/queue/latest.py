@@ -237,7 +237,9 @@ class LatestForecast:
             raise HTTPException(HTTPStatus.SERVICE_UNAVAILABLE, str(error)) from None
         problem = {"problem": self._problem} if self._problem else {}
         jobs = _chosen(forecast, job, user)
-        return {"made": made, **problem, **msgspec.structs.asdict(forecast), "jobs": jobs}
+        told = msgspec.structs.asdict(forecast)
+        known = {name: value for name, value in told.items() if value is not msgspec.UNSET}
+        return {"made": made, **problem, **known, "jobs": jobs}
 
     def of_new(self, state: object, ask: Ask) -> AskedStarts:
         """Return the forecast of a job that is not submitted yet; wait until the forecasting

@@ -39,7 +39,7 @@ def without_away(state: QueueState, away: Sequence[NodeAway]) -> QueueState:
     returns = Counter[float]()
     gone = 0
     for node in away:
-        until = _return(node, state.now)
+        until = return_of(node, state.now)
         if until is None:
             gone += node.node[1]
         else:
@@ -59,7 +59,7 @@ def without_away(state: QueueState, away: Sequence[NodeAway]) -> QueueState:
     apart: list[QueuedJob] = []
     for job in state.jobs:
         part = held.parts[job.id]
-        if job.start is None and job.processors > size:
+        if job.start is None and job.processors > size and not job.amounts:
             blocked.append(replace(job, reason=TOO_WIDE_NOW))
         elif part == job.processors:
             apart.append(job)
@@ -99,7 +99,7 @@ def without_away(state: QueueState, away: Sequence[NodeAway]) -> QueueState:
     )
 
 
-def _return(node: NodeAway, now: float) -> float | None:
+def return_of(node: NodeAway, now: float) -> float | None:
     """Return when a node is back, None if that is not known, or was to be before ``now``."""
     return node.until if node.until is not None and node.until > now else None
 
@@ -108,7 +108,7 @@ def _by_state(away: Sequence[NodeAway], now: float) -> dict[str, int]:
     """Count nodes that are away, by the words in which they are reported: states, end, size."""
     cores: dict[tuple[tuple[str, ...], float | None], list[int]] = {}
     for node in away:
-        cores.setdefault((node.why, _return(node, now)), []).append(node.node[1])
+        cores.setdefault((node.why, return_of(node, now)), []).append(node.node[1])
     counts = {}
     for (why, until), sizes in cores.items():
         end = "" if until is None else f" until {date_text(until)}"
@@ -150,7 +150,7 @@ def _held(state: QueueState, away: Sequence[NodeAway], returns: Mapping[float, i
             share -= job.processors * place // len(names)
             part = min(share, node.node[1])
             known += part
-            _hold(held, job, part, _return(node, state.now))
+            _hold(held, job, part, return_of(node, state.now))
 
     # As many others are in use as nodes tell, or as have no place on the rest of the machine.
     total = sum(node.node[1] for node in away)

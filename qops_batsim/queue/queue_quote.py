@@ -11,12 +11,14 @@ from typing import Any
 
 import msgspec
 
+from qops_batsim.core.hostset import HostSet
 from qops_batsim.core.job import RUNNING, WAITING, Job
 from qops_batsim.core.plan import Plan
 from qops_batsim.core.refusal import Refusal, sentence
 from qops_batsim.errors import require
 from qops_batsim.jobs import QosRequest
 from qops_batsim.limits import MAX_SECONDS
+from qops_batsim.queue.node_plan import NodePlan
 from qops_batsim.queue.queue_state import Ask, QueuedJob, QueueState, in_line, limit_of
 from qops_batsim.queue.unexplained_waits import why_no_date, without_date
 from qops_batsim.running.search_asker import (
@@ -26,7 +28,7 @@ from qops_batsim.running.search_asker import (
     deadline_scheduler,
     resume,
 )
-from qops_batsim.schedulers.standing import standing_of_jobs
+from qops_batsim.schedulers.standing import places_of, standing_of_jobs
 from qops_batsim.texts import date_text
 from qops_batsim.timing import DEADLINE_TOLERANCE, duration_on_grid, end_of
 
@@ -82,14 +84,27 @@ class QueueAsker:
     ) -> None:
         self.state = state
         self._lock = Lock()
+        self._nodes = None
+        if state.nodes is not None:
+            self._nodes = NodePlan(state, lambda job: _running(job, state.now).end)
+        nodes = self._nodes
         running = [_running(job, state.now) for job in state.holding]
-        waiting, self.late = waiting_jobs(state, running, may_wait=may_wait)
+        if nodes is not None:
+            running = nodes.running
+        waiting, self.late = waiting_jobs(state, running, may_wait=may_wait, nodes=nodes)
         self.waiting = len(waiting)
-        self.unexplained, _ = without_date(state, {job.id: job.start for job in waiting})
+        if nodes is None:
+            self.unexplained, _ = without_date(state, {job.id: job.start for job in waiting})
+        else:
+            self.unexplained, _ = nodes.without_date({job.id: job for job in waiting})
 
         module = deadline_scheduler(scheduler, settings or {})
-        snapshot = standing_of_jobs([*running, *waiting], 0.0)
-        self._scheduler = resume(module, snapshot, state.processors)
+        listed = [*running, *waiting]
+        shared = {} if nodes is None else {job.id: places_of(job) for job in listed}
+        on = {} if nodes is None else {j.id: HostSet(j.request.used.mask()) for j in running}
+        snapshot = standing_of_jobs(listed, 0.0, hosts=on, shared=shared)
+        size, machine = (state.processors, None) if nodes is None else (nodes.size, nodes.machine)
+        self._scheduler = resume(module, snapshot, size, amounts=machine)
         # One job for whatever is asked about: the plan never takes it.
         self._job = Job(NEW_JOB, 0.0, 1, "", qos=QosRequest(estimated_runtime=1.0))
         self._scheduler.plan.arrived(self._job)
@@ -108,6 +123,7 @@ class QueueAsker:
         state = self.state
         now = state.now
         state.check_width(ask.processors)
+        ask.check_counted(state)
         for name, value in (("time", ask.time), ("deadline", ask.deadline)):
             accepted = f"a number of seconds above 0, up to {MAX_SECONDS:g}, is accepted"
             require(value is None or 0 < value <= MAX_SECONDS, name, value, accepted)
@@ -147,6 +163,17 @@ class QueueAsker:
             job = self._job
             job.processors = ask.processors
             job.reserved = ask.processors
+            if self._nodes is not None:
+                # Its hosts are those of the scheduler's own layout of the machine.
+                asked = self._nodes.asked(ask)
+                job.hosts_asked = asked
+                hosts = asked.parts[0].hosts
+                job.processors = hosts
+                job.reserved = hosts
+                job.request = self._scheduler.manager.use.layout.request(asked, hosts)
+                job.size = job.request.size
+                if job.request.refusal is not None:
+                    return job.request.refusal, NO_END
             job.estimate = ask.time + self.state.margin
             job.duration = duration_on_grid(job.estimate)
             asker = SearchAsker(self._scheduler, job)
@@ -155,33 +182,39 @@ class QueueAsker:
 
 
 def waiting_jobs(
-    state: QueueState, running: Sequence[Job], *, may_wait: bool
+    state: QueueState, running: Sequence[Job], *, may_wait: bool, nodes: NodePlan | None = None
 ) -> tuple[list[Job], list[str]]:
     """Return the waiting jobs of a queue with planned starts (now is 0 s), and the ids of those
     that would end after their promise.
     """
     waiting = sorted((job for job in state.jobs if job.start is None), key=in_line)
     lanes = _lanes(state)
-    planned = _planned(state, running, waiting, lanes)
+    planned = _planned(state, running, waiting, lanes, nodes)
     late = _late(planned, state.now)
     if late:
         # First those to whom something was promised, the least laxity first.
         waiting.sort(key=lambda job: (job.deadline or math.inf) - (job.estimate or 0))
-        other = _planned(state, running, waiting, lanes)
+        other = _planned(state, running, waiting, lanes, nodes)
         fewer = _late(other, state.now)
         if len(fewer) < len(late):
             planned = other
             late = fewer
 
     held: list[Job] = []
-    for job, start in planned:
+    for job, placed in planned:
+        start = placed.start
         end = _end_of(job, start)
         target = math.inf if may_wait else end
         if job.deadline is not None and end < math.inf:
             target = max(job.deadline - state.now, end)
         # No search may move tasks that wait for each other.
         fixed = start if start < math.inf and job.array in lanes else None
-        kept = _job(job, state.now, None if target == math.inf else target, fixed)
+        deadline = None if target == math.inf else target
+        if nodes is None:
+            kept = _job(job, state.now, deadline, fixed)
+        else:
+            qos = QosRequest(deadline=deadline, estimated_runtime=job.estimate, start=fixed)
+            kept = nodes.as_placed(placed, qos)
         kept.phase = WAITING
         kept.start = start
         kept.target = target
@@ -208,32 +241,41 @@ def _planned(
     running: Sequence[Job],
     waiting: Sequence[QueuedJob],
     lanes: Mapping[str, Sequence[float]],
-) -> list[tuple[QueuedJob, float]]:
-    """Plan the waiting jobs in their order, each at its earliest fit; return them with their starts
-    (s from now).
+    nodes: NodePlan | None,
+) -> list[tuple[QueuedJob, Job]]:
+    """Plan the waiting jobs in their order, each at its earliest fit; return them with jobs that
+    have their starts (s from now).
     """
-    plan = Plan(state.processors)
-    plan.running = list(running)
-    plan.reserve_plan(0.0)
+    if nodes is None:
+        plan = Plan(state.processors)
+        plan.running = list(running)
+        plan.reserve_plan(0.0)
+    else:
+        plan = nodes.plan()
     free = {array: list(ends) for array, ends in lanes.items()}
-    planned: list[tuple[QueuedJob, float]] = []
+    planned: list[tuple[QueuedJob, Job]] = []
     for job in waiting:
         lane = free.get(job.array)
+        after = 0.0 if lane is None else heappop(lane)
         placed = _job(job, state.now, None)
-        plan.place(placed, 0.0 if lane is None else heappop(lane))
-        planned.append((job, placed.start))
+        if nodes is None:
+            plan.place(placed, after)
+        else:
+            qos = QosRequest(estimated_runtime=job.estimate)
+            placed = nodes.placed(plan, job, qos, placed.submission_time, after)
+        planned.append((job, placed))
         if lane is not None:
             heappush(lane, _end_of(job, placed.start))
     return planned
 
 
-def _late(planned: Sequence[tuple[QueuedJob, float]], now: float) -> list[str]:
+def _late(planned: Sequence[tuple[QueuedJob, Job]], now: float) -> list[str]:
     """Return the ids of the jobs that would end after their promise."""
     return [
         job.id
-        for job, start in planned
+        for job, placed in planned
         if job.deadline is not None
-        and _end_of(job, start) > job.deadline - now + DEADLINE_TOLERANCE
+        and _end_of(job, placed.start) > job.deadline - now + DEADLINE_TOLERANCE
     ]
 
 

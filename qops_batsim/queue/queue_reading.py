@@ -75,13 +75,15 @@ def read_queue(
     selection: Selection = MappingProxyType({}),
     node_size: int = 0,
     time_zone: str | None = None,
+    on_nodes: bool = False,
 ) -> QueueState:
     """Read a queue, either Slurm's output or this package's own JSON form; jobs can be selected
     only in Slurm's output. O(jobs).
 
     ``processors``, the size of the machine, and ``now`` (seconds since 1970) go before what is
     written; ``written_at`` is the date where none is. Dates of text without an offset are of the
-    ``time_zone``, by default this machine's. What is not known is asked for by an error.
+    ``time_zone``, by default this machine's. What is not known is asked for by an error. With
+    ``on_nodes``, jobs of Slurm's output have what they ask of nodes, if all of them tell it.
     """
     if len(content) > MAX_QUEUE_BYTES:
         raise InputError(f"{source}: {len(content):,} bytes; at most {MAX_QUEUE_BYTES:,} are read")
@@ -92,7 +94,9 @@ def read_queue(
     size = None
     blocked: list[QueuedJob] = []
     if _is_squeue(data):
-        jobs, blocked, told = read_squeue(data, source, left_out, unsure, selection, node_size)
+        jobs, blocked, told = read_squeue(
+            data, source, left_out, unsure, selection, node_size, on_nodes=on_nodes
+        )
     elif any(selection.values()):
         raise InputError(
             f"{source}: is not the output of Slurm; only in squeue's or scontrol's output can jobs "
@@ -232,7 +236,8 @@ def _checked(
                 "earlier start is expected (a job that waits has planned_start instead)"
             )
 
-        if job.start is None and job.processors > processors:
+        # Whether nodes have what a job asks for is found out by the plan.
+        if job.start is None and job.processors > processors and not job.amounts:
             blocked.append(msgspec.structs.replace(job, reason=TOO_WIDE))
             continue
         if job.start is None and (job.submission or 0.0) > now:

@@ -9,11 +9,14 @@ from datetime import datetime
 
 import msgspec
 
+from qops_batsim.core.host_properties import read_memory
+from qops_batsim.core.machine import Machine
 from qops_batsim.errors import InputError, require, shown
 from qops_batsim.limits import MAX_SECONDS
 from qops_batsim.quantities import TIME
 from qops_batsim.slurm.queued_job import QueuedJob as QueuedJob
 from qops_batsim.slurm.waiting_reasons import ARRAY_LIMIT, TOO_WIDE, TOO_WIDE_NOW
+from qops_batsim.texts import size_text
 
 Date = float | str
 """Seconds since 1970, or an ISO date with its offset from UTC."""
@@ -45,6 +48,30 @@ def by_priority(job: QueuedJob) -> tuple[float, float, float]:
     return priority, planned, submission
 
 
+class QueueNodes(msgspec.Struct, frozen=True, kw_only=True):
+    """The nodes of a queue whose jobs tell what they ask of nodes, and hold on them.
+
+    Attributes
+    ----------
+    machine
+        What the nodes have, with partitions and features as labels.
+    away
+        Nodes that are away, with the date of their return; None if that is not known.
+    asleep
+        Nodes that are powered down.
+    partitions
+        Names of the partitions that they are of.
+    not_counted
+        Why their processors cannot be counted as one machine; empty if they can.
+    """
+
+    machine: Machine
+    away: dict[str, float | None] = {}
+    asleep: frozenset[str] = frozenset()
+    partitions: tuple[str, ...] = ()
+    not_counted: str = ""
+
+
 class QueueState(msgspec.Struct, frozen=True, kw_only=True):
     """The running and waiting jobs of a machine at a date, ``now`` (seconds since 1970).
 
@@ -71,6 +98,8 @@ class QueueState(msgspec.Struct, frozen=True, kw_only=True):
         Processors of nodes that are powered down: they are there, but not at once.
     margin
         By how much longer than their limits jobs that are promised something may take (seconds).
+    nodes
+        The nodes, where plans go by what jobs have of each; None: by processors.
     """
 
     source: str
@@ -86,6 +115,24 @@ class QueueState(msgspec.Struct, frozen=True, kw_only=True):
     shares_nodes: bool = False
     asleep: int = 0
     margin: float = 0.0
+    nodes: QueueNodes | None = None
+
+    def counted(self) -> QueueState:
+        """Return the queue for plans by processors; InputError where its nodes are not one pool.
+
+        Waiting jobs that are wider than the machine cannot start in these.
+        """
+        if self.nodes is None:
+            return self
+        if self.nodes.not_counted:
+            raise InputError(self.nodes.not_counted)
+        why = TOO_WIDE_NOW if self.away else TOO_WIDE
+        wide = [j for j in self.jobs if j.start is None and j.processors > self.processors]
+        kept = [j for j in self.jobs if j.start is not None or j.processors <= self.processors]
+        blocked = [msgspec.structs.replace(job, reason=why) for job in wide]
+        return msgspec.structs.replace(
+            self, jobs=kept, blocked=[*self.blocked, *blocked], nodes=None
+        )
 
     @property
     def machine(self) -> int:
@@ -179,6 +226,9 @@ class Ask(msgspec.Struct, frozen=True, kw_only=True):
         By when it has to end (seconds from now), None for the earliest end only.
     user, partition
         Whose job it is, and where it would wait, for forecasts; empty if not told.
+    nodes, each
+        In a plan by node: on how many nodes it has to be, 0 for any number; and what it takes of
+        each beside its processors, by kind.
     """
 
     processors: int
@@ -186,16 +236,33 @@ class Ask(msgspec.Struct, frozen=True, kw_only=True):
     deadline: float | None = None
     user: str = ""
     partition: str = ""
+    nodes: int = 0
+    each: dict[str, int] = {}
 
     @property
     def name(self) -> str:
-        """Return processors and time in short form: ``64x2h``."""
+        """Return what it asks for in short form: ``64x2h``, ``8x2h,gpus=2``."""
         unit, size = next(
             (unit, size)
             for unit, size in (("h", 3600.0), ("m", 60.0), ("s", 1.0))
             if size == 1.0 or self.time % size == 0
         )
-        return f"{self.processors}x{self.time / size:g}{unit}"
+        told = [("nodes", str(self.nodes))] if self.nodes > 1 else []
+        for kind, amount in self.each.items():
+            is_size = kind == "memory"
+            told.append((kind, size_text(amount).replace(" ", "") if is_size else str(amount)))
+        more = "".join(f",{kind}={amount}" for kind, amount in told)
+        return f"{self.processors}x{self.time / size:g}{unit}{more}"
+
+    def check_counted(self, state: QueueState) -> None:
+        """Raise an InputError if it asks for amounts and the plan of a queue counts processors."""
+        asked = [*self.each] or ["nodes"] * bool(self.nodes)
+        if asked and state.nodes is None:
+            raise InputError(
+                f"job {self.name} asks for {', '.join(asked)}, but {state.source} is planned by "
+                "processors; a list of nodes (--nodes) and a queue whose jobs tell what they ask "
+                "of nodes (squeue --json), and no --history, are expected"
+            )
 
 
 def parse_job(text: str) -> tuple[int, float]:
@@ -206,6 +273,45 @@ def parse_job(text: str) -> tuple[int, float]:
     run_time = TIME.parse(duration, where=f"time in {text}")
     require(run_time > 0, f"time in {text}", duration, "more than 0 is expected")
     return int(count), run_time
+
+
+def parse_ask(text: str) -> Ask:
+    """Parse a job such as ``8x2h,gpus=2,memory=32GB``: behind processors and run time stand what it
+    takes of each of its ``nodes`` (1 by default), and its ``partition``.
+    """
+    short, *more = text.split(",")
+    processors, run_time = parse_job(short)
+    each: dict[str, int] = {}
+    nodes = 0
+    partition = ""
+    for entry in more:
+        name, equals, value = entry.partition("=")
+        where = f"{name} in {text}"
+        if name == "partition" and value:
+            partition = value
+        elif name == "memory":
+            each[name] = read_memory(value, where=where)
+        elif equals and name and value.isdecimal() and len(value) < 10:
+            if name == "nodes":
+                nodes = int(value)
+            else:
+                each[name] = int(value)
+        else:
+            raise InputError(
+                f"{shown(entry)} in {text}: nodes=N, gpus=N, gpus:TYPE=N, memory=SIZE, another "
+                "kind of nodes with its number, or partition=NAME is expected"
+            )
+    if each:
+        nodes = max(nodes, 1)
+    if nodes > processors:
+        raise InputError(f"nodes in {text} is {nodes}; at most {processors} is accepted")
+    return Ask(
+        processors=processors,
+        time=run_time,
+        partition=partition,
+        nodes=nodes,
+        each={kind: amount for kind, amount in each.items() if amount},
+    )
 
 
 def date_of(date: Date | None, where: str) -> float | None:

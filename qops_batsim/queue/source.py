@@ -14,12 +14,13 @@ from typing import Any, TypeVar
 
 from msgspec.structs import replace
 
+from qops_batsim.core.machine import Machine
 from qops_batsim.errors import InputError
 from qops_batsim.files import read_bytes
-from qops_batsim.queue.nodes_away import without_away
+from qops_batsim.queue.nodes_away import return_of, without_away
 from qops_batsim.queue.queue_quote import QueueAsker
 from qops_batsim.queue.queue_reading import MAX_QUEUE_BYTES, read_queue
-from qops_batsim.queue.queue_state import QueueState
+from qops_batsim.queue.queue_state import QueueNodes, QueueState
 from qops_batsim.slurm.commands import (
     CommandFailed,
     Run,
@@ -33,6 +34,8 @@ from qops_batsim.slurm.config import SlurmConfig, read_slurm_config
 from qops_batsim.slurm.nodes import read_nodes
 from qops_batsim.texts import date_text
 from qops_batsim.workload.accounting.node_sizes import NodeSizes, node_names
+
+_NO_MEMORY = "planned without memory, of which jobs hold none on nodes, so that it does not limit"
 
 LIVE_SECONDS = 5.0
 """For how long an answer of a live Slurm counts as its queue."""
@@ -93,6 +96,8 @@ class QueueSource:
     _seen: _Stamp | None = field(default=None, init=False)
     _nodes_seen: _Stamp | None = field(default=None, init=False)
     _size: int | None = field(default=None, init=False)
+    _machine: Machine | None = field(default=None, init=False)
+    _not_one: str = field(default="", init=False)
     _asks_nodes: bool = field(default=False, init=False)
     _fresh_until: float = field(default=-math.inf, init=False)
     _state: QueueState | None = field(default=None, init=False)
@@ -146,6 +151,7 @@ class QueueSource:
     ) -> QueueState:
         """Parse a text with a queue; ``written_at`` is its date (default: now) if it tells none."""
         partitions = self.selection.get("partition", ())
+        machine = self._machine
         state = read_queue(
             content,
             source,
@@ -155,10 +161,15 @@ class QueueSource:
             selection=self.selection,
             time_zone=self.time_zone,
             node_size=0 if self.nodes is None else self.nodes.largest(partitions),
+            on_nodes=machine is not None,
         )
         self.check_age(state.source, state.now)
         if self.nodes is None:
             return state
+        told = machine is not None and all(job.amounts for job in state.jobs)
+        told &= bool(state.jobs or self._not_one)
+        if self._not_one and not told:
+            raise InputError(self._not_one)
 
         # Without a chosen reservation, what is reserved is not for this queue.
         reserved = not self.selection.get("reservation")
@@ -169,6 +180,17 @@ class QueueSource:
             away += self.nodes.also_reserved(partitions, used, away)
         state.unsure.update(self.nodes.unsure)
         state = replace(state, shares_nodes=True, asleep=self.nodes.asleep(partitions))
+        if told and machine is not None:
+            if self.nodes.shares_memory:
+                state.unsure[_NO_MEMORY] = len(state.jobs)
+            nodes = QueueNodes(
+                machine=machine,
+                away={node.node[0]: return_of(node, state.now) for node in away},
+                asleep=self.nodes.asleep_names(partitions),
+                partitions=tuple(partitions),
+                not_counted=self._not_one,
+            )
+            state = replace(state, nodes=nodes)
         return without_away(state, away)
 
     def _changed(self) -> QueueState | None:
@@ -225,7 +247,16 @@ class QueueSource:
     def _take(self, nodes: NodeSizes) -> None:
         """Take the nodes of the selected partitions as the machine."""
         partitions = self.selection.get("partition") or [*nodes]
-        nodes.refuse_cut(partitions, alike=True)
+        nodes.refuse_cut(partitions)
+        self._machine = nodes.machine_of(partitions)
+        self._not_one = ""
+        try:
+            nodes.refuse_cut(partitions, alike=True)
+        except InputError as error:
+            # A plan by nodes needs no pool; whether there can be one tells the queue.
+            if self._machine is None or not nodes.keys() >= {*partitions}:
+                raise
+            self._not_one = str(error)
         self.nodes = nodes
         self.selection = {**self.selection, "partition": partitions}
         self._size = self.machine or nodes.together(partitions)["cores"]

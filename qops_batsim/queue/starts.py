@@ -22,6 +22,7 @@ from qops_batsim.experiments.page import Aliases
 from qops_batsim.limits import MAX_SECONDS
 from qops_batsim.queue.backtest import INTERVALS, LEVELS, MEDIAN, Correction, corrected
 from qops_batsim.queue.forecast import Drawn, Moment, quantiles
+from qops_batsim.queue.node_plan import NodePlan
 from qops_batsim.queue.past import FIELDS, Habits, Past, Patience, no_past
 from qops_batsim.queue.queue_rows import simulation_of, submitted
 from qops_batsim.queue.queue_state import Ask, QueuedJob, QueueState, line_of
@@ -57,6 +58,9 @@ class JobStart(msgspec.Struct, frozen=True, kw_only=True):
         Why it has no dates, None if it has.
     planned
         Start in the plan by time limits, None if it never fits.
+    lacks
+        In a plan by nodes, what too few nodes have free for it now, who holds it and until when; it
+        is told of the first jobs only.
     """
 
     id: str
@@ -68,6 +72,7 @@ class JobStart(msgspec.Struct, frozen=True, kw_only=True):
     reason: str
     no_date: WaitKind | None
     planned: float | None
+    lacks: str | UnsetType = UNSET
 
     @property
     def name(self) -> str:
@@ -120,6 +125,8 @@ class QueueStarts(msgspec.Struct, frozen=True, kw_only=True):
         The starts, of type :class:`StartForecast` in a forecast.
     time_zone
         Zone of the history's hours, and of dates without an offset.
+    by_node
+        Whether jobs are planned node by node: each at its earliest fit, by priority.
     """
 
     is_forecast: bool
@@ -136,6 +143,7 @@ class QueueStarts(msgspec.Struct, frozen=True, kw_only=True):
     calibrated: bool | UnsetType = UNSET
     jobs: Sequence[JobStart]
     time_zone: str | UnsetType = UNSET
+    by_node: bool | UnsetType = UNSET
 
     @property
     def dated(self) -> list[JobStart]:
@@ -199,6 +207,9 @@ def queue_starts(
     on_progress
         Gets how many simulations are done.
     """
+    if basis.past is None and state.nodes is not None:
+        return _on_nodes(state)
+    state = state.counted()
     model = _model_of(state, basis)
     plan = model.planned(model.moment)
     starts = model.starts(draws, on_progress)
@@ -227,6 +238,42 @@ def queue_starts(
     )
 
 
+def _on_nodes(state: QueueState) -> QueueStarts:
+    """Return the starts of a queue in the plan node by node."""
+    plan = NodePlan(state)
+    line, blocked = line_of(state)
+    placed = plan.all_placed(line)
+    unexplained, no_date = plan.without_date(placed)
+    lacking = plan.lacking([placed[job.id] for job in line if job.id not in no_date])
+    jobs: list[JobStart] = []
+    for place, job in enumerate(line):
+        start = placed[job.id].start
+        never = WaitKind.CANNOT_START if start >= MAX_SECONDS / 2 else None
+        why = no_date.get(job.id, never)
+        jobs.append(
+            JobStart(
+                **_about(job, is_first=not place),
+                no_date=why,
+                planned=None if why else state.now + start,
+                lacks=lacking.get(job.id, UNSET),
+            )
+        )
+    jobs += [JobStart(**_about(job), no_date=job.meaning.waits, planned=None) for job in blocked]
+    return QueueStarts(
+        is_forecast=False,
+        source=state.source,
+        now=state.now,
+        processors=state.processors,
+        running=state.count_running(),
+        left_out=state.left_out,
+        unsure={**state.unsure, **plan.unsure},
+        unexplained=unexplained,
+        scheduler="conservative",
+        jobs=jobs,
+        by_node=True,
+    )
+
+
 def asked_starts(
     state: QueueState,
     asks: Sequence[Ask],
@@ -240,6 +287,8 @@ def asked_starts(
     In a forecast each is simulated by itself; run times of the others and what comes are drawn once
     for all of them. See :func:`queue_starts`.
     """
+    if basis.past is None and state.nodes is not None:
+        return _asked_on_nodes(state, asks)
     found = [*simulated_starts(state, asks, basis, draws)]
     return AskedStarts(
         is_forecast=basis.past is not None,
@@ -247,6 +296,24 @@ def asked_starts(
         unexplained=found[0].unexplained if found else [],
         jobs=[simulated.told for simulated in found],
     )
+
+
+def _asked_on_nodes(state: QueueState, asks: Sequence[Ask]) -> AskedStarts:
+    """Return the starts of new jobs, each as the last of the queue, in the plan node by node."""
+    plan = NodePlan(state)
+    line, _ = line_of(state)
+    unexplained, _ = plan.without_date(plan.all_placed(line))
+    jobs = []
+    for ask in asks:
+        state.check_width(ask.processors)
+        start = plan.start_of_new(ask)
+        never = WaitKind.CANNOT_START if start >= MAX_SECONDS / 2 else None
+        why = WaitKind.BEHIND if unexplained else never
+        about = _about(submitted(ask, state.now), is_first=not line)
+        if ask.partition:
+            about["id"] += f",partition={ask.partition}"
+        jobs.append(JobStart(**about, no_date=why, planned=None if why else state.now + start))
+    return AskedStarts(is_forecast=False, now=state.now, unexplained=unexplained, jobs=jobs)
 
 
 class SimulatedStart(NamedTuple):
@@ -269,8 +336,10 @@ def simulated_starts(
     """Simulate the starts of jobs if they were submitted now, and yield the result of each: see
     :func:`asked_starts`.
     """
+    state = state.counted()
     for ask in asks:
         state.check_width(ask.processors)
+        ask.check_counted(state)
     model = _model_of(state, basis, asks)
     now, running, waiting = model.moment
     queue, ours = np.split(waiting, [len(waiting) - len(asks)])
@@ -319,6 +388,21 @@ def variants(ask: Ask, size: int) -> list[Ask]:
     limits = [factor * ask.time for factor in (0.25, 0.5, 1.0, 2.0)]
     change = msgspec.structs.replace
     return [change(ask, processors=width, time=limit) for width in widths for limit in limits]
+
+
+def node_variants(ask: Ask, partitions: Sequence[str]) -> list[Ask]:
+    """Return a job as it is and variants of it to compare, in a plan by node: in other partitions,
+    with half of its amounts of one kind, of its processors, and of its time limit.
+    """
+    change = msgspec.structs.replace
+    found = [ask]
+    found += [change(ask, partition=name) for name in partitions if name != ask.partition]
+    for kind, amount in ask.each.items():
+        if amount > 1:
+            found.append(change(ask, each={**ask.each, kind: amount // 2}))
+    if ask.processors > max(ask.nodes, 1):
+        found.append(change(ask, processors=max(ask.processors // 2, ask.nodes)))
+    return [*found, change(ask, time=ask.time / 2)]
 
 
 def anonymous(found: QueueStarts, aliases: Aliases) -> QueueStarts:

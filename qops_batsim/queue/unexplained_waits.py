@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import msgspec
+from msgspec import UNSET, UnsetType
 
 from qops_batsim.core.job import RUNNING, WAITING, Job
 from qops_batsim.core.scheduler import ResourceManager
@@ -22,17 +23,27 @@ AT_ONCE = 0.5
 
 
 class UnexplainedWait(msgspec.Struct, frozen=True, kw_only=True):
-    """A job that waits for Resources though its processors are free, with the number that is."""
+    """A job that waits for Resources though its processors are free, with the number that is.
+
+    In a plan by nodes, ``nodes`` are those on which it would fit.
+    """
 
     job: str
     partition: str
     processors: int
     free: int
+    nodes: list[str] | UnsetType = UNSET
 
 
 def why_no_date(wait: UnexplainedWait) -> str:
     """Return why nobody behind a job has a date, as a sentence for users."""
     where = f" (partition {wait.partition})" if wait.partition else ""
+    if wait.nodes is not UNSET:
+        on = ", ".join(wait.nodes[:3]) + (", ..." if len(wait.nodes) > 3 else "")
+        return (
+            f"job {wait.job}{where} waits for Resources, though {on} would have them; what it "
+            "lacks is not told, so neither it nor any job behind it has a date"
+        )
     return (
         f"job {wait.job}{where} waits for Resources, though it needs {wait.processors:,} "
         f"processors and {wait.free:,} are free; what it lacks (GPUs, memory, whole nodes, ...) is "

@@ -129,6 +129,7 @@ class Components:
             partition=",".join(dict.fromkeys(names)),
             nodes=",".join(filter(None, (job.nodes for job in parts))),
             reason=reason,
+            amounts=tuple(amounts for job in parts for amounts in job.amounts),
         )
 
 

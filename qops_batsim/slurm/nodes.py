@@ -81,6 +81,8 @@ def nodes_of(text: str, path: str, time_zone: str | None = None) -> NodeSizes:
     sizes = NodeSizes((partition, node) for partition, node, _, _ in rows)
     sizes.hides_reserved = is_table
     sizes.read_machine = partial(_machine, kinds)
+    in_use = [kind.memory_in_use for kind in kinds if kind.busy]
+    sizes.shares_memory = bool(in_use) and not any(used != 0 for used in in_use)
     away: list[tuple[str, NodeAway]] = []
     asleep: list[tuple[str, Node]] = []
     doubts: set[tuple[str, Node]] = set()
@@ -140,6 +142,8 @@ class _NodeKind(NamedTuple):
     """Memory that jobs get of each (MB), 0 if that is not told."""
     features: Sequence[str] = ()
     weight: int = 0
+    memory_in_use: int | None = None
+    """What jobs have of it on all of them (MB), None if that is not told."""
 
     @property
     def properties(self) -> dict[str, str]:
@@ -231,6 +235,7 @@ def _of_records(text: str, path: str, zone: ZoneInfo | None) -> Iterator[_NodeKi
             _memory(fields.get("RealMemory"), fields.get("MemSpecLimit")),
             _features(fields.get("AvailableFeatures") or fields.get("Features")),
             _whole(fields.get("Weight")) or 0,
+            _whole(fields.get("AllocMem")),
         )
 
 
@@ -354,6 +359,7 @@ def _of_json(text: str, path: str) -> Iterator[_NodeKind]:
             memory=_memory(node.get("real_memory"), node.get("specialized_memory")),
             features=_features(node.get("features")),
             weight=_whole(node.get("weight")) or 0,
+            memory_in_use=_whole(node.get("alloc_memory")),
         )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
+from qops_batsim.slurm.queued_amounts import QueuedAmounts
 from qops_batsim.slurm.waiting_reasons import Meaning, meaning_of
 
 
@@ -34,6 +35,8 @@ class QueuedJob(msgspec.Struct, frozen=True, kw_only=True):
         Why it waits, as Slurm says it (``JobHeldUser``); empty if not told.
     components
         Ids of a heterogeneous job's components (``4711+1``), which start together.
+    amounts
+        What it, or each component, asks of nodes and holds on them; empty if that is not told.
     """
 
     id: str
@@ -54,6 +57,7 @@ class QueuedJob(msgspec.Struct, frozen=True, kw_only=True):
     reservation: str = ""
     reason: str = ""
     components: tuple[str, ...] = ()
+    amounts: tuple[QueuedAmounts, ...] = ()
 
     @property
     def meaning(self) -> Meaning:

@@ -14,6 +14,7 @@ from typing import Any
 from qops_batsim.errors import InputError, printable, shown
 from qops_batsim.limits import MAX_PROCESSORS, MAX_SECONDS
 from qops_batsim.slurm.heterogeneous_jobs import Components, JobComponent, size_of
+from qops_batsim.slurm.queued_amounts import QueuedAmounts, read_amounts, tells_amounts
 from qops_batsim.slurm.queued_job import QueuedJob
 from qops_batsim.slurm.values import checked_date, finite_number
 from qops_batsim.slurm.waiting_reasons import ARRAY_LIMIT, WaitKind, meaning_of
@@ -49,6 +50,8 @@ def read_squeue(
     unsure: Counter[str],
     selection: Selection,
     node_size: int,
+    *,
+    on_nodes: bool = False,
 ) -> tuple[list[QueuedJob], list[QueuedJob], float | None]:
     """Convert the JSON of squeue: return the jobs that run or can start, the waiting jobs that
     cannot start, and the queue's date (seconds since 1970, None if not told).
@@ -57,7 +60,8 @@ def read_squeue(
     for which something is assumed, by assumption.
 
     Nodes have up to ``node_size`` processors. Where that is 0, as it is not known, nor are nodes:
-    where partitions are selected, no job of another one may run.
+    where partitions are selected, no job of another one may run. Jobs have what they ask of nodes
+    and hold on them if they are planned ``on_nodes``, and each record tells it.
     """
     if errors := data.get("errors"):
         # Without a controller it shows no jobs.
@@ -69,6 +73,9 @@ def read_squeue(
         _Record(fields, f"{source}: jobs[{index}]") for index, fields in enumerate(data["jobs"])
     ]
     refuse_several_clusters({record.text("cluster") for record in records}, source)
+    if on_nodes and all(tells_amounts(record.fields) for record in records):
+        for record in records:
+            record.tells_amounts = True
 
     jobs: list[QueuedJob] = []
     blocked: list[QueuedJob] = []
@@ -152,6 +159,7 @@ class _Record:
             raise InputError(f"{where}: an object with a job_id is expected")
         self.fields: dict[str, Any] = fields
         self.where = where
+        self.tells_amounts = False
 
     def text(self, name: str) -> str:
         """Return a field as text, empty if it is not told."""
@@ -261,7 +269,14 @@ class _Record:
             "user": self.text("user_name"),
             "application": self.text("name"),
             "partition": self.text("partition"),
+            "amounts": self._amounts(),
         }
+
+    def _amounts(self) -> tuple[QueuedAmounts, ...]:
+        if not self.tells_amounts:
+            return ()
+        runs = not self.states.isdisjoint(HOLDING)
+        return (read_amounts(self.fields, self.where, runs=runs),)
 
     def running(self) -> QueuedJob:
         common = self._common()

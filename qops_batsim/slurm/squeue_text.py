@@ -6,6 +6,7 @@ unless another time zone is named.
 
 from __future__ import annotations
 
+import math
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
@@ -17,8 +18,10 @@ from zoneinfo import ZoneInfo
 from qops_batsim.dates import comes_twice
 from qops_batsim.errors import InputError, shown
 from qops_batsim.slurm.values import as_iso, date_if_any, fields_of, time_limit
-from qops_batsim.workload.accounting.cells import is_none
+from qops_batsim.workload.accounting.cells import is_none, read_memory
 from qops_batsim.workload.accounting.clusters import refuse_several_clusters
+from qops_batsim.workload.accounting.node_sizes import node_names
+from qops_batsim.workload.accounting.rows import task_numbers
 
 COLUMNS = (
     *("JobArrayID", "State", "NumCPUs", "NumNodes", "TimeLimit", "SubmitTime", "StartTime"),
@@ -87,6 +90,23 @@ _NODES_OR_REASON = "NODELIST(REASON)"
 """Column with the nodes of a job that runs, or in brackets why it waits."""
 
 _NO_REASON = "wait for a reason that is not told (column REASON), and planned like others"
+
+_AMOUNTS = {
+    "TRESPERJOB": "tres_per_job",
+    "TRESPERNODE": "tres_per_node",
+    "TRESPERTASK": "tres_per_task",
+    "TRESPERSOCKET": "tres_per_socket",
+    "FEATURES": "features",
+    "LICENSES": "licenses",
+    "REQNODELIST": "required_nodes",
+    "EXCNODELIST": "excluded_nodes",
+}
+_MEMORY = {"MINMEMORYCPU": "memory_per_cpu", "MINMEMORYNODE": "memory_per_node"}
+_ON_NODES = re.compile(r"^ +Nodes=(\S+) CPU_IDs=(\S+) Mem=(\d+) GRES=(\S*).*\n", re.MULTILINE)
+"""What a job has on its nodes (``scontrol --details``)."""
+
+_TRES = re.compile(r"^ +(TresPer[A-Z]\w+)=(\S+)$", re.MULTILINE)
+"""Generic resources that are asked for, which stand behind free text."""
 
 _READ = {"JOBID", "STATE", "TIME_LIMIT", "OVER_SUBSCRIBE", *_TEXTS, *_NUMBERS, *_DATES}
 """Columns of squeue that are read."""
@@ -241,7 +261,7 @@ def _structure(record: str, job: str, where: str) -> tuple[str, dict[str, str]]:
     for start, end in pairwise([*starts, len(record)]):
         told = {
             _HEADS.get(field, field.upper()): "" if value == "(null)" else value
-            for field, value in fields_of(record[start:end], _FREE).items()
+            for field, value in fields_of(_ON_NODES.sub("", record[start:end]), _FREE).items()
         }
         lacks.append([_FIELDS[name] for name in _NEEDED[1:] if name not in told])
         if not lacks[-1]:
@@ -256,6 +276,8 @@ def _structure(record: str, job: str, where: str) -> tuple[str, dict[str, str]]:
         )
 
     ((at, told),) = whole
+    told["ON_NODES"] = "".join(match[0] for match in _ON_NODES.finditer(record, at))
+    told |= {name.upper(): value for name, value in _TRES.findall(record, at)}
     _, _, name = record[:at].partition("JobName=")
     behind = _BEHIND_NAME.search(name)
     ids = _ID_SET.search(behind[0] if behind else "")
@@ -304,7 +326,41 @@ def _record(
     record["time_limit"] = None if limit is None else limit / 60
     if told.get("OVER_SUBSCRIBE") == "NO":
         record["shared"] = "none"
+    if tres := told.get("TRES") or told.get("REQTRES"):
+        record |= {"tres_req_str": tres, "tres_alloc_str": told.get("ALLOCTRES", "")}
+        _add_amounts(record, told)
     return record
+
+
+def _add_amounts(record: dict[str, Any], told: Mapping[str, str]) -> None:
+    """Add what a job asks for beside processors, and has on its nodes, to its record."""
+    record |= {field: told[name] for name, field in _AMOUNTS.items() if told.get(name)}
+    for name, field in _MEMORY.items():
+        memory, _ = read_memory(told.get(name, ""))
+        if memory > 0 and math.isfinite(memory):
+            record[field] = math.ceil(memory / (1 << 20))
+    record["all_memory"] = told.get("MINMEMORYNODE") in ("0", "0M")
+    record["contiguous"] = told.get("CONTIGUOUS") == "1"
+    for name, field in (("NUMTASKS", "tasks"), ("CORESPEC", "core_spec")):
+        if told.get(name, "").isdecimal():
+            record[field] = int(told[name])
+    _, _, most = told.get("NODES", "").partition("-")
+    if most.isdecimal():
+        record["max_nodes"] = int(most)
+    by_node = told.get("NTASKSPERN:B:S:C", "").partition(":")[0]
+    if by_node.isdecimal():
+        record["tasks_per_node"] = int(by_node)
+
+    nodes: list[dict[str, Any]] = []
+    gres: list[str] = []
+    for names, cores, memory, generic in _ON_NODES.findall(told.get("ON_NODES", "")):
+        count = len(task_numbers(cores) or ())
+        for name in node_names(names):
+            nodes.append({"nodename": name, "cpus": count, "memory_allocated": int(memory)})
+            gres.append(generic)
+    if nodes:
+        record["job_resources"] = {"allocated_nodes": nodes}
+        record["gres_detail"] = gres
 
 
 def _count(text: str, where: str) -> float | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Sequence
 from pathlib import Path
@@ -11,7 +12,6 @@ import pytest
 
 from qops_batsim.queue import Ask, QueueSource, QueueState, queue_starts, read_queue
 from qops_batsim.queue.source import live_config
-from qops_batsim.queue.unexplained_waits import why_no_date
 from qops_batsim.slurm.commands import run_command
 from qops_batsim.slurm.squeue_text import FORMAT
 from support.slurm_cluster import SlurmCluster
@@ -110,11 +110,12 @@ SHARED = [
 ]
 
 
-def test_fragments_of_nodes_that_another_partition_takes_whole_are_no_dates(
+def test_fragments_of_nodes_that_another_partition_takes_whole_are_not_free(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Seven of 16 processors are free on each of three nodes, and none on the fourth: nothing that
-    wants ten on one node, or whole nodes, starts now, though 21 are free in all.
+    wants ten on one node, or whole nodes, starts now, though 21 are free in all. 5 gets the fourth
+    node when it is free, at 30 minutes, and 6 and 7 get others at 60.
     """
     place = TemporaryDirectory(prefix="slurm-", ignore_cleanup_errors=True)
     with place as base, SlurmCluster(
@@ -136,7 +137,8 @@ def test_fragments_of_nodes_that_another_partition_takes_whole_are_no_dates(
         found = queue_starts(source.state())
         answer = source.asker().ask(Ask(processors=1, time=60.0))
     assert {job.id for job in found.jobs} == {"5", "6", "7"}
-    assert all(job.planned is None for job in found.jobs)
-    (wait,) = found.unexplained
-    assert (wait.job, wait.processors, wait.free) == ("5", 10, 21)
-    assert (answer.end, answer.reason) == (None, why_no_date(wait))
+    assert not found.unexplained
+    waits = {job.id: (job.planned or math.inf) - found.now for job in found.jobs}
+    for job, minutes in (("5", 30), ("6", 60), ("7", 60)):
+        assert 60 * minutes - 40 < waits[job] <= 60 * minutes, job
+    assert answer.wait == 0.0

@@ -48,7 +48,7 @@ AccountingStorageType=accounting_storage/none
 JobAcctGatherType=jobacct_gather/none
 SlurmdParameters=config_overrides
 {further}
-NodeName=n[1-{nodes}] NodeHostname={host} NodeAddr=127.0.0.1 Port={ports} CPUs={cpus} State=UNKNOWN
+{lines}
 {partitions}
 """
 
@@ -67,7 +67,7 @@ def missing() -> str:
 class SlurmCluster:
     """A Slurm of so many nodes, with so many processors each, in a directory.
 
-    A context that ends it.
+    A context that ends it. With ``amounts``, each node has its own, as in slurm.conf.
     """
 
     def __init__(
@@ -78,11 +78,12 @@ class SlurmCluster:
         *,
         cpus: int = 1,
         partitions: Sequence[str] = MAIN,
+        amounts: Sequence[str] = (),
     ) -> None:
         self.base = base.resolve()
+        self._amounts = amounts or (f"CPUs={cpus}",) * nodes
         self.nodes = nodes
         self._further = further
-        self._cpus = cpus
         self._partitions = partitions
         self.conf = self.base / "slurm.conf"
         self.env = {**os.environ, "SLURM_CONF": str(self.conf), "SLURM_TIME_FORMAT": "%s"}
@@ -111,15 +112,19 @@ class SlurmCluster:
         options += [f"--key-file={key}", f"--seed-file={self.base / 'munge.seed'}"]
         self.run("munged", "--force", *options)
         port = _free_ports(self.nodes + 1)
+        host = socket.gethostname().partition(".")[0]
+        lines = [
+            f"NodeName=n{number} NodeHostname={host} NodeAddr=127.0.0.1 Port={port + number} "
+            f"{amounts} State=UNKNOWN"
+            for number, amounts in enumerate(self._amounts, 1)
+        ]
         self.conf.write_text(
             _SETTINGS.format(
                 base=self.base,
-                host=socket.gethostname().partition(".")[0],
+                host=host,
                 port=port,
-                ports=f"[{port + 1}-{port + self.nodes}]",
-                nodes=self.nodes,
+                lines="\n".join(lines),
                 further="\n".join(self._further),
-                cpus=self._cpus,
                 partitions="\n".join(self._partitions),
             )
         )

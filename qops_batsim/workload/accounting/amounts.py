@@ -180,15 +180,7 @@ def chosen_machine(choices: Choices) -> Machine | None:
     inside = reduce(or_, (machine.labels.get(name, 0) for name in choices.partitions))
     if not inside:
         return machine
-    places = [host for host in range(machine.hosts) if inside >> host & 1]
-    labels = {
-        name: sum(1 << new for new, old in enumerate(places) if bits >> old & 1)
-        for name, bits in machine.labels.items()
-    }
-    columns = ("names", "amounts", "weights")
-    own = {name: tuple(map(getattr(machine, name).__getitem__, places)) for name in columns}
-    labels = {name: bits for name, bits in labels.items() if bits}
-    return msgspec.structs.replace(machine, labels=labels, **own)
+    return machine.only([host for host in range(machine.hosts) if inside >> host & 1])
 
 
 def set_labels(rows: Rows, machine: Machine | None) -> None:

@@ -53,6 +53,8 @@ class NodeSizes(dict[str, dict[str, int]]):
         self.read_machine: Callable[[], Machine | None] = _no_machine
         """Return what each node has, with its partitions and features as labels; None if that is
         not told."""
+        self.shares_memory = False
+        """Whether jobs are on nodes and hold none of their memory: Slurm does not count it."""
         self._nodes = _by_partition(nodes)
         super().__init__({name: self.together([name]) for name in self._nodes})
 
@@ -97,6 +99,21 @@ class NodeSizes(dict[str, dict[str, int]]):
     def asleep(self, partitions: Iterable[str]) -> int:
         """Return the cores of the nodes of some partitions that are powered down."""
         return sum(count * cores for (_, cores, _), count in _union(self._asleep, partitions))
+
+    def asleep_names(self, partitions: Iterable[str]) -> frozenset[str]:
+        """Return the names of the nodes of some partitions that are powered down."""
+        return frozenset(name for (name, _, _), _ in _union(self._asleep, partitions))
+
+    def machine_of(self, partitions: Collection[str]) -> Machine | None:
+        """Return what the nodes of some partitions have that jobs hold; None if it is not told of
+        all by name.
+        """
+        machine = self.read_machine()
+        if machine is None:
+            return None
+        names = {name for (name, _, _), _ in _union(self._nodes, partitions)}
+        machine = machine.only([at for at, name in enumerate(machine.names) if name in names])
+        return machine.without("memory") if self.shares_memory else machine
 
     def together(self, partitions: Iterable[str]) -> dict[str, int]:
         """Return the cores, nodes and GPUs of these partitions in all; shared nodes count once."""

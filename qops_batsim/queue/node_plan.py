@@ -1,0 +1,457 @@
+"""The plan of a queue node by node: jobs share the cores, memory and GPUs of nodes.
+
+Each running job holds on its nodes what Slurm has given it there, until its limit. The waiting jobs
+are planned in turn, each at its earliest fit on hosts by the rule of docs/nodes.md. A job of
+several partitions gets the earliest start of those in each of them. Partitions and features are
+labels of hosts, so partitions may overlap.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+import msgspec
+from msgspec.structs import replace
+
+from qops_batsim.core.job import RUNNING, Job
+from qops_batsim.core.machine import Machine
+from qops_batsim.core.node_profile import NodeProfile, request_of
+from qops_batsim.core.node_request import NodeLayout
+from qops_batsim.core.node_use import NodeUse
+from qops_batsim.core.plan import Plan
+from qops_batsim.core.refusal import sentence
+from qops_batsim.core.shortage import shortage_text, shortages
+from qops_batsim.errors import InputError, shown
+from qops_batsim.job_fields import AskedPart, HostsAsked, complete_amounts
+from qops_batsim.jobs import QosRequest
+from qops_batsim.queue.queue_state import Ask, QueuedJob, QueueState, by_priority, limit_of
+from qops_batsim.queue.unexplained_waits import AT_ONCE, UnexplainedWait
+from qops_batsim.slurm.queued_amounts import QueuedAmounts
+from qops_batsim.slurm.waiting_reasons import WaitKind, is_for_resources
+from qops_batsim.texts import date_text
+from qops_batsim.timing import end_of
+
+SHORTAGES = 10
+"""For how many waiting jobs is told what they lack, of those that ask for different things."""
+
+_SOMEWHERE = "run on nodes that are not told, and are taken to be where they fit"
+_NOWHERE = "run on nodes that are not told, fit on none, and are not planned"
+_OVER = "hold more than their nodes have free, and are taken to hold what is left"
+
+
+class NodePlan:
+    """The running jobs of a queue on their nodes, and requests of the waiting ones.
+
+    Parameters
+    ----------
+    state
+        The queue, with its ``nodes``.
+    left_of
+        Returns for how long a running job is taken to run on (seconds).
+
+    Attributes
+    ----------
+    machine
+        What the nodes have that are there, now or later, with labels for what jobs ask for.
+    running
+        The running jobs on them, from 0 s, and what keeps nodes closed until a date.
+    unsure
+        Counts what is not known of running jobs, or of what jobs ask for, by what it is.
+    """
+
+    def __init__(
+        self, state: QueueState, left_of: Callable[[QueuedJob], float] | None = None
+    ) -> None:
+        nodes = state.nodes
+        assert nodes is not None
+        self._state = state
+        self._left_of = left_of or (lambda job: max(limit_of(job) - state.now, 1.0))
+        self.unsure: Counter[str] = Counter()
+
+        there = [
+            host
+            for host, name in enumerate(nodes.machine.names)
+            if nodes.away.get(name, state.now) is not None
+        ]
+        machine = nodes.machine.only(there)
+        self._rows = {name: row for row, name in enumerate(machine.names)}
+        self._closed = {
+            self._rows[name]: until - state.now
+            for name, until in nodes.away.items()
+            if until is not None and name in self._rows
+        }
+        self._asleep = {self._rows[name] for name in nodes.asleep if name in self._rows}
+        columns = [*zip(*machine.amounts, strict=True)] or [()] * len(machine.kinds)
+        self._largest = {
+            kind: max(column, default=0)
+            for kind, column in zip(machine.kinds, columns, strict=True)
+        }
+
+        self._everything = (1 << machine.hosts) - 1
+        self._labels: dict[int, str] = {}
+        self._machine = machine
+        self._alternatives: dict[str, list[HostsAsked]] = {}
+        known: dict[int, list[HostsAsked]] = {}
+        for job in [*state.jobs, *state.apart]:
+            if job.start is None or not any(each.held for each in job.amounts):
+                # Tasks of an array ask for the same.
+                if id(job.amounts) not in known:
+                    known[id(job.amounts)] = self._requests(job)
+                self._alternatives[job.id] = known[id(job.amounts)]
+        held = self._held()
+        labels = {**machine.labels, **{name: bits for bits, name in self._labels.items()}}
+        self.machine: Machine = replace(machine, labels=dict(sorted(labels.items())))
+        self.size = self.machine.hosts
+        self.layout = NodeLayout(self.machine)
+        self.use = NodeUse(self.layout)
+        self.running: list[Job] = []
+        self._begin(held)
+
+    # What jobs ask for
+
+    def _label(self, hosts: int) -> tuple[str, ...]:
+        """Return the label of just these hosts (bits), none if these are all."""
+        if hosts == self._everything:
+            return ()
+        return (self._labels.setdefault(hosts, f"hosts:{len(self._labels)}"),)
+
+    def _requests(self, job: QueuedJob) -> list[HostsAsked]:
+        """Return what a job asks for, in each of its partitions if it may start in several."""
+        parts = job.amounts
+        for each in parts:
+            self.unsure.update(f"ask for {what}, which is not planned" for what in each.unmodelled)
+        known = self._licences(job)
+        if len(parts) == 1 and len(parts[0].partitions) > 1:
+            masks = dict.fromkeys(self._partition(name) for name in parts[0].partitions)
+            choices = [[(parts[0], mask)] for mask in masks]
+        else:
+            choices = [[(each, self._partitions(each)) for each in parts]]
+        return [
+            HostsAsked(
+                parts=tuple(part for each, mask in choice for part in self._parts(each, mask)),
+                licences=known,
+            )
+            for choice in choices
+            if choice
+        ]
+
+    def _licences(self, job: QueuedJob) -> dict[str, int]:
+        """Return the licences of a job of which the machine has as many."""
+        licences: Counter[str] = Counter()
+        for each in job.amounts:
+            licences.update(each.licences)
+        known = {k: n for k, n in licences.items() if n <= self._machine.licences.get(k, 0)}
+        if len(known) < len(licences):
+            self.unsure["ask for licences, of which is not told how many there are"] += 1
+        return known
+
+    def _partition(self, name: str) -> int:
+        return self._machine.labels.get(name, 0)
+
+    def _partitions(self, asked: QueuedAmounts) -> int:
+        mask = 0
+        for name in asked.partitions:
+            mask |= self._partition(name)
+        return mask
+
+    def _parts(self, asked: QueuedAmounts, hosts: int) -> list[AskedPart]:
+        """Return the parts that a component of a job asks for among some hosts (bits)."""
+        hosts &= self._with_features(asked.features)
+        hosts &= ~self._named(asked.unwanted)
+        part = asked.part(self._largest)
+        wanted = self._named(asked.wanted) & hosts
+        if not asked.wanted:
+            return [replace(part, labels=self._label(hosts))]
+        count = len(asked.wanted)
+        if part.tasks or part.hosts <= count:
+            return [replace(part, labels=self._label(wanted))]
+        return [
+            replace(part, hosts=count, labels=self._label(wanted)),
+            replace(part, hosts=part.hosts - count, labels=self._label(hosts & ~wanted)),
+        ]
+
+    def _named(self, names: Iterable[str]) -> int:
+        return sum(1 << self._rows[name] for name in {*names} if name in self._rows)
+
+    def _with_features(self, text: str) -> int:
+        """Return the hosts with features such as ``ib&nv`` or ``a|b``; all if they are joined in
+        another way.
+        """
+        mark = "|" if "|" in text else "&"
+        names = [name.strip() for name in text.strip("()").split(mark) if name.strip()]
+        if not names:
+            return self._everything
+        if any(not name.replace("_", "").replace("-", "").isalnum() for name in names):
+            self.unsure["ask for features in a way that is not planned"] += 1
+            return self._everything
+        masks = [self._machine.labels.get(name, 0) for name in names]
+        found = masks[0]
+        for mask in masks[1:]:
+            found = found | mask if mark == "|" else found & mask
+        return found
+
+    # What running jobs hold
+
+    def _held(self) -> list[tuple[QueuedJob, dict[int, tuple[int, ...]]]]:
+        """Return what each running job holds, by host and kind, at most what is left there; with
+        labels for these hosts. A job whose nodes are not told holds nothing yet.
+        """
+        kinds = self._machine.kinds
+        free = [list(amounts) for amounts in self._machine.amounts]
+        found = []
+        for job in [*self._state.running, *self._state.apart]:
+            sums: dict[str, Counter[str]] = {}
+            for each in job.amounts:
+                for name, amounts in each.held.items():
+                    sums.setdefault(name, Counter()).update(amounts)
+            alone = any(each.exclusive for each in job.amounts)
+            on_hosts: dict[int, tuple[int, ...]] = {}
+            is_over = False
+            for name, wanted in sums.items():
+                if (row := self._rows.get(name)) is None:
+                    continue
+                has = free[row]
+                taken = [min(wanted[kind], left) for kind, left in zip(kinds, has, strict=True)]
+                is_over |= any(wanted[kind] > got for kind, got in zip(kinds, taken, strict=True))
+                if alone:
+                    taken = [*has]
+                free[row] = [left - got for left, got in zip(has, taken, strict=True)]
+                on_hosts[row] = tuple(taken)
+                self._label(1 << row)
+            if is_over:
+                self.unsure[_OVER] += 1
+            if on_hosts or not sums:
+                found.append((job, on_hosts))
+
+        # Nodes that come back at a date are closed as if a job had what is left of them.
+        for row, left in self._closed.items():
+            closed = QueuedJob(id=f"{self._machine.names[row]} away", processors=1, start=0.0)
+            closed = replace(closed, end=self._state.now + left)
+            found.append((closed, {row: tuple(free[row])}))
+            self._label(1 << row)
+        return found
+
+    def _begin(self, held: Sequence[tuple[QueuedJob, dict[int, tuple[int, ...]]]]) -> None:
+        """Give the running jobs their hosts; those of which these are not told, where they fit."""
+        kinds = self.machine.kinds
+        profile = NodeProfile(self.layout)
+        self._profile = profile
+        waiting: list[QueuedJob] = []
+        for queued, on_hosts in held:
+            if not on_hosts:
+                waiting.append(queued)
+                continue
+            parts: list[AskedPart] = []
+            places: list[tuple[int, int, int]] = []
+            for row, amounts in on_hosts.items():
+                if any(amounts):
+                    has = {kind: n for kind, n in zip(kinds, amounts, strict=True) if n}
+                    places.append((row, len(parts), 1))
+                    parts.append(AskedPart(hosts=1, amounts=has, labels=self._label(1 << row)))
+            if not parts:
+                continue
+            asked = HostsAsked(parts=tuple(parts), licences=self._licences(queued))
+            if asked.licences:
+                places.append((self.machine.hosts, len(parts), 1))
+            job = self._running(queued, asked)
+            job.request.held.fill(job.request.parts, places)
+            self.use.take(job)
+            profile.take(job, 0.0, job.end)
+            self.running.append(job)
+
+        for queued in waiting:
+            options = [self._running(queued, each) for each in self._alternatives[queued.id]]
+            found = next((one for one in options if profile.fit(one, 0.0) == 0.0), None)
+            self.unsure[_NOWHERE if found is None else _SOMEWHERE] += 1
+            if found is not None:
+                self.use.take(found)
+                profile.take(found, 0.0, found.end)
+                self.running.append(found)
+
+    def _running(self, queued: QueuedJob, asked: HostsAsked) -> Job:
+        left = self._left_of(queued)
+        qos = QosRequest(estimated_runtime=left if left < math.inf else None)
+        job = self.job(queued.id, asked, qos)
+        job.phase = RUNNING
+        job.start = 0.0
+        job.end = end_of(0.0, left)
+        return job
+
+    # Plans
+
+    def job(self, name: str, asked: HostsAsked, qos: QosRequest, submission: float = 0.0) -> Job:
+        """Return a job that asks for this on these nodes."""
+        hosts = sum(part.hosts for part in asked.parts)
+        job = Job(name, submission, hosts, "", qos=qos, hosts_asked=asked)
+        # Parts of running jobs are known to find different hosts.
+        is_simple = len(asked.parts) == 1 or all(part.hosts == 1 for part in asked.parts)
+        request = self.layout.request(asked, hosts) if is_simple else request_of(self.layout, job)
+        job.request = request
+        job.size = request.size
+        return job
+
+    def all_placed(self, line: Sequence[QueuedJob]) -> dict[str, Job]:
+        """Plan the waiting jobs in this order; return them with their starts, by id."""
+        self._last = self.plan()
+        return {
+            queued.id: self.placed(
+                self._last, queued, QosRequest(estimated_runtime=queued.estimate), 0.0, 0.0
+            )
+            for queued in line
+        }
+
+    def start_of_new(self, ask: Ask) -> float:
+        """Return the start of a new job behind those that were planned last (seconds)."""
+        asked = self.asked(ask)
+        job = self.job(ask.name, asked, QosRequest(estimated_runtime=ask.time))
+        return self._last.profile.try_fit(job, 0.0) if job.request.parts else math.inf
+
+    def asked(self, ask: Ask) -> HostsAsked:
+        """Return what a new job asks for: cores on any nodes, or what it takes of each of some; in
+        its partition if one is named. InputError for a partition that there is not.
+        """
+        nodes = self._state.nodes
+        if ask.partition and nodes is not None and ask.partition not in nodes.partitions:
+            names = ", ".join(nodes.partitions)
+            raise InputError(f"partition is {shown(ask.partition)}; one of {names} is expected")
+        count = ask.processors
+        labels = (ask.partition,) if ask.partition else ()
+        if not ask.nodes:
+            part = AskedPart(hosts=count, amounts={"cores": 1}, tasks=count, labels=labels)
+            return HostsAsked(parts=(part,))
+        each = complete_amounts({"cores": math.ceil(count / ask.nodes), **ask.each})
+        part = AskedPart(hosts=ask.nodes, amounts=each, labels=labels)
+        return HostsAsked(parts=(part,))
+
+    def plan(self) -> Plan:
+        """Return a new plan, at 0 s, in which only the running jobs have hosts."""
+        plan = Plan(self.machine.hosts)
+        plan.share_hosts(self.use)
+        plan.running = list(self.running)
+        plan.reserve_plan(0.0)
+        return plan
+
+    def placed(
+        self, plan: Plan, queued: QueuedJob, qos: QosRequest, submission: float, after: float
+    ) -> Job:
+        """Reserve a waiting job's earliest fit from ``after`` on (seconds) in a plan, in that of
+        its partitions where this is the earliest; return the job, with its start.
+        """
+        options = [
+            self.job(queued.id, asked, qos, submission) for asked in self._alternatives[queued.id]
+        ]
+        for job in options:
+            job.start = plan.profile.fit(job, after) if job.request.parts else math.inf
+        best = min(options, key=lambda job: job.start)
+        if best.start < math.inf:
+            plan.profile.take(best, best.start, end_of(best.start, best.duration))
+        return best
+
+    def as_placed(self, placed: Job, qos: QosRequest) -> Job:
+        """Return a waiting job with another request for its dates, on the hosts where it is."""
+        assert placed.hosts_asked is not None
+        job = self.job(placed.id, placed.hosts_asked, qos, placed.submission_time)
+        places = placed.request.held.told() if placed.start < math.inf else []
+        job.request.held.fill(job.request.parts, places)
+        return job
+
+    # What is told
+
+    def without_date(
+        self, placed: Mapping[str, Job]
+    ) -> tuple[list[UnexplainedWait], dict[str, WaitKind]]:
+        """Return the waits for Resources that the plan does not explain, and why jobs have no date,
+        by id: see :func:`~qops_batsim.queue.unexplained_waits.without_date`.
+
+        A job is behind all of higher priority that may have the same hosts.
+        """
+        state = self._state
+        closed = 0
+        first: list[UnexplainedWait] = []
+        why: dict[str, WaitKind] = {}
+        for queued in sorted((job for job in state.jobs if job.id in placed), key=by_priority):
+            job = placed[queued.id]
+            hosts = 0
+            for asked in self._alternatives[queued.id]:
+                for part in asked.parts:
+                    hosts |= self._hosts_of(part)
+            on = {host for host, _ in job.request.held.listed()}
+            at_once = job.start < AT_ONCE and self._asleep.isdisjoint(on)
+            if at_once and is_for_resources(queued.reason):
+                why[queued.id] = WaitKind.THOUGH_IT_FITS
+                if not closed & hosts:
+                    names = [self.machine.names[host] for host in sorted(on)]
+                    wait = UnexplainedWait(
+                        job=queued.id,
+                        partition=queued.partition,
+                        processors=queued.processors,
+                        free=state.free,
+                        nodes=names,
+                    )
+                    first.append(wait)
+            elif closed & hosts:
+                why[queued.id] = WaitKind.BEHIND
+            else:
+                continue
+            closed |= hosts
+        return first, why
+
+    def _hosts_of(self, part: AskedPart) -> int:
+        return self.machine.labelled(part.labels)
+
+    def lacking(self, placed: Sequence[Job]) -> dict[str, str]:
+        """Return in words what waiting jobs lack now beside the running ones, by id: of the first
+        jobs that ask for different things.
+        """
+        told: dict[str, str] = {}
+        known: set[bytes] = set()
+        for job in placed:
+            key = msgspec.json.encode(job.hosts_asked)
+            if job.start < AT_ONCE or key in known or len(known) == SHORTAGES:
+                continue
+            known.add(key)
+            if text := self._lack(job):
+                told[job.id] = text
+        return told
+
+    def _lack(self, job: Job) -> str:
+        assert job.hosts_asked is not None
+        now = self._state.now
+        refusal = job.request.refusal
+        if refusal is not None:
+            return sentence(refusal, lambda date: date_text(now + date))
+        for part in job.hosts_asked.parts:
+            short = shortages(self._profile, part)
+            if not short:
+                continue
+            first = short[0]
+            holders = [
+                other.id for other in self.running if _holds(other, first.kind, first.missing)
+            ]
+            text = shortage_text(first, lambda date: date_text(now + date))
+            where = [self.machine.names[host] for host in first.missing]
+            if holders:
+                jobs = "job" if len(holders) == 1 else "jobs"
+                text += f"; {jobs} {_some(holders)} on {_some(where)}"
+            return text
+        return ""
+
+
+def _holds(job: Job, kind: str, hosts: Sequence[int]) -> bool:
+    """Return whether a running job holds something of a kind (empty: any) on one of the hosts."""
+    asked = job.hosts_asked
+    assert asked is not None
+    places = [(row, part) for row, part, _ in job.request.used.told() if row in hosts]
+    for _, number in places:
+        part = asked.parts[number]
+        if not kind or part.exclusive or part.amounts.get(kind):
+            return True
+    return False
+
+
+def _some(names: Sequence[str], most: int = 4) -> str:
+    """Return names as text, not all of many."""
+    more = len(names) - most
+    return ", ".join(names[:most]) + (f" and {more} more" if more > 0 else "")
