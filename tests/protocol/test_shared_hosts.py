@@ -173,9 +173,7 @@ def test_hosts_that_are_not_those_asked_for_are_refused(hosts: str) -> None:
 
 
 def test_a_start_before_hosts_were_found_names_what_finds_them() -> None:
-    with pytest.raises(
-        SimulationError, match=r"start at 0 s: .*availability\(\).fit\(job\) finds hosts"
-    ):
+    with pytest.raises(SimulationError, match=r"start at 0 s: .*availability\(\).fit\(job\) of a"):
         Engine(Stubborn()).submit(0.0, "job", per_host={"cores": 1})
 
 
