@@ -342,8 +342,9 @@ def _inputs(
         platform = load_platform(study.platform, first_trace)
     if study.bound is not None and platform is not None and platform.machine is None:
         raise InputError(
-            f"bound with platform {study.platform or platform.source}: a bound assumes as many equal hosts as the "
-            "log has processors, or hosts that jobs share; leave one of the two out"
+            f"bound with platform {study.platform or platform.source}: a bound assumes as many "
+            "equal hosts as the log has processors, or hosts that jobs share; leave one of the two "
+            "out"
         )
     machine = None if platform is None else platform.machine
     for trace in traces.values():
