@@ -31,5 +31,5 @@ def test_batsim_5(tmp_path: Path) -> None:
     assert peer.error is None
     assert peer.differences == []
     assert peer.place == len(peer.lines)
-    recorded = SESSIONS / "batsim5" / "out" / "jobs.csv"
+    recorded = SESSIONS / "batsim5" / "written" / "jobs.csv"
     assert (tmp_path / "out" / "jobs.csv").read_bytes() == recorded.read_bytes()
