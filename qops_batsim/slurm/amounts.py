@@ -16,21 +16,24 @@ import numpy as np
 
 from qops_batsim.core.machine import Machine
 from qops_batsim.job_fields import HostsAsked, complete_amounts
-from qops_batsim.slurm.resources import amount_of, generic_amounts
+from qops_batsim.slurm.resources import (
+    amount_of,
+    generic_amounts,
+    licences_in,
+    memory_of,
+    names_shards,
+)
 from qops_batsim.tables import Booleans, Floats, Words
 from qops_batsim.workload.accounting.amounts import changed, memory_in_all, requests_of
-from qops_batsim.workload.accounting.cells import TextTable, is_none, read_memory
+from qops_batsim.workload.accounting.cells import TextTable, read_memory
 from qops_batsim.workload.accounting.node_sizes import node_names
 from qops_batsim.workload.accounting.rows import Rows
 
 COLUMNS = ("ReqMem", "NTasks", "Licenses", "Constraints")
 """Columns of sacct that are read here, besides those of sizes."""
 
-_MEMORY = re.compile(r"(?:^|,)mem=([0-9.]+[KMGTPE]?)")
-_SHARD = re.compile(r"\bgres/(?:shard|mps)")
 _EXCLUSIVE = re.compile(r"(?:^|\s)--exclusive(?=\s|$)")
 _ALL_MEMORY = re.compile(r"(?:^|\s)--mem[= ]0[A-Z]?(?=\s|$)")
-_LICENCE = re.compile(r"([\w.+/-]+)(?:@[\w.:-]+?)?(?:[:=](\d{1,9}))?")
 _TRES_LICENCE = re.compile(r"(?:^|,)license/([^=,]+)=(\d{1,9})")
 _NUMBERED_STEP = re.compile(r"(.+)\.\d+")
 
@@ -74,8 +77,7 @@ def ask_for_amounts(
     labels = {} if machine is None else machine.labels
     nodes: dict[str, dict[str, int]] = {}
     if machine is not None:
-        has = (dict(zip(machine.kinds, each, strict=True)) for each in machine.amounts)
-        nodes = dict(zip(machine.names, has, strict=True))
+        nodes = {name: machine.of_host(host) for host, name in enumerate(machine.names)}
 
     def on(names: Sequence[str], kind: str, combined: Callable[[Iterable[int]], int]) -> float:
         """Return the sum, or the least amount, of a kind over some nodes; NaN if unknown."""
@@ -156,10 +158,6 @@ class _Columns:
         asked for all memory of their hosts.
         """
 
-        def of_tres(text: str) -> float:
-            match = _MEMORY.search(text)
-            return read_memory(match[1])[0] if match else 0.0
-
         words = self._words("ReqMem")
         each = words.values(lambda text: read_memory(text)[0])
         if "ReqMem" in self._table:
@@ -169,9 +167,9 @@ class _Columns:
         by_core = words.where(lambda text: read_memory(text)[1] == "c")
         by_host = words.where(lambda text: read_memory(text)[1] == "n")
         asked = memory_in_all(each, by_host, by_core, hosts, cores)
-        given = self._words("AllocTRES").values(of_tres)
+        given = self._words("AllocTRES").values(memory_of)
         total = np.where(by_core & (asked > 0), asked, given)
-        for other in (self._words("ReqTRES").values(of_tres), asked):
+        for other in (self._words("ReqTRES").values(memory_of), asked):
             total = np.where(total > 0, total, other)
         is_zero = (each == 0) & bool((total > 0).any())
         is_all = (is_zero | self.command(_ALL_MEMORY)) & ~(total > 0)
@@ -204,20 +202,15 @@ class _Columns:
         """Return which jobs have shards of GPUs."""
         asked, given = map(self._words, ("ReqTRES", "AllocTRES"))
         pairs, which = asked.paired(given)
-        return Words(["\n".join(pair) for pair in pairs], which).where(_names_shards)
+        return Words(["\n".join(pair) for pair in pairs], which).where(names_shards)
 
     def licences(self) -> Words:
         """Return the licences of each job as TRES list them."""
         return self._words("Licenses").changed(self._words("ReqTRES"), _licences)
 
 
-def _names_shards(text: str) -> bool:
-    return _SHARD.search(text) is not None
-
-
 def _licences(own: str, tres: str) -> str:
     """Return the licences in a column of sacct, ``matlab:1,ansys@server:2``, and in TRES."""
-    listed = [] if is_none(own) else re.split("[,;]", own)
-    matches = filter(None, (_LICENCE.fullmatch(part.strip()) for part in listed))
     found = [match[0] for match in _TRES_LICENCE.finditer(tres)]
-    return ",".join([*found, *(f"license/{match[1]}={match[2] or 1}" for match in matches)])
+    asked = licences_in(own).items()
+    return ",".join([*found, *(f"license/{name}={count}" for name, count in asked)])

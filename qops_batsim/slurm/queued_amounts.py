@@ -8,7 +8,6 @@ by node: these are taken to be on as few as they fit on.
 from __future__ import annotations
 
 import math
-import re
 from collections import Counter
 from collections.abc import Mapping
 from typing import Any
@@ -16,14 +15,17 @@ from typing import Any
 import msgspec
 
 from qops_batsim.job_fields import AskedPart
-from qops_batsim.slurm.resources import amount_of, generic_amounts
+from qops_batsim.slurm.resources import (
+    amount_of,
+    generic_amounts,
+    licences_in,
+    memory_of,
+    names_shards,
+)
 from qops_batsim.slurm.values import finite_number
 from qops_batsim.workload.accounting.amounts import MEBIBYTE
-from qops_batsim.workload.accounting.cells import is_none, read_memory
+from qops_batsim.workload.accounting.cells import is_none
 from qops_batsim.workload.accounting.node_sizes import node_names
-
-_MEMORY = re.compile(r"(?:^|,)mem=([0-9.]+[KMGTPE]?)")
-_SHARDS = re.compile(r"\b(?:shard|mps)\b")
 
 
 class QueuedAmounts(msgspec.Struct, frozen=True, kw_only=True):
@@ -154,16 +156,12 @@ def read_amounts(record: Mapping[str, Any], where: str, *, runs: bool) -> Queued
     whole = record.get("all_memory") is True
     if of_node:
         each = {"memory": of_node * MEBIBYTE, **each}
-    elif not of_core and not whole and (memory := _memory_of(tres)):
+    elif not of_core and not whole and (memory := int(memory_of(tres))):
         each = {"memory": math.ceil(memory / nodes), **each}
 
-    licences = {}
-    for entry in filter(None, text("licenses").split(",")):
-        name, _, count = entry.partition("@")[0].replace("=", ":").partition(":")
-        licences[name.strip()] = int(count) if count.isdecimal() else 1
     every = " ".join(text(f"tres_per_{what}") for what in ("job", "node", "task", "socket"))
     unmodelled = {
-        "shards of GPUs": _SHARDS.search(f"{every} {tres}"),
+        "shards of GPUs": names_shards(f"{every} {tres}"),
         "GPUs by socket": generic_amounts(text("tres_per_socket")),
         "cores kept for the system (core specialization)": number("core_spec"),
         "nodes in a row (--contiguous)": record.get("contiguous") is True,
@@ -180,17 +178,12 @@ def read_amounts(record: Mapping[str, Any], where: str, *, runs: bool) -> Queued
         features=text("features"),
         wanted=tuple(node_names(text("required_nodes"))),
         unwanted=tuple(node_names(text("excluded_nodes"))),
-        licences=licences,
+        licences=licences_in(text("licenses")),
         unmodelled=tuple(name for name, is_asked in unmodelled.items() if is_asked),
     )
     if not runs:
         return asked
     return msgspec.structs.replace(asked, held=_held(record, asked, node_names(text("nodes"))))
-
-
-def _memory_of(tres: str) -> int:
-    found = _MEMORY.search(tres)
-    return int(read_memory(found[1])[0]) if found else 0
 
 
 def _held(
@@ -202,7 +195,7 @@ def _held(
     tres = str(record.get("tres_alloc_str") or record.get("tres_req_str") or "")
     cores = amount_of(tres, "cpu")
     total = int(finite_number(record.get("cpus"), "cpus") or 0 if math.isnan(cores) else cores)
-    memory = _memory_of(tres)
+    memory = int(memory_of(tres))
     count = len(names)
     held = {name: {"cores": _share(total, at, count)} for at, name in enumerate(names)}
     told = _told_nodes(record)

@@ -9,6 +9,11 @@ from collections.abc import Iterator
 
 from qops_batsim.errors import InputError, shown
 from qops_batsim.job_fields import KINDS, complete_amounts
+from qops_batsim.workload.accounting.cells import is_none, read_memory
+
+_MEMORY = re.compile(r"(?:^|,)mem=([0-9.]+[KMGTPE]?)")
+_SHARDS = re.compile(r"(?:^|[\s,]|gres[/:])(?:shard|mps)\b")
+_LICENCE = re.compile(r"([\w.+/-]+)(?:@[\w.:-]+?)?(?:[:=](\d{1,9}))?")
 
 MOST_GPUS = 256
 """Most GPUs of a node that are believed: a greater number is the name of a type."""
@@ -49,6 +54,32 @@ def amount_of(resources: str, name: str) -> float:
                 return float(count)  # The total, next to its types.
             of_types.append(float(count))
     return sum(of_types) if of_types else math.nan
+
+
+def memory_of(tres: str) -> float:
+    """Return the memory in a TRES list (bytes), 0 if absent.
+
+    >>> memory_of("cpu=4,mem=2G,node=1"), memory_of("cpu=4")
+    (2147483648.0, 0.0)
+    """
+    match = _MEMORY.search(tres)
+    return read_memory(match[1])[0] if match else 0.0
+
+
+def names_shards(resources: str) -> bool:
+    """Return whether a list names parts of GPUs (``shard``, ``mps``)."""
+    return _SHARDS.search(resources) is not None
+
+
+def licences_in(text: str) -> dict[str, int]:
+    """Return licences as jobs ask for them, by name without server; a name alone is one.
+
+    >>> licences_in("matlab:1,ansys@server:2;idl")
+    {'matlab': 1, 'ansys': 2, 'idl': 1}
+    """
+    listed = [] if is_none(text) else re.split("[,;]", text)
+    matches = filter(None, (_LICENCE.fullmatch(entry.strip()) for entry in listed))
+    return {match[1]: int(match[2] or 1) for match in matches}
 
 
 _NO_AMOUNTS = ("", "shard", "mps", "gpumem", "gpuutil", *KINDS)
