@@ -147,6 +147,8 @@ cdef class Slurm(QueueScheduler):
     @cython.locals(place=Py_ssize_t, entry=QueueEntry)
     cdef leave(self, Job job, double now)
     cdef cancel(self, QueueEntry entry, double now)
+    cdef bint is_considered(self, QueueEntry entry, double now) except -1
+    cdef double end_after(self, QueueEntry entry, double now) except? -1
     @cython.locals(entry=QueueEntry)
     cdef close_up(self)
     @cython.locals(entry=QueueEntry)

@@ -683,10 +683,7 @@ class Slurm(QueueScheduler):
         for entry in self.entries:
             if tests >= self.most_tests:
                 return
-            if not self.has_room(entry):
-                continue
-            if self.is_late(entry, now):
-                self.cancel(entry, now)
+            if not self.is_considered(entry, now):
                 continue
 
             self.is_tested = False
@@ -699,6 +696,23 @@ class Slurm(QueueScheduler):
                 self.start_chosen(entry, now)
             elif len(self.map) + 2 <= most:
                 self.keep_for(self.down(start), self.down(start + entry.requested))
+
+    def is_considered(self, entry: QueueEntry, now: float) -> bool:
+        """Return whether a backfill pass looks at a job: limits allow it, and it is not late, since
+        a late one is cancelled. O(1).
+        """
+        if not self.has_room(entry):
+            return False
+        if self.is_late(entry, now):
+            self.cancel(entry, now)
+            return False
+        return True
+
+    def end_after(self, entry: QueueEntry, now: float) -> float:
+        """Return when a running job is expected to end (seconds), later than now even if it is
+        overdue. O(1).
+        """
+        return entry.end if entry.end > now else max(entry.end + FIRST_WINDOW, now + 1)
 
     def down(self, date: float) -> float:
         """Round a date (seconds) down to a multiple of ``bf_resolution``. O(1)."""
@@ -819,7 +833,7 @@ class Slurm(QueueScheduler):
 
             if self.finds(waiting, self.by_then):
                 entry = active[last]
-                return entry.end if entry.end > now else max(entry.end + FIRST_WINDOW, now + 1)
+                return self.end_after(entry, now)
         return _INFINITY
 
     def finds(self, entry: QueueEntry, amounts: NodeProfile | None) -> bool:
@@ -851,17 +865,13 @@ class Slurm(QueueScheduler):
         for window in self.windows:
             profile.take_amount(max(now, window.since), window.until, window.hosts)
         for entry in self.active:
-            end = entry.end if entry.end > now else max(entry.end + FIRST_WINDOW, now + 1)
-            profile.take(entry.job, now, end)
+            profile.take(entry.job, now, self.end_after(entry, now))
 
         tests = 0
         for entry in self.entries:
             if tests >= self.most_tests:
                 return
-            if not self.has_room(entry):
-                continue
-            if self.is_late(entry, now):
-                self.cancel(entry, now)
+            if not self.is_considered(entry, now):
                 continue
 
             tests += 1
