@@ -66,3 +66,6 @@ cdef class Job:
     cdef adopt_trial(self)
     @cython.locals(qos=object)
     cdef _begin(self)
+
+@cython.locals(job=Job)
+cpdef list tried_places(list jobs)

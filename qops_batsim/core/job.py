@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
 
@@ -18,6 +18,9 @@ from qops_batsim.job_fields import (
     written_hosts,
 )
 from qops_batsim.timing import SAME_DATE, duration_on_grid, on_grid
+
+if TYPE_CHECKING:
+    from qops_batsim.core.node_request import Places
 
 COMING, WAITING, RUNNING, OVER = range(4)
 """Phases of a job: not submitted yet, submitted, started, ended or rejected."""
@@ -320,3 +323,10 @@ class Job:
 
     def __hash__(self) -> int:
         return hash(self.id)
+
+
+def tried_places(jobs: list[Job]) -> list[Places]:
+    """Return copies of where jobs are tried on hosts that they share; none where hosts are whole.
+    O(jobs × places).
+    """
+    return [job.request.tried.copied() for job in jobs if job.request is not None]

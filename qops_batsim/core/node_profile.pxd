@@ -50,7 +50,6 @@ cdef class NodeProfile(Profile):
     cdef double first_date(self, HostPart part, double after, double duration, double limit, Py_ssize_t more) noexcept
     @cython.locals(date=double, end=double, following=double, place=Py_ssize_t, row=Py_ssize_t, most="long long")
     cdef double first_date_of_tasks(self, HostPart part, double after, double duration, double limit) noexcept
-    @cython.locals(most="long long", free="long long", first=Py_ssize_t, whole=Py_ssize_t, kind=Py_ssize_t)
     cdef long long tasks_at(self, Py_ssize_t step, Py_ssize_t row, HostPart part) noexcept
     @cython.locals(step=Py_ssize_t, behind=Py_ssize_t, most="long long")
     cdef long long tasks_on(self, Py_ssize_t row, HostPart part, double date, double end) noexcept

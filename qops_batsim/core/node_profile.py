@@ -305,16 +305,9 @@ class NodeProfile(Profile):
 
     def tasks_at(self, step: int, row: int, part: HostPart) -> int:
         """Return how many tasks of a part a step has room for, at most all of them."""
-        most = part.tasks
-        first = step * self.kinds
-        whole = row * self.kinds
-        for kind in range(self.kinds):
-            free = self.amounts[first + kind]
-            if part.is_whole and free < self.capacity[whole + kind]:
-                return 0
-            if part.amounts[kind] > 0:
-                most = min(most, free // part.amounts[kind])
-        return max(most, 0)
+        if part.is_whole and not self.has(step, row, part):
+            return 0
+        return part.tasks_in(self.amounts, step * self.kinds)
 
     def tasks_on(self, row: int, part: HostPart, date: float, end: float) -> int:
         """Return how many tasks of a part a row has room for throughout an interval."""
@@ -379,7 +372,7 @@ class NodeProfile(Profile):
                 chosen = chosen and self.choose(part, found, number, date, end)
         if len(parts) > 1:
             for place in range(found.size):
-                self.is_taken[found.cells[3 * place]] = 0
+                self.is_taken[found.row_of(place)] = 0
         return chosen
 
     def choose(self, part: HostPart, found: Places, number: int, date: float, end: float) -> bool:
@@ -620,9 +613,9 @@ class NodeProfile(Profile):
     def are_free(self, places: Places, start: float, end: float) -> bool:
         """Return whether places are free between two dates (seconds). O(places × steps)."""
         for place in range(places.size):
-            part = places.parts[places.cells[3 * place + 1]]
-            row = places.cells[3 * place]
-            times = places.cells[3 * place + 2]
+            part = places.part_of(place)
+            row = places.row_of(place)
+            times = places.times_of(place)
             step = self.step_of(row, start)
             behind = row * self.room_for_steps + self.sizes[row]
             while step < behind and self.dates[step] < end:
@@ -642,9 +635,8 @@ class NodeProfile(Profile):
         if start == INFINITY or end <= start or end <= self.begin:
             return
         for place in range(places.size):
-            part = places.parts[places.cells[3 * place + 1]]
-            row = places.cells[3 * place]
-            self.change_row(row, part, places.cells[3 * place + 2], start, end, sign)
+            part = places.part_of(place)
+            self.change_row(places.row_of(place), part, places.times_of(place), start, end, sign)
 
     def change_row(
         self, row: int, part: HostPart | None, times: int, start: float, end: float, sign: int

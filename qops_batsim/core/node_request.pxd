@@ -12,6 +12,8 @@ cdef class HostPart:
     cdef public long long failed_pass
     cdef public double failed_duration
 
+    @cython.locals(most="long long", kind=Py_ssize_t)
+    cpdef long long tasks_in(self, const long long[::1] amounts, Py_ssize_t first) noexcept
     cpdef set_candidates(self, list rows, list tiers)
 
 cdef class Places:
@@ -33,9 +35,10 @@ cdef class Places:
     @cython.locals(cell=Py_ssize_t)
     cpdef list told(self)
     cpdef fill(self, list parts, object told)
-    @cython.locals(kept=Py_ssize_t, place=Py_ssize_t, first=Py_ssize_t, row=Py_ssize_t, part=HostPart)
+    cdef Py_ssize_t row_of(self, Py_ssize_t place) noexcept
+    cdef HostPart part_of(self, Py_ssize_t place)
+    cdef long long times_of(self, Py_ssize_t place) noexcept
     cpdef keep_within(self, object hosts)
-    @cython.locals(place=Py_ssize_t, part=HostPart)
     cpdef list listed(self)
 
 cdef class NodeRequest:

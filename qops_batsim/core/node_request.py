@@ -56,6 +56,16 @@ class HostPart:
         self.failed_pass = -1
         self.failed_duration = 0.0
 
+    def tasks_in(self, amounts: array[int], first: int) -> int:
+        """Return how many of its tasks there is room for where so much is free (by kind, from index
+        ``first`` on). O(kinds).
+        """
+        most = self.tasks
+        for kind in range(len(self.amounts)):
+            if self.amounts[kind] > 0:
+                most = min(most, amounts[first + kind] // self.amounts[kind])
+        return max(most, 0)
+
     def set_candidates(self, rows: list[int], tiers: list[float]) -> None:
         """Set on which rows it fits when they are empty, and their tiers."""
         self.size = len(rows)
@@ -109,19 +119,24 @@ class Places:
         copy.copy_from(self)
         return copy
 
+    def row_of(self, place: int) -> int:
+        """Return the row of a place, by index. O(1)."""
+        return self.cells[3 * place]
+
+    def part_of(self, place: int) -> HostPart:
+        """Return the part of the request that a place is for, by index. O(1)."""
+        return self.parts[self.cells[3 * place + 1]]
+
+    def times_of(self, place: int) -> int:
+        """Return how many times its part's amounts a place takes, by index. O(1)."""
+        return self.cells[3 * place + 2]
+
     def keep_within(self, hosts: int) -> None:
         """Remove the places on hosts that are not in a set (bits). O(places)."""
-        kept = 0
-        for place in range(self.size):
-            first = 3 * place
-            row = self.cells[first]
-            part = self.parts[self.cells[first + 1]]
-            if part.is_licence or hosts >> row & 1:
-                self.cells[3 * kept] = row
-                self.cells[3 * kept + 1] = self.cells[first + 1]
-                self.cells[3 * kept + 2] = self.cells[first + 2]
-                kept += 1
-        self.size = kept
+        kept = [
+            told for told in self.told() if self.parts[told[1]].is_licence or hosts >> told[0] & 1
+        ]
+        self.fill(self.parts, kept)
 
     def equals(self, other: Places) -> bool:
         """Return whether these are the same places. O(places)."""
@@ -154,12 +169,8 @@ class Places:
         """Return each host with how many times its part's amounts are taken there, without
         licences. O(places).
         """
-        found = []
-        for place in range(self.size):
-            part = self.parts[self.cells[3 * place + 1]]
-            if not part.is_licence:
-                found.append((int(self.cells[3 * place]), int(self.cells[3 * place + 2])))
-        return found
+        told = self.told()
+        return [(row, times) for row, part, times in told if not self.parts[part].is_licence]
 
 
 class FoundHosts(HostSet):
@@ -223,11 +234,9 @@ class NodeRequest:
         """
         places = self.held
         if not self.has_tasks():
-            chosen = []
-            for place in range(places.size):
-                part = int(places.cells[3 * place + 1])
-                if not places.parts[part].is_licence:
-                    chosen.append((part, int(places.cells[3 * place])))
+            chosen = [
+                (part, host) for host, part, _ in places.told() if not places.parts[part].is_licence
+            ]
             return [host for _, host in sorted(chosen)]
 
         # One after the other, to the host with the most tasks for each executor then.
@@ -381,22 +390,14 @@ class NodeLayout:
 
         apart = replace(refusal, kind=RefusalKind.AMOUNTS_APART, hosts=part.size)
         if part.tasks > 0:
-            fits = sorted((self.most_tasks(part, row) for row in part.candidates), reverse=True)
+            room = [part.tasks_in(self.capacity, row * self.kinds) for row in part.candidates]
+            fits = sorted(room, reverse=True)
             most = sum(fits[: part.count])
             if most < part.tasks:
                 return replace(apart, asked=int(part.tasks), available=most)
         elif part.size < part.count:
             return replace(apart, name=", ".join(asked.amounts))
         return None
-
-    def most_tasks(self, part: HostPart, row: int) -> int:
-        """Return how many tasks of a part an empty host takes."""
-        first = row * self.kinds
-        most = part.tasks
-        for kind in range(self.kinds):
-            if part.amounts[kind] > 0:
-                most = min(most, self.capacity[first + kind] // part.amounts[kind])
-        return most
 
     def licence_part(self, licences: dict[str, int]) -> HostPart | Refusal:
         """Return the part of a request that is about licences, or why the machine has too few."""

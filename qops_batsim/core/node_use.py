@@ -24,8 +24,8 @@ class NodeUse:
         What row *r* has free of kind *k*, at ``r * kinds + k``.
     jobs
         How many jobs are on each host.
-    busy
-        Number of hosts that have jobs.
+    closed
+        Hosts on which no job may start (bits).
     """
 
     def __init__(self, layout: NodeLayout) -> None:
@@ -34,7 +34,6 @@ class NodeUse:
         self.free = array("q", layout.capacity)
         self.jobs = array("q", bytes(8 * layout.rows))
         self.closed = 0
-        self.busy = 0
 
     def fits(self, job: Job) -> bool:
         """Return whether the hosts that a job is to have give what it asks for now. O(places)."""
@@ -42,9 +41,8 @@ class NodeUse:
         if places.size == 0:
             return False
         for place in range(places.size):
-            part = places.parts[places.cells[3 * place + 1]]
-            row = places.cells[3 * place]
-            if not self.has(row, part, places.cells[3 * place + 2]):
+            row = places.row_of(place)
+            if not self.has(row, places.part_of(place), places.times_of(place)):
                 return False
         return not (self.closed and self.closed & places.mask())
 
@@ -72,20 +70,18 @@ class NodeUse:
     def change(self, places: Places, sign: int) -> None:
         """Take (``sign`` -1) or give (1) the amounts of places. O(places × kinds)."""
         for place in range(places.size):
-            part = places.parts[places.cells[3 * place + 1]]
-            row = places.cells[3 * place]
+            part = places.part_of(place)
+            row = places.row_of(place)
             first = row * self.kinds
             for kind in range(self.kinds):
                 if part.is_whole:
                     more = self.layout.capacity[first + kind]
                 else:
-                    more = places.cells[3 * place + 2] * part.amounts[kind]
+                    more = places.times_of(place) * part.amounts[kind]
                 self.free[first + kind] += sign * more
 
             if not part.is_licence:
                 self.jobs[row] -= sign
-                if self.jobs[row] == (0 if sign > 0 else 1):
-                    self.busy -= sign
 
     def put_on(self, job: Job, hosts: int) -> bool:
         """Have a job hold these hosts (bits), each as its request says; return whether the request
@@ -120,11 +116,7 @@ class NodeUse:
         """Return how many tasks of a part a row has room for now."""
         if part.is_whole and self.jobs[row] > 0:
             return 0
-        most = part.tasks
-        for kind in range(self.kinds):
-            if part.amounts[kind] > 0:
-                most = min(most, self.free[row * self.kinds + kind] // part.amounts[kind])
-        return int(most)
+        return part.tasks_in(self.free, row * self.kinds)
 
     def why_never(self, request: NodeRequest, capacity: Capacity) -> Refusal | None:
         """Return why a request can never be given, None if it still may be."""

@@ -6,7 +6,7 @@ from qops_batsim.core.node_profile cimport NodeProfile
 from qops_batsim.core.node_use cimport NodeUse
 from qops_batsim.core.plan_hosts cimport PlanHosts, SharedPlanHosts
 from qops_batsim.core.plan_log cimport PlanLog
-from qops_batsim.core.profile cimport Profile
+from qops_batsim.core.profile cimport FitBounds, Profile
 from qops_batsim.timing cimport end_of, on_grid
 
 cdef double INFINITY, NO_DATE, DEADLINE_TOLERANCE, GRID_TOLERANCE
@@ -53,6 +53,7 @@ cdef class Plan:
 
     cpdef share_hosts(self, NodeUse use)
     cpdef Profile empty_profile(self)
+    cpdef FitBounds fit_bounds(self)
     cpdef arrived(self, Job job)
     cpdef joined(self, Job job, double start, object hosts, Py_ssize_t there)
     cpdef left(self, Job job)

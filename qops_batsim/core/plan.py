@@ -26,7 +26,7 @@ from qops_batsim.core.node_profile import NodeProfile
 from qops_batsim.core.node_use import NodeUse
 from qops_batsim.core.plan_hosts import PlanHosts, SharedPlanHosts
 from qops_batsim.core.plan_log import PlanLog
-from qops_batsim.core.profile import HostProfile, Profile
+from qops_batsim.core.profile import FitBounds, HostProfile, Profile
 from qops_batsim.timing import DEADLINE_TOLERANCE, GRACE, GRID_TOLERANCE, end_of, on_grid
 
 if TYPE_CHECKING:
@@ -158,6 +158,12 @@ class Plan:
         if self.use is not None:
             return NodeProfile(self.use.layout)
         return HostProfile(self.machine_size) if self.by_host else Profile(self.machine_size)
+
+    def fit_bounds(self) -> FitBounds:
+        """Return bounds of fits for searches; amounts of hosts cannot be compared by one number, so
+        that nothing is learned of these.
+        """
+        return FitBounds(self.machine_size if self.use is None else 0)
 
     # Events
 

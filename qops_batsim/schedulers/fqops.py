@@ -9,7 +9,7 @@ from msgspec import Meta
 from msgspec.structs import replace
 
 from qops_batsim.core.answers import Offer
-from qops_batsim.core.job import Job
+from qops_batsim.core.job import Job, tried_places
 from qops_batsim.core.node_request import Places
 from qops_batsim.core.options import SchedulerOptions
 from qops_batsim.core.refusal import OfferOutcome, Refusal, as_refusal
@@ -273,7 +273,7 @@ class Fqops(RestartingQops):
         """Save the plan that the search has just found, while others are tried. O(jobs)."""
         self.best = self.order
         self.starts = [job.trial for job in self.order]
-        self.places = [job.request.tried.copied() for job in self.order if job.request is not None]
+        self.places = tried_places(self.order)
         self.draft, self.spare = self.spare, self.draft
 
     def take_kept_draft(self) -> None:

@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 
 from msgspec import Meta
 
-from qops_batsim.core.job import Job
+from qops_batsim.core.job import Job, tried_places
 from qops_batsim.core.job_sorting import sort_by_key
 from qops_batsim.core.node_request import Places
 from qops_batsim.core.options import SchedulerOptions
@@ -218,7 +218,7 @@ class Msb(DeadlineScheduler):
                 self.draft, self.trial = self.trial, self.draft
                 best = list(order)
                 starts = [job.trial for job in order]
-                places = [job.request.tried.copied() for job in order if job.request is not None]
+                places = tried_places(order)
 
         if cheapest == _INFINITY:
             return False

@@ -13,7 +13,6 @@ from qops_batsim.core.job import Job
 from qops_batsim.core.job_sorting import sort_by_key
 from qops_batsim.core.options import SchedulerOptions
 from qops_batsim.core.overrides import is_overridden
-from qops_batsim.core.profile import FitBounds
 from qops_batsim.core.refusal import missed_deadline
 from qops_batsim.core.scheduler import ResourceManager
 from qops_batsim.errors import SimulationError, python_text
@@ -203,12 +202,9 @@ class Qops(DeadlineScheduler):
     def begin(self, manager: ResourceManager) -> None:
         """Start with an empty plan."""
         DeadlineScheduler.begin(self, manager)
-        size = manager.machine_size
         self.kept = [self.plan.empty_profile() for _ in range(KEPT)]
-        # Amounts of hosts cannot be compared by one number: nothing is learned of these.
-        size = 0 if manager.use is not None else size
-        self.bounds = FitBounds(size)
-        self.kept_bounds = [FitBounds(size) for _ in range(KEPT)]
+        self.bounds = self.plan.fit_bounds()
+        self.kept_bounds = [self.plan.fit_bounds() for _ in range(KEPT)]
         self.last_order: list[Job] = []
         self.point = 0
         self.past = UserPast()

@@ -1,5 +1,5 @@
 cimport cython
-from qops_batsim.core.job cimport Job
+from qops_batsim.core.job cimport Job, tried_places
 from qops_batsim.core.job_sorting cimport sort_by_key, sort_by_start
 from qops_batsim.core.node_request cimport Places
 from qops_batsim.core.plan cimport Plan

@@ -16,7 +16,7 @@ from typing import Annotated, Literal
 
 from msgspec import UNSET, Meta
 
-from qops_batsim.core.job import RUNNING, Job
+from qops_batsim.core.job import RUNNING, Job, tried_places
 from qops_batsim.core.job_sorting import sort_by_key, sort_by_start
 from qops_batsim.core.node_request import Places
 from qops_batsim.core.options import PlannerOptions, SchedulerOptions, seconds
@@ -362,8 +362,6 @@ class Search:
     """
 
     def __init__(self, plan: Plan, options: SlackOptions) -> None:
-        # Amounts of hosts cannot be compared by one number: nothing is learned of these.
-        size = plan.machine_size if plan.use is None else 0
         self.plan = plan
         self.prices = MovePrices(options)
         self.heuristic = HEURISTICS[options.heuristic]
@@ -382,8 +380,8 @@ class Search:
         self.base = plan.empty_profile()
         self.trial = plan.empty_profile()
         self.learns = False
-        self.base_bounds = FitBounds(size)
-        self.bounds = FitBounds(size)
+        self.base_bounds = plan.fit_bounds()
+        self.bounds = plan.fit_bounds()
 
         self.best = plan.empty_profile()
         self.is_changed = False
@@ -694,7 +692,7 @@ class Search:
         self.trial = self.best
         self.best = trial
         self.starts = [job.trial for job in waiting]
-        self.places = [job.request.tried.copied() for job in waiting if job.request is not None]
+        self.places = tried_places(waiting)
         if self.new is not None and self.new.request is not None:
             self.new_place = self.new.request.tried.copied()
         self.is_changed = True
