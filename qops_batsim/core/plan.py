@@ -86,6 +86,9 @@ class Plan:
         The waiting jobs by planned start, ties by arrival.
     running
         The running jobs, also killed ones until the engine reports their ends.
+    use
+        What is free now on hosts that jobs share by amounts, by which due jobs start; None where
+        hosts are whole.
     fixed
         Promised starts and maintenance to come.
     hosts
