@@ -121,10 +121,19 @@ def _early_end(content: bytes) -> str:
     return "JSON that ends too early"
 
 
+def _is_utf8(content: bytes) -> bool:
+    # Since msgspec 0.23 the decoder's error no longer has a type of its own for this.
+    try:
+        content.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
 def _syntax_problem(error: Exception, content: bytes) -> str:
     if isinstance(error, RecursionError):
         return "JSON nested too deeply"
-    if isinstance(error, UnicodeDecodeError):
+    if isinstance(error, UnicodeDecodeError) or not _is_utf8(content):
         return "not UTF-8 text"
     if isinstance(error, json.JSONDecodeError):
         if error.pos >= len(content.rstrip()):
