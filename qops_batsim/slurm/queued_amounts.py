@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -100,8 +100,52 @@ class QueuedAmounts(msgspec.Struct, frozen=True, kw_only=True):
         has = _of(amounts, largest)
         return AskedPart(hosts=nodes, amounts=has, exclusive=self.exclusive or not has)
 
+    def part_by_host(self, hosts: Sequence[Mapping[str, int]]) -> AskedPart:
+        """Return what it asks for as the same amounts on each of as few of these hosts (by what
+        they have) as have room for its tasks, so that Slurm can be told to give just these.
+
+        GPUs of the whole job may all be on one of its hosts.
+        """
+        largest = largest_of(hosts)
+        each = _known(self.each, largest)
+        others = {k: n for k, n in _known(self.totals, largest).items() if k != "cores"}
+        tasks = max(self.tasks, 1)
+        of_task = math.ceil(self.totals.get("cores", 0) / tasks)
+        needs = _of({"cores": of_task, **self._memory(of_task)}, largest)
+        room = sorted(
+            (
+                min(((has[k] - each.get(k, 0)) // n for k, n in needs.items()), default=tasks)
+                for has in hosts
+            ),
+            reverse=True,
+        )
+
+        fewest = [math.ceil(n / largest[k]) for k, n in others.items() if largest.get(k)]
+        least = max([self.nodes, *fewest])
+        most = min(self.most or tasks, tasks, len(room))
+        fitting = (n for n in range(least, most + 1) if room[n - 1] >= math.ceil(tasks / n))
+        nodes = next(fitting, self.nodes)
+        cores = math.ceil(tasks / nodes) * of_task
+        amounts = {kind: min(n, largest.get(kind, 0)) for kind, n in others.items()}
+        if nodes == 1:
+            amounts = others
+        amounts = {"cores": cores, **self._memory(cores), **amounts}
+        for kind, amount in each.items():
+            amounts[kind] = amounts.get(kind, 0) + amount
+        has = _of(amounts, largest)
+        return AskedPart(hosts=nodes, amounts=has, exclusive=self.exclusive or not has)
+
     def _memory(self, cores: int) -> dict[str, int]:
         return {"memory": self.by_core * cores} if self.by_core else {}
+
+
+def largest_of(hosts: Iterable[Mapping[str, int]]) -> dict[str, int]:
+    """Return the most that one of the hosts has, by kind."""
+    largest: dict[str, int] = {}
+    for has in hosts:
+        for kind, amount in has.items():
+            largest[kind] = max(amount, largest.get(kind, 0))
+    return largest
 
 
 def _known(amounts: Mapping[str, int], largest: Mapping[str, int]) -> dict[str, int]:

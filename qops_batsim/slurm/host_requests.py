@@ -1,0 +1,148 @@
+"""What jobs of Slurm's queue ask for, as requests for hosts of a machine.
+
+Partitions and features are labels of hosts, so partitions may overlap; nodes that a job names or
+excludes are asked for by ``hosts:``, the label of hosts by their ids.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+
+from msgspec.structs import replace
+
+from qops_batsim.core.hostset import HostSet
+from qops_batsim.core.machine import OF_HOSTS, Machine
+from qops_batsim.job_fields import AskedPart, HostsAsked
+from qops_batsim.slurm.queued_amounts import QueuedAmounts, largest_of
+
+
+class HostRequests:
+    """Turns what jobs ask of nodes into requests for the hosts of a machine.
+
+    Parameters
+    ----------
+    machine
+        What the nodes have, with partitions and features as labels.
+
+    Attributes
+    ----------
+    unsure
+        Counts what jobs ask for and no plan has, by what it is.
+    """
+
+    def __init__(self, machine: Machine) -> None:
+        self._machine = machine
+        self._rows = {name: row for row, name in enumerate(machine.names)}
+        self._everything = (1 << machine.hosts) - 1
+        self._names = {bits: name for name, bits in machine.labels.items()}
+        self._largest = largest_of(map(machine.of_host, range(machine.hosts)))
+        self.unsure: Counter[str] = Counter()
+
+    def of(self, components: Sequence[QueuedAmounts]) -> list[HostsAsked]:
+        """Return what a job's components ask for, in each of its partitions if it may start in
+        several.
+        """
+        for each in components:
+            self.unsure.update(f"ask for {what}, which is not planned" for what in each.unmodelled)
+        known = self.licences(components)
+        choices = [[(each, self._partitions(each)) for each in components]]
+        if len(components) == 1 and len(components[0].partitions) > 1:
+            masks = dict.fromkeys(self._partition(name) for name in components[0].partitions)
+            choices = [[(components[0], mask)] for mask in masks]
+        return [
+            HostsAsked(
+                parts=tuple(part for each, mask in choice for part in self._parts(each, mask)),
+                licences=known,
+            )
+            for choice in choices
+            if choice
+        ]
+
+    def by_host(self, asked: QueuedAmounts) -> HostsAsked:
+        """Return what a job asks for as amounts that are the same on each of its hosts; in the one
+        of several partitions that has the most hosts for it, or, on one host, in any of them.
+        """
+        self.unsure.update(f"asks for {what}, which is not planned" for what in asked.unmodelled)
+        masks = [*map(self._partition, asked.partitions)]
+        parts = self._parts(asked, self._partitions(asked), by_host=True)
+        if sum(part.hosts for part in parts) > 1 and len(masks) > 1:
+            choices = [self._parts(asked, mask, by_host=True) for mask in masks]
+            parts = max(choices, key=self._room)
+        return HostsAsked(parts=tuple(parts), licences=self.licences([asked]))
+
+    def _room(self, parts: Sequence[AskedPart]) -> int:
+        """Return on how many hosts parts with the same amounts fit, 0 if these are too few."""
+        hosts = set[int]()
+        for part in parts:
+            for host in HostSet(self._machine.labelled(part.labels)):
+                has = self._machine.of_host(host)
+                if all(has.get(kind, 0) >= amount for kind, amount in part.amounts.items()):
+                    hosts.add(host)
+        return len(hosts) if len(hosts) >= sum(part.hosts for part in parts) else 0
+
+    def licences(self, components: Sequence[QueuedAmounts]) -> dict[str, int]:
+        """Return the licences of a job of which the machine has as many."""
+        licences: Counter[str] = Counter()
+        for each in components:
+            licences.update(each.licences)
+        known = {k: n for k, n in licences.items() if n <= self._machine.licences.get(k, 0)}
+        if len(known) < len(licences):
+            self.unsure["ask for licences, of which is not told how many there are"] += 1
+        return known
+
+    def only(self, hosts: int) -> tuple[str, ...]:
+        """Return the labels of just these hosts (bits), none if these are all."""
+        if hosts == self._everything:
+            return ()
+        return (self._names.get(hosts, f"{OF_HOSTS}{HostSet(hosts)}"),)
+
+    def _partition(self, name: str) -> int:
+        return self._machine.labels.get(name, 0)
+
+    def _partitions(self, asked: QueuedAmounts) -> int:
+        mask = 0
+        for name in asked.partitions:
+            mask |= self._partition(name)
+        return mask
+
+    def _parts(
+        self, asked: QueuedAmounts, hosts: int, *, by_host: bool = False
+    ) -> list[AskedPart]:
+        """Return the parts that a component of a job asks for among some hosts (bits)."""
+        hosts &= self._with_features(asked.features)
+        hosts &= ~self._named(asked.unwanted)
+        wanted = self._named(asked.wanted) & hosts
+        if by_host:
+            part = asked.part_by_host([self._machine.of_host(host) for host in HostSet(hosts)])
+        else:
+            part = asked.part(self._largest)
+        if not asked.wanted:
+            return [replace(part, labels=self.only(hosts))]
+        count = len(asked.wanted)
+        if part.tasks or part.hosts <= count:
+            return [replace(part, labels=self.only(wanted))]
+        return [
+            replace(part, hosts=count, labels=self.only(wanted)),
+            replace(part, hosts=part.hosts - count, labels=self.only(hosts & ~wanted)),
+        ]
+
+    def _named(self, names: Iterable[str]) -> int:
+        return sum(1 << self._rows[name] for name in {*names} if name in self._rows)
+
+    def _with_features(self, text: str) -> int:
+        """Return the hosts with features such as ``ib&nv`` or ``a|b``; all if they are joined in
+        another way.
+        """
+        mark = "|" if "|" in text else "&"
+        names = [name.strip() for name in text.strip("()").split(mark) if name.strip()]
+        if not names:
+            return self._everything
+        if any(not name.replace("_", "").replace("-", "").isalnum() for name in names):
+            self.unsure["ask for features in a way that is not planned"] += 1
+            return self._everything
+        masks = [self._machine.labels.get(name, 0) for name in names]
+        found = masks[0]
+        for mask in masks[1:]:
+            found = found | mask if mark == "|" else found & mask
+        return found
