@@ -9,7 +9,8 @@ What is new in a poll is told to the decision module as an engine would tell it:
    changes is withdrawn and submitted again, under the id of another run;
 4. a run that was requeued ends as killed; it is submitted again, unless the module had it killed;
 5. a job that somebody else has started runs, until its limit and the margin at most; nodes that it
-   shares with another one are away as long as it does;
+   shares with another one are away as long as it does. Where jobs share nodes, it holds what it
+   has of them, as far as the others leave it;
 6. a node whose state is not known stays as it was.
 """
 
@@ -17,7 +18,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from types import MappingProxyType
 from typing import Any
@@ -27,8 +28,11 @@ import msgspec
 from msgspec.structs import replace
 
 from qops_batsim.core.hostset import HostSet
+from qops_batsim.core.machine import Machine
+from qops_batsim.core.node_request import NodeLayout
 from qops_batsim.core.refusal import Refusal, RefusalKind, sentence
 from qops_batsim.errors import InputError
+from qops_batsim.job_fields import AskedPart, HostsAsked, complete_amounts, written_hosts
 from qops_batsim.jobs import COMPLETED_KILLED, REJECTED, Job
 from qops_batsim.live.journal import About, JobRun, LiveStanding
 from qops_batsim.live.manager import JobPhase, NodeState, SeenJob, array_of, natural_key
@@ -52,6 +56,8 @@ from qops_batsim.protocol.events import (
     Notify,
     RequestedCall,
 )
+from qops_batsim.slurm.host_requests import HostRequests
+from qops_batsim.slurm.queued_amounts import QueuedAmounts
 from qops_batsim.timing import SHORTEST
 from qops_batsim.workload.workload_model import Workload, delay_profile, read_jobs
 
@@ -125,6 +131,10 @@ class LiveBook:
         self._tells_others = tells_others
         self._may_refuse = True
         self._places = {name: place for place, name in enumerate(about.nodes)}
+        self._machine = about.machine
+        if self._machine is not None:
+            self._requests = HostRequests(self._machine)
+            self._layout = NodeLayout(self._machine)
         self.jobs = {entry.job: entry for entry in entries}
         self._runs = {entry.run: entry for entry in entries}
         self._parked: dict[str, JobRun] = {}
@@ -209,6 +219,8 @@ class LiveBook:
 
     def _meet(self, job: SeenJob, now: float, siblings: int = 0) -> Iterator[Event]:
         """Add a job seen for the first time; ``siblings`` counts the known tasks of its array."""
+        if self._machine is not None and not job.amounts and job.phase is not JobPhase.ENDED:
+            return  # It is not told yet.
         if job.phase is JobPhase.RUNNING:
             entry = self.new_entry(job, now, is_ours=False, phase="running", start=job.start)
             yield from self._joined(entry, now)
@@ -235,9 +247,14 @@ class LiveBook:
         Nodes that another running job has are not named.
         """
         hosts = self._hosts_of(entry.hosts) - self._away
-        for other in self.jobs.values():
-            if other.phase in ("starting", "running"):
+        others = [other for other in self.jobs.values() if other.phase in ("starting", "running")]
+        parts: list[AskedPart] = []
+        if self._machine is None:
+            for other in others:
                 hosts -= self._hosts_of(other.hosts if other.is_ours else other.taken)
+        else:
+            parts = self._left_for(entry, hosts, others, self._machine)
+            hosts = self._machine_hosts(parts)
         self._set(entry)
         if not hosts or not self._tells_others:
             return
@@ -249,18 +266,66 @@ class LiveBook:
             # It may have outlived its limit; a moment is left to it in any case.
             limit = max(entry.limit, round(now - start, 6))
             told["walltime"] = limit + max(self._about.margin, 1.0)
+        if parts:
+            told |= written_hosts(HostsAsked(parts=tuple(parts)))
         yield Notify.of(JOB_RUNS, **told)
+
+    def _left_for(
+        self, entry: JobRun, hosts: HostSet, others: Iterable[JobRun], machine: Machine
+    ) -> list[AskedPart]:
+        """Return what a job that others started holds on each of these hosts, of what the other
+        running jobs leave there.
+        """
+        left = {host: Counter(machine.of_host(host)) for host in hosts}
+        for other in others:
+            for name, amounts in self.held_by(other).items():
+                if self._places[name] in left:
+                    left[self._places[name]].subtract(amounts)
+        held = self.held_by(entry)
+        parts = []
+        for host, amounts in left.items():
+            wanted = held[machine.names[host]]
+            taken = {kind: min(wanted.get(kind, 0), n) for kind, n in amounts.items()}
+            some = {kind: n for kind, n in taken.items() if n > 0}
+            if some:
+                labels = self._requests.only(1 << host)
+                parts.append(AskedPart(hosts=1, amounts=complete_amounts(some), labels=labels))
+        return parts
+
+    def held_by(self, entry: JobRun) -> dict[str, dict[str, int]]:
+        """Return what a run holds on each of its nodes, by name, where jobs share them."""
+        machine = self._machine
+        assert machine is not None
+        assert entry.amounts
+        if not entry.is_ours:
+            held = {name: entry.amounts.held.get(name, {}) for name in entry.hosts}
+            is_alone = entry.amounts.exclusive
+        else:
+            part = self.asked_by(entry).parts[0]
+            held = {name: part.amounts for name in entry.hosts}
+            is_alone = part.exclusive
+        if not is_alone:
+            return held
+        return {name: machine.of_host(self._places[name]) for name in held}
+
+    def asked_by(self, entry: JobRun) -> HostsAsked:
+        """Return what a run asks for, the same on each of its hosts, where jobs share nodes."""
+        assert entry.amounts
+        return self._requests.by_host(entry.amounts)
 
     def new_entry(self, job: SeenJob, now: float, **further: object) -> JobRun:
         """Create the journal entry of a job's next run; ``further`` sets other fields of it."""
         number = self._count_runs(job.id)
+        nodes = job.nodes
+        if self._machine is not None and job.phase is JobPhase.WAITING and job.amounts:
+            nodes = sum(part.hosts for part in self._requests.by_host(job.amounts).parts)
         name = f"{WORKLOAD}!{job.id}"
         deadline = self.deadline_of(job)
         return JobRun(
             run=f"{name}r{number}" if number else name,
             job=job.id,
             number=number,
-            nodes=job.nodes,
+            nodes=nodes,
             user=job.user,
             submitted=min(job.submitted, now),
             known=now,
@@ -272,7 +337,7 @@ class LiveBook:
             is_rerunnable=job.is_rerunnable,
             nice=job.nice,
             hosts=list(job.hosts),
-            **further,  # type: ignore[arg-type]
+            **{"amounts": job.amounts, **further},  # type: ignore[arg-type]
         )
 
     def deadline_of(self, job: SeenJob) -> float | None:
@@ -316,15 +381,19 @@ class LiveBook:
             yield from self._unless_too_wide(entry, told)
 
     def _unless_too_wide(self, entry: JobRun, submission: Event) -> Iterator[Event]:
-        """Yield a job's submission, unless it has no deadline and wants more nodes than exist.
+        """Yield a job's submission, unless it has no deadline and wants what no nodes have.
 
         Such a job waits, as in Slurm: a scheduler would refuse it.
         """
         size = len(self._about.nodes)
-        if entry.deadline is not None or entry.nodes <= size:
+        wide: Refusal | None = None
+        if self._machine is not None:
+            wide = self._layout.request(self.asked_by(entry), entry.nodes).refusal
+        elif entry.nodes > size:
+            wide = Refusal(kind=RefusalKind.TOO_WIDE, processors=entry.nodes, machine_size=size)
+        if entry.deadline is not None or wide is None:
             yield submission
             return
-        wide = Refusal(kind=RefusalKind.TOO_WIDE, processors=entry.nodes, machine_size=size)
         entry.reason = sentence(wide)
         entry.is_untold = True
 
@@ -351,6 +420,8 @@ class LiveBook:
             qos["user_priority"] = min(-entry.nice / MOST_NICE, 1.0)
         if qos:
             fields["qos"] = qos
+        if self._machine is not None:
+            fields |= written_hosts(self.asked_by(entry))
         return Job.from_fields(fields, where=f"job {entry.job}")
 
     def workload_of(
@@ -432,13 +503,20 @@ class LiveBook:
         """Compare a run that waits with its job, which waits as well."""
         deadline = self.deadline_of(job)
         asks = "deadline" in job.asks
-        asked = job.nodes, job.limit, job.is_rerunnable, deadline if asks else None
-        known = entry.nodes, entry.limit, entry.is_rerunnable, entry.asked if asks else None
+        width: object = job.nodes
+        known_width: object = entry.nodes
+        if self._machine is not None:
+            width = asked_again(job.amounts, entry) if job.amounts else entry.amounts
+            known_width = entry.amounts
+        asked = width, job.limit, job.is_rerunnable, deadline if asks else None
+        known = known_width, entry.limit, entry.is_rerunnable, entry.asked if asks else None
         # Who lowers the priority of a job without a promise has it go behind the others.
         lowered = job.nice > entry.nice and entry.promise is None
         if (asked != known or lowered) and (self._may_refuse or deadline is None):
             yield from self._withdrawn(entry, None, now)
-            yield from self._submit(self.new_entry(job, now), job)
+            if job.amounts:
+                job = replace(job, amounts=asked_again(job.amounts, entry))
+            yield from self._submit(self.new_entry(job, now, is_named=entry.is_named), job)
             return
 
         if job.nice != entry.nice:
@@ -485,7 +563,10 @@ class LiveBook:
 
     def _again(self, entry: JobRun, job: SeenJob, now: float) -> JobRun:
         """Return the entry of a requeued job's next run, which keeps the job's promise."""
-        kept = {"promise": entry.promise, "asked": entry.asked, "deadline": entry.deadline}
+        kept: dict[str, Any] = {"promise": entry.promise, "asked": entry.asked, "deadline": entry.deadline}
+        if self._machine is not None:
+            # What the last start has named is no wish of its user.
+            kept |= {"amounts": entry.amounts, "nodes": entry.nodes, "is_named": True}
         return replace(self.new_entry(job, now), **kept)
 
     def _close(self, entry: JobRun, job: SeenJob | None, now: float, outcome: str = "") -> None:
@@ -526,6 +607,13 @@ class LiveBook:
             yield Notify.of(MACHINES_AWAY, resources=str(left))
         if returned := before - self._away:
             yield Notify.of(MACHINES_BACK, resources=str(returned))
+
+    def _machine_hosts(self, parts: Iterable[AskedPart]) -> HostSet:
+        assert self._machine is not None
+        mask = 0
+        for part in parts:
+            mask |= self._machine.labelled(part.labels)
+        return HostSet(mask)
 
     def _hosts_of(self, names: Sequence[str]) -> HostSet:
         places = (self._places[name] for name in names if name in self._places)
@@ -612,6 +700,21 @@ class LiveBook:
         calls = (decision for decision in decisions if isinstance(decision, CallMeLater))
         self._calls += [call.timestamp for call in calls]
         self._calls.sort()
+
+
+def asked_again(seen: QueuedAmounts, entry: JobRun) -> QueuedAmounts:
+    """Return what a waiting job asks for, without what an earlier start of it has named."""
+    first = entry.amounts
+    if not entry.is_named or not first:
+        return seen
+    return replace(
+        seen,
+        nodes=first.nodes,
+        most=first.most,
+        tasks=first.tasks,
+        totals={**seen.totals, "cores": first.totals.get("cores", 0)},
+        wanted=first.wanted,
+    )
 
 
 def _seconds_in(text: str, zone: ZoneInfo) -> float:

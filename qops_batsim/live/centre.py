@@ -20,12 +20,15 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 import msgspec
+from msgspec import UNSET, UnsetType
 from msgspec.structs import replace
 
+from qops_batsim.core.host_properties import properties_of
 from qops_batsim.core.hostset import HostSet
 from qops_batsim.core.refusal import sentence
 from qops_batsim.core.system import HostDescription
 from qops_batsim.errors import InputError
+from qops_batsim.jobs import Job, QosRequest
 from qops_batsim.live.book import LiveBook, away_after
 from qops_batsim.live.clock import CentreClock
 from qops_batsim.live.journal import CONFIRMED, SENT, VOID, About, JobRun, Journal, Order
@@ -43,9 +46,10 @@ from qops_batsim.protocol.driver import ModuleDriver
 from qops_batsim.protocol.events import EngineConfig, Event, SimulationBegins
 from qops_batsim.protocol.port import SchedulerModule, make_scheduler
 from qops_batsim.queue.nodes_away import without_away
-from qops_batsim.queue.queue_quote import QueueAsker
-from qops_batsim.queue.queue_state import Ask, QueuedJob, QueueState
+from qops_batsim.queue.queue_quote import SHARE, WITHIN, QueueAsker
+from qops_batsim.queue.queue_state import Ask, QueuedJob, QueueNodes, QueueState
 from qops_batsim.queue.source import QueueSource
+from qops_batsim.running.search_asker import SearchAsker, deadline_scheduler, resume
 from qops_batsim.schedulers.standing import Standing
 from qops_batsim.workload.accounting.node_sizes import NodeAway
 
@@ -127,6 +131,7 @@ class LiveCentre:
         self._told_behind: set[str] = set()
         self._unreachable_since: float | None = None
         self._seen: dict[str, SeenJob] = {}
+        self._knows_machine = False
         begins = self._begin(about) if journal.about is None else None
         self.about = journal.begun
         self.module: SchedulerModule = deciding_module(self.about.scheduler, self.about.options)
@@ -160,6 +165,12 @@ class LiveCentre:
                 "the name of a scheduler is expected"
             )
         nodes = sorted(self._manager.nodes(), key=natural_key)
+        machine = self._manager.machine()
+        hosts: list[dict[str, str]] | UnsetType = UNSET
+        if machine is not None:
+            nodes = list(machine.names)  # By name, as platforms number hosts.
+            hosts = properties_of(machine)
+            self._knows_machine = True
         if not nodes:
             raise InputError(
                 f"Slurm lists no nodes in {about.partition or 'any partition'}; a partition that "
@@ -172,15 +183,15 @@ class LiveCentre:
         ]
         origin = float(int(min([self._clock.look(), *waiting])))
         with self._journal.transaction():
-            self._journal.begin(replace(about, origin=origin, nodes=nodes))
-        return simulation_begins(nodes)
+            self._journal.begin(replace(about, origin=origin, nodes=nodes, hosts=hosts))
+        return simulation_begins(self._journal.begun)
 
     def _go_on(self, snapshot: msgspec.Raw) -> None:
         """Replace the scheduler by a fresh one that is restored from an encoded snapshot."""
         module = make_scheduler(self.about.scheduler, self.about.options)
         self.module = module
         self._driver = ModuleDriver(module, any_engine=True)
-        self._driver.decisions_on(0.0, [simulation_begins(self.about.nodes)])
+        self._driver.decisions_on(0.0, [simulation_begins(self.about)])
         try:
             module.go_on(msgspec.msgpack.decode(snapshot, type=Standing))
         except (msgspec.MsgspecError, InputError) as error:
@@ -205,8 +216,7 @@ class LiveCentre:
     def step(self) -> None:
         """Poll the resource manager once, ask the scheduler, and send the orders that follow."""
         try:
-            jobs = self._manager.jobs()
-            nodes = self._manager.nodes()
+            jobs, nodes = self._poll()
             if not nodes:  # As of a partition that is gone, whose jobs are not told either.
                 raise Unreachable("Slurm lists no nodes; at least one node is expected")
         except Unreachable as error:
@@ -226,11 +236,25 @@ class LiveCentre:
         self._send(now)
         self._tell(now)
 
+    def _poll(self) -> tuple[list[SeenJob], dict[str, NodeState]]:
+        """Return the jobs and nodes as they are; first ask again what the nodes have, where jobs
+        share them.
+        """
+        if self.about.hosts and not self._knows_machine:
+            machine = self._manager.machine()
+            self._knows_machine = True
+            if machine != self.about.machine:
+                self._book.alarms.append(
+                    "the nodes have other amounts than when the journal was begun, by which it "
+                    "goes on; a new journal is expected"
+                )
+        return self._manager.jobs(), self._manager.nodes()
+
     def rehearse(self) -> None:
         """Report the orders that a step would send; leave the journal and the jobs unchanged."""
         journal = self._journal
         with suppress(_Rehearsed), journal.transaction():
-            self._take(self._manager.jobs(), self._manager.nodes(), self._look())
+            self._take(*self._poll(), self._look())
             for order in self.open_orders():
                 self._on_line(f"would {order.kind} {order.job} {order.detail}".rstrip())
             raise _Rehearsed
@@ -384,7 +408,14 @@ class LiveCentre:
     def _carry_out(self, order: Order) -> None:
         """Send the order to start, requeue or refuse one job to the resource manager."""
         if order.kind == "start":
-            self._manager.start(order.job, order.detail.split(","))
+            hosts = order.detail.split(",")
+            entry = self._book.jobs.get(order.job)
+            if entry is None or not entry.amounts:
+                self._manager.start(order.job, hosts)
+            else:
+                part = self._book.asked_by(entry).parts[0]
+                cores = 0 if part.exclusive else part.amounts.get("cores", 0)
+                self._manager.start(order.job, hosts, cores)
         elif order.kind == "requeue":
             self._manager.requeue(order.job)
         elif order.kind == "refuse" and order.job in self._book.jobs:
@@ -462,12 +493,31 @@ class LiveCentre:
         if entry.limit is None or entry.nodes > len(self.about.nodes) or entry.asked is None:
             return None
         try:
+            if entry.amounts:
+                return self._earliest_on_nodes(entry, entry.limit + self.about.margin)
             entries = list(self._book.jobs.values())
             queue = queue_of(self.about, entries, self._clock.now, self._book.away)
             asker = QueueAsker(queue, self.about.scheduler)
             return asker.ask(Ask(processors=entry.nodes, time=entry.limit)).end
         except InputError:
             return None  # A scheduler that promises nothing, or a job for which too few are left.
+
+    def _earliest_on_nodes(self, entry: JobRun, time_needed: float) -> float | None:
+        """Return the earliest end that could be promised to a job beside the scheduler's plan."""
+        snapshot = self.module.standing()
+        if snapshot is None:
+            return None
+        module = deadline_scheduler(self.about.scheduler, self.about.options)
+        size = len(self.about.nodes)
+        scheduler = resume(module, snapshot, size, amounts=self.about.machine)
+        qos = QosRequest(estimated_runtime=time_needed)
+        asked = self._book.asked_by(entry)
+        job = Job(entry.run, scheduler.plan.now, entry.nodes, "", qos=qos, hosts_asked=asked)
+        if scheduler.manager.asking(job).refusal is not None:
+            return None
+        scheduler.plan.arrived(job)
+        end = SearchAsker(scheduler, job).earliest(within=WITHIN, share=SHARE).end
+        return self.about.origin + end if end < math.inf else None
 
 
 def replay(
@@ -506,13 +556,21 @@ def deciding_module(scheduler: str, options: Mapping[str, Any]) -> SchedulerModu
     return module
 
 
-def simulation_begins(nodes: Sequence[str]) -> SimulationBegins:
-    """Return the event with which a scheduler's session begins: it names the nodes."""
+def simulation_begins(about: About) -> SimulationBegins:
+    """Return the event with which a scheduler's session begins: it names the nodes, and what they
+    have where jobs share them.
+    """
+    nodes = about.nodes
+    hosts = about.hosts or [{}] * len(nodes)
     return SimulationBegins(
         nb_resources=len(nodes),
         nb_compute_resources=len(nodes),
+        allow_compute_sharing=bool(about.hosts),
         config=EngineConfig(dynamic_jobs_enabled=True, profile_reuse_enabled=True),
-        compute_resources=[HostDescription(place, name) for place, name in enumerate(nodes)],
+        compute_resources=[
+            HostDescription(place, name, properties=properties)
+            for place, (name, properties) in enumerate(zip(nodes, hosts, strict=True))
+        ],
     )
 
 
@@ -553,6 +611,8 @@ def queue_of(about: About, entries: Sequence[JobRun], now: float, away: HostSet)
     """Return the journal's running and waiting jobs as a queue that quotes can be computed for, on
     the hosts that are not ``away``.
     """
+    machine = about.machine
+    book = LiveBook(about)
     jobs: list[QueuedJob] = []
     for entry in entries:
         if entry.phase in ("refused", "gone") or entry.is_untold:
@@ -564,6 +624,15 @@ def queue_of(about: About, entries: Sequence[JobRun], now: float, away: HostSet)
             submission=entry.submitted,
             deadline=entry.promise if entry.deadline is not None else None,
         )
+        if machine is not None and entry.amounts:
+            held = {} if entry.phase == "waiting" else book.held_by(entry)
+            amounts = replace(entry.amounts, held=held)
+            cores = sum(has.get("cores", 0) for has in held.values())
+            job = replace(
+                job,
+                amounts=(amounts,),
+                processors=max(cores or entry.amounts.totals.get("cores", 0), 1),
+            )
         if entry.phase == "waiting":
             job = replace(job, planned_start=entry.planned)
         else:
@@ -579,7 +648,14 @@ def queue_of(about: About, entries: Sequence[JobRun], now: float, away: HostSet)
         margin=about.margin,
     )
     seen = ("as live has seen",)
-    nodes = [NodeAway((about.nodes[host], 1, 0), seen, None, 0) for host in away]
+    sizes = [1] * len(about.nodes)
+    if machine is not None:
+        sizes = [machine.of_host(host).get("cores", 0) for host in range(machine.hosts)]
+        gone: dict[str, float | None] = {about.nodes[host]: None for host in away}
+        partitions = tuple(machine.labels)
+        nodes_of_queue = QueueNodes(machine=machine, away=gone, partitions=partitions)
+        state = replace(state, processors=sum(sizes), nodes=nodes_of_queue)
+    nodes = [NodeAway((about.nodes[host], sizes[host], 0), seen, None, 0) for host in away]
     return without_away(state, nodes)
 
 

@@ -12,6 +12,7 @@ from contextlib import suppress
 
 from msgspec.structs import replace
 
+from qops_batsim.core.machine import Machine
 from qops_batsim.errors import InputError, printable, shown
 from qops_batsim.jobs import (
     COMPLETED_FAILED,
@@ -33,9 +34,13 @@ from qops_batsim.slurm.commands import (
     array_throttle,
     job_rows,
     node_states,
+    partition_nodes,
+    queued_amounts,
     run_command,
+    shared_machine,
 )
 from qops_batsim.slurm.node_states import SlurmNodeState
+from qops_batsim.slurm.queued_amounts import QueuedAmounts
 from qops_batsim.slurm.squeue import HELD, HOLDING, SUSPENDED, WAITING
 from qops_batsim.slurm.waiting_reasons import ARRAY_LIMIT, may_start
 from qops_batsim.workload.accounting.node_sizes import node_names
@@ -58,6 +63,12 @@ _COLUMNS = (
     *("NodeList", "EligibleTime", "Dependency", "admin_comment", "Comment"),
 )
 """Columns of squeue."""
+
+_ASKED_COLUMNS = (
+    *("Partition", "NumCPUs", "NumTasks", "MinMemory", "Feature", "ReqNodes"),
+    *("tres-per-job", "tres-per-node", "tres-per-task", "tres-alloc"),
+)
+"""Further ones where jobs share nodes: by them it is seen that amounts may have changed."""
 
 _OUTCOMES = {
     "COMPLETED": COMPLETED_SUCCESSFULLY,
@@ -96,19 +107,76 @@ class SlurmManager:
         self._with_deadline: set[str] = set()
         self._marked: set[str] = set()
         self._throttles: dict[str, int] = {}
+        self._chosen = {*(partition or "").split(",")} - {""}
+        self._machine: Machine | None = None
+        self._giving_way: set[str] = set()
+        self._amounts: dict[str, tuple[list[str], QueuedAmounts]] = {}
+
+    def machine(self) -> Machine | None:
+        """Return what each node has where jobs share nodes; from then on jobs tell their amounts,
+        and those of other partitions are seen that run on these nodes.
+        """
+        self._machine = shared_machine(self._run, ",".join(sorted(self._chosen)) or None)
+        if self._machine is not None and self._chosen:
+            nodes = partition_nodes(self._run)
+            least = min((node.tier for node in nodes if node.partition in self._chosen), default=0)
+            self._giving_way = {
+                node.partition for node in nodes if node.gives_way and node.tier < least
+            }
+        return self._machine
 
     def jobs(self) -> list[SeenJob]:
         """Return the jobs that Slurm lists, each task of an array as a job of its own.
 
         A row that cannot be read becomes a job that names the problem.
         """
-        rows = job_rows(self._run, _COLUMNS, ["-t", "all", *self._of])
-        jobs = [_job_or_problem(row) for row in rows]
+        if self._machine is None:
+            rows = job_rows(self._run, _COLUMNS, ["-t", "all", *self._of])
+            jobs = [_job_or_problem(row) for row in rows]
+        else:
+            rows = job_rows(self._run, (*_COLUMNS, *_ASKED_COLUMNS), ["-t", "all"])
+            jobs = self._with_amounts(rows, self._machine)
 
         self._ask_throttles(jobs)
         self._with_deadline = {job.id for job in jobs if job.manager_deadline is not None}
         self._marked = {row["JobArrayID"] for row in rows if row["admin_comment"].startswith(MARK)}
         return [limited(job, self._throttles) for job in jobs]
+
+    def _with_amounts(self, rows: Sequence[JobRow], machine: Machine) -> list[SeenJob]:
+        """Return the jobs with their amounts, which are asked for if one of them may have changed.
+
+        A job has none as long as what is told of it is not of one moment.
+        """
+        seen = [(row, _job_or_problem(row)) for row in rows]
+        keys = {
+            job.id: [row[name] for name in ("State", "NodeList", "RestartCnt", *_ASKED_COLUMNS)]
+            for row, job in seen
+            if job.phase is not JobPhase.ENDED
+        }
+        kept = {
+            job: known for job, known in self._amounts.items() if known[0] == keys.get(job)
+        }
+        if len(kept) < len(keys):
+            told = queued_amounts(self._run)
+            for _, job in seen:
+                amounts = told.get(job.id, told.get(array_of(job.id)))
+                if job.id not in keys or amounts is None:
+                    continue
+                if bool(amounts.held) == (job.phase is JobPhase.RUNNING):
+                    kept[job.id] = keys[job.id], amounts
+        self._amounts = kept
+        jobs = []
+        for row, job in seen:
+            if job.id in kept:
+                job = replace(job, amounts=kept[job.id][1])
+            if not self._chosen or not self._chosen.isdisjoint(row["Partition"].split(",")):
+                jobs.append(job)
+            elif job.phase is JobPhase.RUNNING and row["Partition"] not in self._giving_way:
+                # A stranger, of which only what it has here counts.
+                here = tuple(name for name in job.hosts if name in machine.names)
+                if here:
+                    jobs.append(replace(job, hosts=here, asks={}, manager_deadline=None))
+        return jobs
 
     def expected_starts(self) -> dict[str, float | None]:
         """Return when Slurm expects each waiting job to start (s since 1970), None if unknown."""
@@ -156,9 +224,17 @@ class SlurmManager:
         for job_id in self._with_deadline.intersection(job_ids):
             self._update(job_id, "Deadline=now+365days")
 
-    def start(self, job_id: str, hosts: Sequence[str]) -> None:
-        """Release a held job onto nodes now; a requeued job would otherwise wait two minutes."""
+    def start(self, job_id: str, hosts: Sequence[str], cores: int | None = None) -> None:
+        """Release a held job onto nodes now; a requeued job would otherwise wait two minutes.
+
+        Slurm would add further nodes to those that are named if it may, and give one more tasks
+        than another.
+        """
         nodes = [f"ReqNodeList={','.join(hosts)}"] if hosts else []
+        if cores is not None:
+            nodes.append(f"NumNodes={len(hosts)}-{len(hosts)}")
+        if cores:
+            nodes += [f"NumCPUs={cores * len(hosts)}", f"MinCPUsNode={cores}"]
         self._update(job_id, "StartTime=now", *nodes)
         self._run(["scontrol", "release", job_id], "")
 

@@ -155,7 +155,8 @@ class NodePlan:
                 if any(amounts):
                     has = {kind: n for kind, n in zip(kinds, amounts, strict=True) if n}
                     places.append((row, len(parts), 1))
-                    parts.append(AskedPart(hosts=1, amounts=has, labels=self._requests.only(1 << row)))
+                    only = self._requests.only(1 << row)
+                    parts.append(AskedPart(hosts=1, amounts=has, labels=only))
             if not parts:
                 continue
             asked = HostsAsked(parts=tuple(parts), licences=self._requests.licences(queued.amounts))

@@ -35,7 +35,6 @@ class HostRequests:
         self._machine = machine
         self._rows = {name: row for row, name in enumerate(machine.names)}
         self._everything = (1 << machine.hosts) - 1
-        self._names = {bits: name for name, bits in machine.labels.items()}
         self._largest = largest_of(map(machine.of_host, range(machine.hosts)))
         self.unsure: Counter[str] = Counter()
 
@@ -91,11 +90,14 @@ class HostRequests:
             self.unsure["ask for licences, of which is not told how many there are"] += 1
         return known
 
-    def only(self, hosts: int) -> tuple[str, ...]:
-        """Return the labels of just these hosts (bits), none if these are all."""
+    def only(self, hosts: int, names: Iterable[str] = ()) -> tuple[str, ...]:
+        """Return the labels of just these hosts (bits), none if these are all; one of ``names``
+        where it is the label of these.
+        """
         if hosts == self._everything:
             return ()
-        return (self._names.get(hosts, f"{OF_HOSTS}{HostSet(hosts)}"),)
+        named = (name for name in names if self._partition(name) == hosts)
+        return (next(named, f"{OF_HOSTS}{HostSet(hosts)}"),)
 
     def _partition(self, name: str) -> int:
         return self._machine.labels.get(name, 0)
@@ -118,7 +120,7 @@ class HostRequests:
         else:
             part = asked.part(self._largest)
         if not asked.wanted:
-            return [replace(part, labels=self.only(hosts))]
+            return [replace(part, labels=self.only(hosts, asked.partitions))]
         count = len(asked.wanted)
         if part.tasks or part.hosts <= count:
             return [replace(part, labels=self.only(wanted))]

@@ -135,6 +135,20 @@ def read_squeue(
     return jobs, blocked, _date(data, "last_update", source)
 
 
+def amounts_of_jobs(records: Sequence[Any], source: str) -> dict[str, QueuedAmounts]:
+    """Return what jobs ask of nodes and, if they run, hold there, by id; tasks of an array that
+    wait together are one, with the array's id.
+    """
+    found = {}
+    for index, fields in enumerate(records):
+        record = _Record(fields, f"{source}: jobs[{index}]")
+        if tells_amounts(fields):
+            waits = record.array if record.text("array_task_string") else ""
+            runs = not record.states.isdisjoint(HOLDING | SUSPENDED)
+            found[waits or record.id] = read_amounts(fields, record.where, runs=runs)
+    return found
+
+
 def _amount(fields: Mapping[str, Any], name: str, where: str) -> float | None:
     """Return a number by field name; None for 0, which Slurm writes for "none" or "unlimited"."""
     amount = finite_number(fields.get(name), f"{where}: {name}") or None

@@ -1,7 +1,8 @@
-"""A real Slurm whose jobs share nodes: its queue is planned node by node."""
+"""A real Slurm whose jobs share nodes: its queue is planned, and decided about, node by node."""
 
 from __future__ import annotations
 
+import json
 import re
 import time
 from pathlib import Path
@@ -9,8 +10,13 @@ from tempfile import TemporaryDirectory
 
 import pytest
 
+from qops_batsim import read_run, verify
+from qops_batsim.live import Journal, decided_fates
+from qops_batsim.live.as_run import export_run
+from qops_batsim.live.book import LiveBook
 from qops_batsim.queue import QueueSource, queue_starts
 from qops_batsim.slurm.waiting_reasons import WaitKind, is_for_resources
+from support.live_process import Deciding
 from support.node_queues import naive_starts
 from support.slurm_cluster import SlurmCluster
 
@@ -101,3 +107,73 @@ def test_starts_are_those_of_a_naive_planner_and_none_that_lacks_resources_is_no
                 assert planned_in == {job: round(start) for job, start in starts.items()}
             undated = [job.no_date for job in found.jobs if job.no_date is not None]
             assert undated == [WaitKind.FOR_OTHERS], text
+
+
+LIVE_JOBS = [
+    *["-n3 --mem=4G", "-n5 -N2", "-pgpu -n2 --gres=gpu:2", "-n7", "-palone -n3", "-n12"],
+    *["-pcpu,gpu -n4 --mem=20G", "-N1 --exclusive -n2", "-pgpu -n2 --gpus=3", "-n2 -c3 -Cib&new"],
+    *["-n2 --mem-per-cpu=6G", "-pgpu -N2 -n6 --gpus-per-node=a100:1", "-n1 -x n1,n3", "-n3 -wn4"],
+    *["-n2 --mem=0", "-palone -N2 -n3"],
+]
+
+
+def test_eighty_jobs_on_shared_nodes_three_kills_and_a_drained_node(tmp_path: Path) -> None:
+    """Every promise is kept, or was renewed and told when its node was drained; jobs get just the
+    nodes and amounts that were planned. One job runs before anything is decided, on two nodes.
+    """
+    place = TemporaryDirectory(prefix="slurm-", ignore_cleanup_errors=True)
+    with place as folder, shared_cluster(Path(folder).resolve() / "slurm") as cluster:
+        stranger = cluster.submit("sleep 40", *"-N2 -n6 -t1 -pgpu --gpus-per-node=1".split())
+        cluster.wait_for(lambda: "R" in cluster.run("squeue", "-h", "-o", "%t"), 20, "it runs")
+        deciding = Deciding(cluster, tmp_path)
+        try:
+            for number in range(80):
+                # Every tenth job cannot be in time.
+                date = int(time.time()) + (30 if number % 10 == 9 else 1200)
+                asked = [*LIVE_JOBS[number % len(LIVE_JOBS)].split(), f"--comment=deadline={date}"]
+                cluster.submit(f"exec sleep {1 + number % 4}", "--hold", "-t1", *asked)
+                if number in (15, 37, 61):
+                    deciding.kill()
+                    deciding.start()
+                elif number == 50:
+                    cluster.run("scontrol", "update", "nodename=n2", "state=drain", "reason=test")
+                elif number == 70:
+                    cluster.run("scontrol", "update", "nodename=n2", "state=resume")
+            left = ["squeue", "-h", "-t", "PD,R,CG", "-o", "%i"]
+            cluster.wait_for(lambda: not cluster.run(*left).split(), 300, "all jobs have ended")
+            time.sleep(2)
+        finally:
+            deciding.end()
+
+    with Journal(deciding.journal) as journal:
+        entries = journal.entries()
+        orders = journal.orders()
+        seen = {job.id: job for job, _ in journal.seen()}
+        alarms = [text for _, _, text in journal.notes("alarm")]
+        book = LiveBook(journal.begun)
+        held = {each.job: book.held_by(each) for each in entries if each.hosts}
+        export_run(journal, tmp_path / "run")  # Which replays it.
+
+    fates = decided_fates(entries)
+    assert len(fates) == 80
+    assert all(fate.is_over for fate in fates.values())
+    promised = {job: fate for job, fate in fates.items() if fate.promise is not None}
+    assert sum(fate.answer == "refused" for fate in fates.values()) >= 8
+    assert len(promised) >= 60
+    # What is told of a promise that the loss of a node breaks is an alarm as well.
+    told = {text.split()[1].rstrip(":") for text in alarms if text.startswith("job ")}
+    broken = {job for job, fate in promised.items() if not fate.end or fate.end > fate.promise}
+    assert broken <= told
+    print(len(promised), "promised", broken, "broken", alarms)
+
+    # Each ran where its start named, with no more than was planned there.
+    ours = {each.job: each for each in entries if each.ordered is not None}
+    assert {order.job: order.detail for order in orders if order.kind == "start"} == {
+        job: ",".join(each.hosts) for job, each in ours.items()
+    }
+    assert [job for job in held if job not in ours] == [stranger]
+    assert held[stranger]["n3"] == {"cores": 3, "memory": 3 * 500 << 20, "gpus": 1, "gpus:a100": 1}
+    print(json.dumps(seen[stranger].amounts.held))
+    found = verify(read_run(str(tmp_path / "run")))
+    assert {each.rule for each in found} <= {"admitted-deadline"}
+    assert {job.partition("!")[2] for each in found for job in each.jobs} <= broken

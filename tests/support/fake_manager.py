@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from qops_batsim.core.machine import Machine
 from qops_batsim.jobs import (
     COMPLETED_KILLED,
     COMPLETED_SUCCESSFULLY,
@@ -88,6 +89,7 @@ class FakeManager:
         self.is_down = False
         self.starts_by_itself = False
         self._due: list[tuple[float, str]] = []
+        self.shared: Machine | None = None
 
     def clock(self) -> float:
         """Return what the calendar of the deciding machine says."""
@@ -223,7 +225,11 @@ class FakeManager:
                 job.is_held = True
                 job.is_handed = True
 
-    def start(self, job_id: str, hosts: Sequence[str]) -> None:
+    def machine(self) -> Machine | None:
+        self._answer()
+        return self.shared
+
+    def start(self, job_id: str, hosts: Sequence[str], cores: int | None = None) -> None:
         self._answer(f"start {job_id} {','.join(hosts)}")
         job = self.all[job_id]
         if job.phase is not JobPhase.WAITING:
