@@ -194,26 +194,6 @@ def machine_of(properties: Sequence[Mapping[str, str]], names: Sequence[str]) ->
     )
 
 
-def properties_of(machine: Machine) -> list[dict[str, str]]:
-    """Return the properties of each host of a machine without licences: :func:`machine_of` reads
-    the same machine from them.
-
-    >>> host = {"cores": "8", "kind:disk": "2", "labels": "a,b", "weight": "1"}
-    >>> properties_of(machine_of([host], ["n1"])) == [host]
-    True
-    """
-    told = [
-        {name if name in KINDS or name.startswith(OF_GPUS) else OF_SITE + name: str(amount)
-         for name, amount in machine.of_host(host).items() if amount}
-        for host in range(machine.hosts)
-    ]  # fmt: skip
-    for host, properties in enumerate(told):
-        labels = [name for name, bits in machine.labels.items() if bits >> host & 1]
-        properties["labels"] = ",".join(labels)
-        properties["weight"] = str(machine.weights[host])
-    return told
-
-
 def _hosts_by_label(hosts: Sequence[HostProperties]) -> dict[str, int]:
     # Bit by bit, integers of a million bits would be copied a million times.
     masks: dict[str, bytearray] = {}

@@ -26,7 +26,7 @@ from qops_batsim.live.fates import decided_fates
 from qops_batsim.live.journal import About, JobRun, Journal
 from qops_batsim.platform.host_intervals import HostIntervals
 from qops_batsim.platform.platform_model import Host, Platform
-from qops_batsim.platform.simgrid_write import format_platform
+from qops_batsim.platform.simgrid_write import write_platform
 from qops_batsim.protocol.driver import ModuleDriver
 from qops_batsim.protocol.events import JOB_CANCELLED, MACHINES_AWAY, MACHINES_BACK, Notify
 from qops_batsim.protocol.port import make_scheduler
@@ -68,18 +68,14 @@ def export_run(journal: Journal, prefix: Path, *, code: AllowedCode = ()) -> lis
     path.write_text(text)
     events, cancelled = _events(journal)
     platform = platform_of(about)
-    sha256 = {"workload": hashlib.sha256(text.encode()).hexdigest()}
-    machine_path: Path | None = None
+    machine_file = None if platform is None else f"{prefix}_platform.xml"
     if platform is not None:
-        machine_path = Path(f"{prefix}_platform.xml")
-        told = format_platform(platform)
-        machine_path.write_text(told)
-        sha256["platform"] = hashlib.sha256(told.encode()).hexdigest()
+        write_platform(platform, f"{prefix}_platform.xml")
     description: dict[str, Any] = {
         "scheduler": about.scheduler,
         "options": about.options,
         "workload": str(path),
-        "platform": None if machine_path is None else str(machine_path),
+        "platform": machine_file,
         "hosts": len(about.nodes),
         "compute_sharing": platform is not None,
         "dynamic_jobs": True,
@@ -97,7 +93,7 @@ def export_run(journal: Journal, prefix: Path, *, code: AllowedCode = ()) -> lis
         },
         "calendar": msgspec.to_builtins(Calendar(about.origin, about.time_zone)),
         "engine": about.mode,
-        "sha256": sha256,
+        "sha256": {"workload": hashlib.sha256(text.encode()).hexdigest()},
     }
     with run_files(prefix, lasting=False) as files:
         with files.open("_jobs.csv") as stream:

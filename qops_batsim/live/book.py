@@ -9,8 +9,8 @@ What is new in a poll is told to the decision module as an engine would tell it:
    changes is withdrawn and submitted again, under the id of another run;
 4. a run that was requeued ends as killed; it is submitted again, unless the module had it killed;
 5. a job that somebody else has started runs, until its limit and the margin at most; nodes that it
-   shares with another one are away as long as it does. Where jobs share nodes, it holds what it
-   has of them, as far as the others leave it;
+   shares with another one are away as long as it does. Where jobs share nodes by amounts, those are
+   on which the others do not leave what it holds;
 6. a node whose state is not known stays as it was.
 """
 
@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
 from types import MappingProxyType
 from typing import Any
@@ -28,8 +28,7 @@ import msgspec
 from msgspec.structs import replace
 
 from qops_batsim.core.hostset import HostSet
-from qops_batsim.core.machine import Machine
-from qops_batsim.core.node_request import NodeLayout
+from qops_batsim.core.node_request import NodeLayout, NodeRequest
 from qops_batsim.core.refusal import Refusal, RefusalKind, sentence
 from qops_batsim.errors import InputError
 from qops_batsim.job_fields import AskedPart, HostsAsked, complete_amounts, written_hosts
@@ -57,7 +56,6 @@ from qops_batsim.protocol.events import (
     RequestedCall,
 )
 from qops_batsim.slurm.host_requests import HostRequests
-from qops_batsim.slurm.queued_amounts import QueuedAmounts
 from qops_batsim.timing import SHORTEST
 from qops_batsim.workload.workload_model import Workload, delay_profile, read_jobs
 
@@ -244,17 +242,23 @@ class LiveBook:
     def _joined(self, entry: JobRun, now: float) -> Iterator[Event]:
         """Add a running job that others started; yield the event that names its nodes.
 
-        Nodes that another running job has are not named.
+        Nodes that another running job has, or that lack what it holds beside other jobs, are not
+        named.
         """
         hosts = self._hosts_of(entry.hosts) - self._away
-        others = [other for other in self.jobs.values() if other.phase in ("starting", "running")]
+        left = {host: Counter(self._has(host)) for host in hosts}
+        for other in self.jobs.values():
+            if other.phase in ("starting", "running"):
+                for host, held in self.held_by(other).items():
+                    left.get(host, Counter[str]()).subtract(held)
+
         parts: list[AskedPart] = []
-        if self._machine is None:
-            for other in others:
-                hosts -= self._hosts_of(other.hosts if other.is_ours else other.taken)
-        else:
-            parts = self._left_for(entry, hosts, others, self._machine)
-            hosts = self._machine_hosts(parts)
+        for host, held in self.held_by(entry).items():
+            if host not in left or any(left[host][kind] < n for kind, n in held.items()):
+                hosts -= HostSet.of([host])
+            elif self._machine is not None:
+                labels = self._requests.only(1 << host)
+                parts.append(AskedPart(hosts=1, amounts=complete_amounts(held), labels=labels))
         self._set(entry)
         if not hosts or not self._tells_others:
             return
@@ -270,62 +274,44 @@ class LiveBook:
             told |= written_hosts(HostsAsked(parts=tuple(parts)))
         yield Notify.of(JOB_RUNS, **told)
 
-    def _left_for(
-        self, entry: JobRun, hosts: HostSet, others: Iterable[JobRun], machine: Machine
-    ) -> list[AskedPart]:
-        """Return what a job that others started holds on each of these hosts, of what the other
-        running jobs leave there.
-        """
-        left = {host: Counter(machine.of_host(host)) for host in hosts}
-        for other in others:
-            for name, amounts in self.held_by(other).items():
-                if self._places[name] in left:
-                    left[self._places[name]].subtract(amounts)
-        held = self.held_by(entry)
-        parts = []
-        for host, amounts in left.items():
-            wanted = held[machine.names[host]]
-            taken = {kind: min(wanted.get(kind, 0), n) for kind, n in amounts.items()}
-            some = {kind: n for kind, n in taken.items() if n > 0}
-            if some:
-                labels = self._requests.only(1 << host)
-                parts.append(AskedPart(hosts=1, amounts=complete_amounts(some), labels=labels))
-        return parts
-
-    def held_by(self, entry: JobRun) -> dict[str, dict[str, int]]:
-        """Return what a run holds on each of its nodes, by name, where jobs share them."""
+    def held_by(self, entry: JobRun) -> dict[int, dict[str, int]]:
+        """Return what a run holds on each of its hosts: all, unless jobs share them."""
+        hosts = self._hosts_of(entry.hosts)
         machine = self._machine
-        assert machine is not None
-        assert entry.amounts
-        if not entry.is_ours:
-            held = {name: entry.amounts.held.get(name, {}) for name in entry.hosts}
-            is_alone = entry.amounts.exclusive
-        else:
-            part = self.asked_by(entry).parts[0]
-            held = {name: part.amounts for name in entry.hosts}
-            is_alone = part.exclusive
-        if not is_alone:
-            return held
-        return {name: machine.of_host(self._places[name]) for name in held}
+        if machine is None or not entry.amounts or entry.amounts.exclusive:
+            return {host: self._has(host) for host in hosts}
+        if entry.is_ours:
+            return dict.fromkeys(hosts, self.asked_by(entry).parts[0].amounts)
+        held = [entry.amounts.held.get(self._about.nodes[host], {}) for host in hosts]
+        return {
+            host: {kind: n for kind, n in has.items() if n and kind in machine.kinds}
+            for host, has in zip(hosts, held, strict=True)
+        }
+
+    def _has(self, host: int) -> dict[str, int]:
+        return {"node": 1} if self._machine is None else self._machine.of_host(host)
 
     def asked_by(self, entry: JobRun) -> HostsAsked:
-        """Return what a run asks for, the same on each of its hosts, where jobs share nodes."""
+        """Return what a run asks for, the same on each of its hosts, where jobs share nodes: of
+        several partitions in the one that has the most hosts for it.
+        """
         assert entry.amounts
-        return self._requests.by_host(entry.amounts)
+        options = self._requests.of((entry.amounts,), by_host=True)
+        return max(options, key=lambda asked: sum(p.size for p in self._request(asked).parts))
+
+    def _request(self, asked: HostsAsked) -> NodeRequest:
+        return self._layout.request(asked, 1)
 
     def new_entry(self, job: SeenJob, now: float, **further: object) -> JobRun:
         """Create the journal entry of a job's next run; ``further`` sets other fields of it."""
         number = self._count_runs(job.id)
-        nodes = job.nodes
-        if self._machine is not None and job.phase is JobPhase.WAITING and job.amounts:
-            nodes = sum(part.hosts for part in self._requests.by_host(job.amounts).parts)
         name = f"{WORKLOAD}!{job.id}"
         deadline = self.deadline_of(job)
-        return JobRun(
+        entry = JobRun(
             run=f"{name}r{number}" if number else name,
             job=job.id,
             number=number,
-            nodes=nodes,
+            nodes=job.nodes,
             user=job.user,
             submitted=min(job.submitted, now),
             known=now,
@@ -337,8 +323,16 @@ class LiveBook:
             is_rerunnable=job.is_rerunnable,
             nice=job.nice,
             hosts=list(job.hosts),
-            **{"amounts": job.amounts, **further},  # type: ignore[arg-type]
+            amounts=job.amounts,
+            **further,  # type: ignore[arg-type]
         )
+        if job.amounts and job.phase is JobPhase.WAITING:
+            self._requests.unsure.clear()
+            entry.nodes = sum(part.hosts for part in self.asked_by(entry).parts)
+            self.alarms += [
+                f"job {job.id} asks{what.removeprefix('ask')}" for what in self._requests.unsure
+            ]
+        return entry
 
     def deadline_of(self, job: SeenJob) -> float | None:
         """Return the deadline a job asks for (s since 1970), or -1 if its comment has no valid
@@ -388,7 +382,7 @@ class LiveBook:
         size = len(self._about.nodes)
         wide: Refusal | None = None
         if self._machine is not None:
-            wide = self._layout.request(self.asked_by(entry), entry.nodes).refusal
+            wide = self._request(self.asked_by(entry)).refusal
         elif entry.nodes > size:
             wide = Refusal(kind=RefusalKind.TOO_WIDE, processors=entry.nodes, machine_size=size)
         if entry.deadline is not None or wide is None:
@@ -503,19 +497,19 @@ class LiveBook:
         """Compare a run that waits with its job, which waits as well."""
         deadline = self.deadline_of(job)
         asks = "deadline" in job.asks
-        width: object = job.nodes
-        known_width: object = entry.nodes
-        if self._machine is not None:
-            width = asked_again(job.amounts, entry) if job.amounts else entry.amounts
-            known_width = entry.amounts
+        if entry.amounts:
+            if not job.amounts:
+                return  # They are not told yet.
+            if entry.is_named:  # What Slurm shows is what the last start has named.
+                job = replace(job, amounts=entry.amounts)
+        width = job.amounts or job.nodes
+        known_width = entry.amounts or entry.nodes
         asked = width, job.limit, job.is_rerunnable, deadline if asks else None
         known = known_width, entry.limit, entry.is_rerunnable, entry.asked if asks else None
         # Who lowers the priority of a job without a promise has it go behind the others.
         lowered = job.nice > entry.nice and entry.promise is None
         if (asked != known or lowered) and (self._may_refuse or deadline is None):
             yield from self._withdrawn(entry, None, now)
-            if job.amounts:
-                job = replace(job, amounts=asked_again(job.amounts, entry))
             yield from self._submit(self.new_entry(job, now, is_named=entry.is_named), job)
             return
 
@@ -563,11 +557,13 @@ class LiveBook:
 
     def _again(self, entry: JobRun, job: SeenJob, now: float) -> JobRun:
         """Return the entry of a requeued job's next run, which keeps the job's promise."""
-        kept: dict[str, Any] = {"promise": entry.promise, "asked": entry.asked, "deadline": entry.deadline}
-        if self._machine is not None:
-            # What the last start has named is no wish of its user.
-            kept |= {"amounts": entry.amounts, "nodes": entry.nodes, "is_named": True}
-        return replace(self.new_entry(job, now), **kept)
+        kept = {"promise": entry.promise, "asked": entry.asked, "deadline": entry.deadline}
+        again = replace(self.new_entry(job, now), **kept)
+        if entry.amounts:
+            again.amounts = entry.amounts
+            again.nodes = entry.nodes
+            again.is_named = True
+        return again
 
     def _close(self, entry: JobRun, job: SeenJob | None, now: float, outcome: str = "") -> None:
         """Mark a run as gone, with its end and final state, and stop tracking it."""
@@ -607,13 +603,6 @@ class LiveBook:
             yield Notify.of(MACHINES_AWAY, resources=str(left))
         if returned := before - self._away:
             yield Notify.of(MACHINES_BACK, resources=str(returned))
-
-    def _machine_hosts(self, parts: Iterable[AskedPart]) -> HostSet:
-        assert self._machine is not None
-        mask = 0
-        for part in parts:
-            mask |= self._machine.labelled(part.labels)
-        return HostSet(mask)
 
     def _hosts_of(self, names: Sequence[str]) -> HostSet:
         places = (self._places[name] for name in names if name in self._places)
@@ -700,21 +689,6 @@ class LiveBook:
         calls = (decision for decision in decisions if isinstance(decision, CallMeLater))
         self._calls += [call.timestamp for call in calls]
         self._calls.sort()
-
-
-def asked_again(seen: QueuedAmounts, entry: JobRun) -> QueuedAmounts:
-    """Return what a waiting job asks for, without what an earlier start of it has named."""
-    first = entry.amounts
-    if not entry.is_named or not first:
-        return seen
-    return replace(
-        seen,
-        nodes=first.nodes,
-        most=first.most,
-        tasks=first.tasks,
-        totals={**seen.totals, "cores": first.totals.get("cores", 0)},
-        wanted=first.wanted,
-    )
 
 
 def _seconds_in(text: str, zone: ZoneInfo) -> float:

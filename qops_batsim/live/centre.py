@@ -20,15 +20,12 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 import msgspec
-from msgspec import UNSET, UnsetType
 from msgspec.structs import replace
 
-from qops_batsim.core.host_properties import properties_of
 from qops_batsim.core.hostset import HostSet
 from qops_batsim.core.refusal import sentence
 from qops_batsim.core.system import HostDescription
 from qops_batsim.errors import InputError
-from qops_batsim.jobs import Job, QosRequest
 from qops_batsim.live.book import LiveBook, away_after
 from qops_batsim.live.clock import CentreClock
 from qops_batsim.live.journal import CONFIRMED, SENT, VOID, About, JobRun, Journal, Order
@@ -46,8 +43,8 @@ from qops_batsim.protocol.driver import ModuleDriver
 from qops_batsim.protocol.events import EngineConfig, Event, SimulationBegins
 from qops_batsim.protocol.port import SchedulerModule, make_scheduler
 from qops_batsim.queue.nodes_away import without_away
-from qops_batsim.queue.queue_quote import SHARE, WITHIN, QueueAsker
-from qops_batsim.queue.queue_state import Ask, QueuedJob, QueueNodes, QueueState
+from qops_batsim.queue.queue_quote import SHARE, WITHIN
+from qops_batsim.queue.queue_state import QueuedJob, QueueNodes, QueueState
 from qops_batsim.queue.source import QueueSource
 from qops_batsim.running.search_asker import SearchAsker, deadline_scheduler, resume
 from qops_batsim.schedulers.standing import Standing
@@ -131,7 +128,7 @@ class LiveCentre:
         self._told_behind: set[str] = set()
         self._unreachable_since: float | None = None
         self._seen: dict[str, SeenJob] = {}
-        self._knows_machine = False
+        self._knows_hosts = False
         begins = self._begin(about) if journal.about is None else None
         self.about = journal.begun
         self.module: SchedulerModule = deciding_module(self.about.scheduler, self.about.options)
@@ -165,12 +162,10 @@ class LiveCentre:
                 "the name of a scheduler is expected"
             )
         nodes = sorted(self._manager.nodes(), key=natural_key)
-        machine = self._manager.machine()
-        hosts: list[dict[str, str]] | UnsetType = UNSET
-        if machine is not None:
-            nodes = list(machine.names)  # By name, as platforms number hosts.
-            hosts = properties_of(machine)
-            self._knows_machine = True
+        if hosts := self._manager.shared_hosts():
+            nodes = sorted(hosts)  # As platforms number hosts.
+            about = replace(about, hosts=[hosts[name] for name in nodes])
+        self._knows_hosts = True
         if not nodes:
             raise InputError(
                 f"Slurm lists no nodes in {about.partition or 'any partition'}; a partition that "
@@ -183,7 +178,7 @@ class LiveCentre:
         ]
         origin = float(int(min([self._clock.look(), *waiting])))
         with self._journal.transaction():
-            self._journal.begin(replace(about, origin=origin, nodes=nodes, hosts=hosts))
+            self._journal.begin(replace(about, origin=origin, nodes=nodes))
         return simulation_begins(self._journal.begun)
 
     def _go_on(self, snapshot: msgspec.Raw) -> None:
@@ -240,10 +235,11 @@ class LiveCentre:
         """Return the jobs and nodes as they are; first ask again what the nodes have, where jobs
         share them.
         """
-        if self.about.hosts and not self._knows_machine:
-            machine = self._manager.machine()
-            self._knows_machine = True
-            if machine != self.about.machine:
+        if self.about.hosts and not self._knows_hosts:
+            begun = dict(zip(self.about.nodes, self.about.hosts, strict=True))
+            now = self._manager.shared_hosts()
+            self._knows_hosts = True
+            if now != begun:
                 self._book.alarms.append(
                     "the nodes have other amounts than when the journal was begun, by which it "
                     "goes on; a new journal is expected"
@@ -490,34 +486,22 @@ class LiveCentre:
 
     def _earliest(self, entry: JobRun) -> float | None:
         """Return the earliest end that a refused job could be promised (s since 1970), if any."""
-        if entry.limit is None or entry.nodes > len(self.about.nodes) or entry.asked is None:
-            return None
-        try:
-            if entry.amounts:
-                return self._earliest_on_nodes(entry, entry.limit + self.about.margin)
-            entries = list(self._book.jobs.values())
-            queue = queue_of(self.about, entries, self._clock.now, self._book.away)
-            asker = QueueAsker(queue, self.about.scheduler)
-            return asker.ask(Ask(processors=entry.nodes, time=entry.limit)).end
-        except InputError:
-            return None  # A scheduler that promises nothing, or a job for which too few are left.
-
-    def _earliest_on_nodes(self, entry: JobRun, time_needed: float) -> float | None:
-        """Return the earliest end that could be promised to a job beside the scheduler's plan."""
         snapshot = self.module.standing()
-        if snapshot is None:
+        if entry.limit is None or entry.asked is None or snapshot is None:
             return None
-        module = deadline_scheduler(self.about.scheduler, self.about.options)
-        size = len(self.about.nodes)
-        scheduler = resume(module, snapshot, size, amounts=self.about.machine)
-        qos = QosRequest(estimated_runtime=time_needed)
-        asked = self._book.asked_by(entry)
-        job = Job(entry.run, scheduler.plan.now, entry.nodes, "", qos=qos, hosts_asked=asked)
-        if scheduler.manager.asking(job).refusal is not None:
+        about = self.about
+        try:
+            module = deadline_scheduler(about.scheduler, about.options)
+        except InputError:
+            return None  # It promises nothing.
+        scheduler = resume(module, snapshot, len(about.nodes), amounts=about.machine)
+        manager = scheduler.manager
+        told = self._book.job_of(replace(entry, deadline=None))
+        if manager.why_never(told) is not None or told.processors > manager.capacity.present:
             return None
-        scheduler.plan.arrived(job)
-        end = SearchAsker(scheduler, job).earliest(within=WITHIN, share=SHARE).end
-        return self.about.origin + end if end < math.inf else None
+        scheduler.plan.arrived(told)
+        end = SearchAsker(scheduler, told).earliest(within=WITHIN, share=SHARE).end
+        return about.origin + end if end < math.inf else None
 
 
 def replay(
@@ -625,14 +609,10 @@ def queue_of(about: About, entries: Sequence[JobRun], now: float, away: HostSet)
             deadline=entry.promise if entry.deadline is not None else None,
         )
         if machine is not None and entry.amounts:
-            held = {} if entry.phase == "waiting" else book.held_by(entry)
-            amounts = replace(entry.amounts, held=held)
-            cores = sum(has.get("cores", 0) for has in held.values())
-            job = replace(
-                job,
-                amounts=(amounts,),
-                processors=max(cores or entry.amounts.totals.get("cores", 0), 1),
-            )
+            here = {} if entry.phase == "waiting" else book.held_by(entry)
+            held = {about.nodes[host]: amounts for host, amounts in here.items()}
+            cores = max(entry.amounts.totals["cores"], 1)
+            job = replace(job, amounts=(replace(entry.amounts, held=held),), processors=cores)
         if entry.phase == "waiting":
             job = replace(job, planned_start=entry.planned)
         else:
@@ -647,16 +627,16 @@ def queue_of(about: About, entries: Sequence[JobRun], now: float, away: HostSet)
         jobs=jobs,
         margin=about.margin,
     )
-    seen = ("as live has seen",)
-    sizes = [1] * len(about.nodes)
     if machine is not None:
-        sizes = [machine.of_host(host).get("cores", 0) for host in range(machine.hosts)]
-        gone: dict[str, float | None] = {about.nodes[host]: None for host in away}
-        partitions = tuple(machine.labels)
-        nodes_of_queue = QueueNodes(machine=machine, away=gone, partitions=partitions)
-        state = replace(state, processors=sum(sizes), nodes=nodes_of_queue)
-    nodes = [NodeAway((about.nodes[host], sizes[host], 0), seen, None, 0) for host in away]
-    return without_away(state, nodes)
+        nodes = QueueNodes(
+            machine=machine,
+            away=dict.fromkeys(about.nodes[host] for host in away),
+            partitions=tuple(machine.labels),
+        )
+        return replace(state, processors=machine.totals["cores"], nodes=nodes)
+    seen = ("as live has seen",)
+    gone = [NodeAway((about.nodes[host], 1, 0), seen, None, 0) for host in away]
+    return without_away(state, gone)
 
 
 def journal_queue(source: QueueSource) -> QueueState:

@@ -14,7 +14,7 @@ from qops_batsim.slurm.commands import (
     partition_nodes,
     run_command,
     settings_of,
-    shared_machine,
+    shared_hosts,
     shared_nodes,
 )
 from qops_batsim.workload.accounting.node_sizes import NodeSizes
@@ -170,10 +170,8 @@ def _shared_nodes(partition: str | None, run: Run) -> Finding:
             text = f"no nodes in {name or 'any partition'}; one that `sinfo` lists is expected"
             return Finding(about="partition", is_fine=False, text=text)
         are_shared |= any(kinds)
-    machine = shared_machine(run, partition)
-    if machine is not None:
-        what = ", ".join(machine.kinds)
-        text = f"jobs share nodes: decisions are about {what} of {machine.hosts} nodes"
+    if are_shared and shared_hosts(run, partition) is not None:
+        text = "nodes are shared by jobs, and decisions are about what each has"
         return Finding(about="shared nodes", is_fine=True, text=text)
     text = "every job has its nodes for itself"
     if are_shared:

@@ -13,7 +13,6 @@ from typing import Protocol
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from qops_batsim.core.machine import Machine
 from qops_batsim.jobs import COMPLETED_SUCCESSFULLY
 from qops_batsim.slurm.commands import CommandFailed as CommandFailed
 from qops_batsim.slurm.commands import Unreachable as Unreachable
@@ -115,10 +114,9 @@ class CentreManager(Protocol):
     def nodes(self) -> dict[str, NodeState]:
         """Return the nodes that jobs can run on."""
 
-    def machine(self) -> Machine | None:
-        """Return what each node has where jobs share nodes; from then on jobs tell their amounts.
-
-        None where each job has its nodes for itself.
+    def shared_hosts(self) -> dict[str, dict[str, str]] | None:
+        """Return what each node has, as properties of a host by its name, where jobs share nodes;
+        from then on jobs tell their amounts. None where each job has its nodes for itself.
         """
 
     def hold(self, job_ids: Sequence[str]) -> None:

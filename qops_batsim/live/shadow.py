@@ -15,7 +15,6 @@ import msgspec
 from msgspec import UNSET, UnsetType
 from msgspec.structs import replace
 
-from qops_batsim.core.machine import Machine
 from qops_batsim.jobs import COMPLETED_KILLED, COMPLETED_WALLTIME_REACHED
 from qops_batsim.live.journal import About, JobRun
 from qops_batsim.live.manager import CentreManager, JobPhase, NodeState, SeenJob
@@ -103,9 +102,7 @@ class ShadowManager:
             yield job
             return
 
-        if job.phase is JobPhase.WAITING and job.amounts:
-            shadow.amounts = job.amounts
-        elif not shadow.amounts and job.amounts:
+        if job.amounts and (job.phase is JobPhase.WAITING or not shadow.amounts):
             shadow.amounts = replace(job.amounts, held={})
         told = replace(
             job,
@@ -145,9 +142,9 @@ class ShadowManager:
         """Return the nodes as they really are."""
         return self._manager.nodes()
 
-    def machine(self) -> Machine | None:
+    def shared_hosts(self) -> dict[str, dict[str, str]] | None:
         """Return what each node really has, where jobs share nodes."""
-        return self._manager.machine()
+        return self._manager.shared_hosts()
 
     def hold(self, job_ids: Sequence[str]) -> None:
         """Note that jobs would be held; the real jobs stay as they are."""

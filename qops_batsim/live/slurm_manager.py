@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 
 from msgspec.structs import replace
 
-from qops_batsim.core.machine import Machine
 from qops_batsim.errors import InputError, printable, shown
 from qops_batsim.jobs import (
     COMPLETED_FAILED,
@@ -31,13 +31,14 @@ from qops_batsim.live.manager import (
 from qops_batsim.slurm.commands import (
     JobRow,
     Run,
+    answer_of,
     array_throttle,
     job_rows,
     node_states,
     partition_nodes,
     queued_amounts,
     run_command,
-    shared_machine,
+    shared_hosts,
 )
 from qops_batsim.slurm.node_states import SlurmNodeState
 from qops_batsim.slurm.queued_amounts import QueuedAmounts
@@ -64,7 +65,7 @@ _COLUMNS = (
 )
 """Columns of squeue."""
 
-_ASKED_COLUMNS = (
+_AMOUNT_COLUMNS = (
     *("Partition", "NumCPUs", "NumTasks", "MinMemory", "Feature", "ReqNodes"),
     *("tres-per-job", "tres-per-node", "tres-per-task", "tres-alloc"),
 )
@@ -108,74 +109,64 @@ class SlurmManager:
         self._marked: set[str] = set()
         self._throttles: dict[str, int] = {}
         self._chosen = {*(partition or "").split(",")} - {""}
-        self._machine: Machine | None = None
-        self._giving_way: set[str] = set()
-        self._amounts: dict[str, tuple[list[str], QueuedAmounts]] = {}
+        self._hosts: dict[str, dict[str, str]] | None = None
+        self._below: set[str] = set()
+        self._amounts: dict[str, QueuedAmounts] = {}
+        self._rows: list[JobRow] = []
 
-    def machine(self) -> Machine | None:
+    def shared_hosts(self) -> dict[str, dict[str, str]] | None:
         """Return what each node has where jobs share nodes; from then on jobs tell their amounts,
         and those of other partitions are seen that run on these nodes.
         """
-        self._machine = shared_machine(self._run, ",".join(sorted(self._chosen)) or None)
-        if self._machine is not None and self._chosen:
-            nodes = partition_nodes(self._run)
-            least = min((node.tier for node in nodes if node.partition in self._chosen), default=0)
-            self._giving_way = {
-                node.partition for node in nodes if node.gives_way and node.tier < least
-            }
-        return self._machine
+        ask = partial(answer_of, self._run)
+        self._hosts = shared_hosts(ask, ",".join(sorted(self._chosen)) or None)
+        nodes = partition_nodes(ask)
+        least = min((node.tier for node in nodes if node.partition in self._chosen), default=0)
+        self._below = {node.partition for node in nodes if node.gives_way and node.tier < least}
+        return self._hosts
 
     def jobs(self) -> list[SeenJob]:
         """Return the jobs that Slurm lists, each task of an array as a job of its own.
 
         A row that cannot be read becomes a job that names the problem.
         """
-        if self._machine is None:
+        if self._hosts is None:
             rows = job_rows(self._run, _COLUMNS, ["-t", "all", *self._of])
             jobs = [_job_or_problem(row) for row in rows]
         else:
-            rows = job_rows(self._run, (*_COLUMNS, *_ASKED_COLUMNS), ["-t", "all"])
-            jobs = self._with_amounts(rows, self._machine)
+            rows = job_rows(self._run, _COLUMNS + _AMOUNT_COLUMNS, ["-t", "all"])
+            jobs = self._with_amounts(rows, self._hosts)
 
         self._ask_throttles(jobs)
         self._with_deadline = {job.id for job in jobs if job.manager_deadline is not None}
         self._marked = {row["JobArrayID"] for row in rows if row["admin_comment"].startswith(MARK)}
         return [limited(job, self._throttles) for job in jobs]
 
-    def _with_amounts(self, rows: Sequence[JobRow], machine: Machine) -> list[SeenJob]:
+    def _with_amounts(self, rows: Sequence[JobRow], hosts: Container[str]) -> list[SeenJob]:
         """Return the jobs with their amounts, which are asked for if one of them may have changed.
 
         A job has none as long as what is told of it is not of one moment.
         """
         seen = [(row, _job_or_problem(row)) for row in rows]
-        keys = {
-            job.id: [row[name] for name in ("State", "NodeList", "RestartCnt", *_ASKED_COLUMNS)]
-            for row, job in seen
-            if job.phase is not JobPhase.ENDED
-        }
-        kept = {
-            job: known for job, known in self._amounts.items() if known[0] == keys.get(job)
-        }
-        if len(kept) < len(keys):
-            told = queued_amounts(self._run)
-            for _, job in seen:
-                amounts = told.get(job.id, told.get(array_of(job.id)))
-                if job.id not in keys or amounts is None:
-                    continue
-                if bool(amounts.held) == (job.phase is JobPhase.RUNNING):
-                    kept[job.id] = keys[job.id], amounts
-        self._amounts = kept
+        alive = [row for row, job in seen if job.phase is not JobPhase.ENDED]
+        if alive != self._rows:
+            self._amounts = queued_amounts(self._run)
+            self._rows = alive
+
         jobs = []
         for row, job in seen:
-            if job.id in kept:
-                job = replace(job, amounts=kept[job.id][1])
+            amounts = self._amounts.get(job.id, self._amounts.get(array_of(job.id)))
+            runs = job.phase is JobPhase.RUNNING
+            if amounts is not None and bool(amounts.held) == runs:
+                job = replace(job, amounts=amounts)
+            elif job.phase is not JobPhase.ENDED:
+                self._rows = []
             if not self._chosen or not self._chosen.isdisjoint(row["Partition"].split(",")):
                 jobs.append(job)
-            elif job.phase is JobPhase.RUNNING and row["Partition"] not in self._giving_way:
+            elif runs and row["Partition"] not in self._below:
                 # A stranger, of which only what it has here counts.
-                here = tuple(name for name in job.hosts if name in machine.names)
-                if here:
-                    jobs.append(replace(job, hosts=here, asks={}, manager_deadline=None))
+                here = tuple(name for name in job.hosts if name in hosts)
+                jobs.append(replace(job, hosts=here, asks={}, manager_deadline=None))
         return jobs
 
     def expected_starts(self) -> dict[str, float | None]:

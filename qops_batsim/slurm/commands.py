@@ -10,21 +10,19 @@ import os
 import re
 import secrets
 import subprocess
-from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 
-from qops_batsim.core.machine import Machine
 from qops_batsim.errors import InputError, QopsError, printable, shown
 from qops_batsim.slurm.config import pairs_of
 from qops_batsim.slurm.node_states import MAINTENANCE, RESERVED, SlurmNodeState, read_state
 from qops_batsim.slurm.nodes import nodes_of
 from qops_batsim.slurm.queued_amounts import QueuedAmounts
 from qops_batsim.slurm.squeue import amounts_of_jobs
-from qops_batsim.slurm.squeue_text import FORMAT, records_of_text
+from qops_batsim.slurm.squeue_text import FORMAT
 from qops_batsim.slurm.values import time_limit
 from qops_batsim.workload.accounting.node_sizes import NodeSizes
 
@@ -169,17 +167,11 @@ def queue_text(run: Run) -> str:
 
 def queued_amounts(run: Run) -> dict[str, QueuedAmounts]:
     """Return what all jobs ask of nodes and hold there: see :func:`amounts_of_jobs`."""
+    said = answer_of(run, ["squeue", "-a", "--json"])
     try:
-        said = queue_text(run)
-        if not said.startswith("{"):
-            return amounts_of_jobs(records_of_text(said, "squeue", None, Counter()), "squeue")
-        data = msgspec.json.decode(said)
-        if not data.get("errors"):
-            return amounts_of_jobs(data["jobs"], "squeue --json")
-        why = shown(data["errors"])
-    except (CommandFailed, InputError, msgspec.DecodeError) as error:
-        why = str(error)
-    raise Unreachable(f"squeue does not tell what jobs ask of nodes: {why}")
+        return amounts_of_jobs(msgspec.json.decode(said, type=dict[str, Any]), "squeue --json")
+    except (InputError, msgspec.DecodeError) as error:
+        raise Unreachable(f"squeue does not tell what jobs ask of nodes: {error}") from None
 
 
 def array_throttle(run: Run, task: str) -> int:
@@ -232,23 +224,25 @@ def shared_nodes(run: Run, partition: str | None) -> list[bool]:
     ]
 
 
-def shared_machine(run: Run, partition: str | None) -> Machine | None:
-    """Return what each node of some partitions (joined by commas; None: of all) has, None where
-    each job has its nodes for itself.
+def shared_hosts(run: Run, partition: str | None) -> dict[str, dict[str, str]] | None:
+    """Return what each node of some partitions (joined by commas; None: of all) has, as properties
+    of a host by its name; None where each job has its nodes for itself.
 
     Memory is what a node has only where Slurm counts what jobs have of it.
     """
     config = settings_of(run)
     names = [None] if partition is None else partition.split(",")
-    if "cons" not in config.get("selecttype", "") or not any(
-        any(shared_nodes(run, name)) for name in names
-    ):
+    are_shared = any(any(shared_nodes(run, name)) for name in names)
+    if "cons" not in config.get("selecttype", "") or not are_shared:
         return None
-    sizes = nodes_of(answer_of(run, ["scontrol", "show", "node"]), "scontrol show node")
-    machine = sizes.machine_of([*sizes] if partition is None else partition.split(","))
-    if machine is None or "MEMORY" in config.get("selecttypeparameters", "").upper():
-        return machine
-    return machine.without("memory") if "memory" in machine.kinds else machine
+    sizes = nodes_of(run(["scontrol", "show", "node"], ""), "scontrol show node")
+    machine = sizes.machine_of(sizes if partition is None else partition.split(","))
+    assert machine is not None  # scontrol names its nodes.
+    told = sizes.read_properties()
+    if "MEMORY" not in config.get("selecttypeparameters", "").upper():
+        for properties in told.values():
+            del properties["memory"]
+    return {name: told[name] for name in machine.names}
 
 
 class PartitionNode(NamedTuple):

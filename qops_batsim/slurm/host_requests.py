@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from functools import reduce
+from operator import and_, or_
 
 from msgspec.structs import replace
 
@@ -38,47 +40,24 @@ class HostRequests:
         self._largest = largest_of(map(machine.of_host, range(machine.hosts)))
         self.unsure: Counter[str] = Counter()
 
-    def of(self, components: Sequence[QueuedAmounts]) -> list[HostsAsked]:
+    def of(self, components: Sequence[QueuedAmounts], *, by_host: bool = False) -> list[HostsAsked]:
         """Return what a job's components ask for, in each of its partitions if it may start in
         several.
+
+        ``by_host``, tasks are amounts that are the same on each host; else they may go to any.
         """
         for each in components:
             self.unsure.update(f"ask for {what}, which is not planned" for what in each.unmodelled)
         known = self.licences(components)
-        choices = [[(each, self._partitions(each)) for each in components]]
-        if len(components) == 1 and len(components[0].partitions) > 1:
-            masks = dict.fromkeys(self._partition(name) for name in components[0].partitions)
-            choices = [[(components[0], mask)] for mask in masks]
-        return [
-            HostsAsked(
-                parts=tuple(part for each, mask in choice for part in self._parts(each, mask)),
-                licences=known,
-            )
-            for choice in choices
-            if choice
+        made = [
+            [part for each in components for part in self._parts(each, self._in(each), by_host)]
         ]
-
-    def by_host(self, asked: QueuedAmounts) -> HostsAsked:
-        """Return what a job asks for as amounts that are the same on each of its hosts; in the one
-        of several partitions that has the most hosts for it, or, on one host, in any of them.
-        """
-        self.unsure.update(f"asks for {what}, which is not planned" for what in asked.unmodelled)
-        masks = [*map(self._partition, asked.partitions)]
-        parts = self._parts(asked, self._partitions(asked), by_host=True)
-        if sum(part.hosts for part in parts) > 1 and len(masks) > 1:
-            choices = [self._parts(asked, mask, by_host=True) for mask in masks]
-            parts = max(choices, key=self._room)
-        return HostsAsked(parts=tuple(parts), licences=self.licences([asked]))
-
-    def _room(self, parts: Sequence[AskedPart]) -> int:
-        """Return on how many hosts parts with the same amounts fit, 0 if these are too few."""
-        hosts = set[int]()
-        for part in parts:
-            for host in HostSet(self._machine.labelled(part.labels)):
-                has = self._machine.of_host(host)
-                if all(has.get(kind, 0) >= amount for kind, amount in part.amounts.items()):
-                    hosts.add(host)
-        return len(hosts) if len(hosts) >= sum(part.hosts for part in parts) else 0
+        # On one host it is in one partition, whichever that is.
+        is_apart = not by_host or sum(part.hosts for part in made[0]) > 1
+        if len(components) == 1 and is_apart and len(components[0].partitions) > 1:
+            masks = dict.fromkeys(map(self._labelled, components[0].partitions))
+            made = [self._parts(components[0], mask, by_host) for mask in masks]
+        return [HostsAsked(parts=tuple(parts), licences=known) for parts in made if parts]
 
     def licences(self, components: Sequence[QueuedAmounts]) -> dict[str, int]:
         """Return the licences of a job of which the machine has as many."""
@@ -96,21 +75,16 @@ class HostRequests:
         """
         if hosts == self._everything:
             return ()
-        named = (name for name in names if self._partition(name) == hosts)
+        named = (name for name in names if self._labelled(name) == hosts)
         return (next(named, f"{OF_HOSTS}{HostSet(hosts)}"),)
 
-    def _partition(self, name: str) -> int:
+    def _labelled(self, name: str) -> int:
         return self._machine.labels.get(name, 0)
 
-    def _partitions(self, asked: QueuedAmounts) -> int:
-        mask = 0
-        for name in asked.partitions:
-            mask |= self._partition(name)
-        return mask
+    def _in(self, asked: QueuedAmounts) -> int:
+        return reduce(or_, map(self._labelled, asked.partitions), 0)
 
-    def _parts(
-        self, asked: QueuedAmounts, hosts: int, *, by_host: bool = False
-    ) -> list[AskedPart]:
+    def _parts(self, asked: QueuedAmounts, hosts: int, by_host: bool) -> list[AskedPart]:
         """Return the parts that a component of a job asks for among some hosts (bits)."""
         hosts &= self._with_features(asked.features)
         hosts &= ~self._named(asked.unwanted)
@@ -143,8 +117,4 @@ class HostRequests:
         if any(not name.replace("_", "").replace("-", "").isalnum() for name in names):
             self.unsure["ask for features in a way that is not planned"] += 1
             return self._everything
-        masks = [self._machine.labels.get(name, 0) for name in names]
-        found = masks[0]
-        for mask in masks[1:]:
-            found = found | mask if mark == "|" else found & mask
-        return found
+        return reduce(or_ if mark == "|" else and_, map(self._labelled, names))

@@ -81,6 +81,7 @@ def nodes_of(text: str, path: str, time_zone: str | None = None) -> NodeSizes:
     sizes = NodeSizes((partition, node) for partition, node, _, _ in rows)
     sizes.hides_reserved = is_table
     sizes.read_machine = partial(_machine, kinds)
+    sizes.read_properties = partial(_properties, kinds)
     in_use = [kind.memory_in_use for kind in kinds if kind.busy]
     sizes.shares_memory = bool(in_use) and not any(used != 0 for used in in_use)
     away: list[tuple[str, NodeAway]] = []
@@ -183,14 +184,20 @@ class _NodeKind(NamedTuple):
         return self.busy * (place + 1) // count - self.busy * place // count
 
 
-def _machine(kinds: Iterable[_NodeKind]) -> Machine | None:
-    """Return what all nodes have, by name; None if it is not told of all by name."""
+def _properties(kinds: Iterable[_NodeKind]) -> dict[str, dict[str, str]]:
+    """Return what each node has as properties of a host, by its name."""
     hosts: dict[str, dict[str, str]] = {}
     for kind in kinds:
         for name in kind.names:
             told = kind.properties
             labels = hosts.get(name, told)["labels"].split(",") + told["labels"].split(",")
             hosts[name] = told | {"labels": ",".join(dict.fromkeys(filter(None, labels)))}
+    return hosts
+
+
+def _machine(kinds: Iterable[_NodeKind]) -> Machine | None:
+    """Return what all nodes have, by name; None if it is not told of all by name."""
+    hosts = _properties(kinds)
     if "" in hosts:
         return None
     names = sorted(hosts)

@@ -107,33 +107,27 @@ class QueuedAmounts(msgspec.Struct, frozen=True, kw_only=True):
         GPUs of the whole job may all be on one of its hosts.
         """
         largest = largest_of(hosts)
+        totals = _known(self.totals, largest)
         each = _known(self.each, largest)
-        others = {k: n for k, n in _known(self.totals, largest).items() if k != "cores"}
         tasks = max(self.tasks, 1)
-        of_task = math.ceil(self.totals.get("cores", 0) / tasks)
-        needs = _of({"cores": of_task, **self._memory(of_task)}, largest)
-        room = sorted(
-            (
-                min(((has[k] - each.get(k, 0)) // n for k, n in needs.items()), default=tasks)
-                for has in hosts
-            ),
-            reverse=True,
-        )
-
-        fewest = [math.ceil(n / largest[k]) for k, n in others.items() if largest.get(k)]
-        least = max([self.nodes, *fewest])
+        cores = max(math.ceil(totals.pop("cores") / tasks), 1)
+        needs = _of({"cores": cores, **self._memory(cores)}, largest)
+        room = [min((has[k] - each.get(k, 0)) // n for k, n in needs.items()) for has in hosts]
+        room.sort(reverse=True)
         most = min(self.most or tasks, tasks, len(room))
-        fitting = (n for n in range(least, most + 1) if room[n - 1] >= math.ceil(tasks / n))
-        nodes = next(fitting, self.nodes)
-        cores = math.ceil(tasks / nodes) * of_task
-        amounts = {kind: min(n, largest.get(kind, 0)) for kind, n in others.items()}
-        if nodes == 1:
-            amounts = others
-        amounts = {"cores": cores, **self._memory(cores), **amounts}
-        for kind, amount in each.items():
-            amounts[kind] = amounts.get(kind, 0) + amount
+        fitting = (
+            count
+            for count in range(self.nodes, most + 1)
+            if room[count - 1] >= math.ceil(tasks / count)
+            and all(n <= count * largest.get(k, 0) for k, n in totals.items())
+        )
+        if count := next(fitting, 0):
+            totals = {k: min(n, largest[k]) for k, n in totals.items() if n}
+            tasks = math.ceil(tasks / count)
+        amounts = Counter({"cores": tasks * cores, **self._memory(tasks * cores), **totals})
+        amounts.update(each)
         has = _of(amounts, largest)
-        return AskedPart(hosts=nodes, amounts=has, exclusive=self.exclusive or not has)
+        return AskedPart(hosts=count or self.nodes, amounts=has, exclusive=self.exclusive)
 
     def _memory(self, cores: int) -> dict[str, int]:
         return {"memory": self.by_core * cores} if self.by_core else {}

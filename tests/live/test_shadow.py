@@ -33,8 +33,8 @@ class Untouchable:
     def nodes(self) -> dict[str, NodeState]:
         return self._fake.nodes()
 
-    def machine(self) -> None:
-        assert self._fake.machine() is None
+    def shared_hosts(self) -> dict[str, dict[str, str]] | None:
+        return self._fake.shared_hosts()
 
     def hold(self, job_ids: Sequence[str]) -> None:
         raise AssertionError(job_ids)
