@@ -131,7 +131,8 @@ class LiveBook:
         self._places = {name: place for place, name in enumerate(about.nodes)}
         self._machine = about.machine
         if self._machine is not None:
-            self._requests = HostRequests(self._machine)
+            threads = max(int(has.get("threads", 1)) for has in about.hosts or ())
+            self._requests = HostRequests(self._machine, threads)
             self._layout = NodeLayout(self._machine)
         self.jobs = {entry.job: entry for entry in entries}
         self._runs = {entry.run: entry for entry in entries}
@@ -282,10 +283,11 @@ class LiveBook:
             return {host: self._has(host) for host in hosts}
         if entry.is_ours:
             return dict.fromkeys(hosts, self.asked_by(entry).parts[0].amounts)
-        held = [entry.amounts.held.get(self._about.nodes[host], {}) for host in hosts]
+        held = entry.amounts.held
+        names = self._about.nodes
         return {
-            host: {kind: n for kind, n in has.items() if n and kind in machine.kinds}
-            for host, has in zip(hosts, held, strict=True)
+            host: {k: n for k, n in held.get(names[host], {}).items() if n and k in machine.kinds}
+            for host in hosts
         }
 
     def _has(self, host: int) -> dict[str, int]:

@@ -228,20 +228,24 @@ def shared_hosts(run: Run, partition: str | None) -> dict[str, dict[str, str]] |
     """Return what each node of some partitions (joined by commas; None: of all) has, as properties
     of a host by its name; None where each job has its nodes for itself.
 
-    Memory is what a node has only where Slurm counts what jobs have of it.
+    Memory is what a node has only where Slurm counts what jobs have of it, and ``threads`` tells
+    how many processors jobs get together.
     """
     config = settings_of(run)
     names = [None] if partition is None else partition.split(",")
     are_shared = any(any(shared_nodes(run, name)) for name in names)
-    if "cons" not in config.get("selecttype", "") or not are_shared:
+    counted = config.get("selecttypeparameters", "").upper()
+    if "cons" not in config.get("selecttype", "") or "SOCKET" in counted or not are_shared:
         return None
     sizes = nodes_of(run(["scontrol", "show", "node"], ""), "scontrol show node")
     machine = sizes.machine_of(sizes if partition is None else partition.split(","))
     assert machine is not None  # scontrol names its nodes.
     told = sizes.read_properties()
-    if "MEMORY" not in config.get("selecttypeparameters", "").upper():
-        for properties in told.values():
+    for properties in told.values():
+        if "MEMORY" not in counted:
             del properties["memory"]
+        if "CORE" not in counted:
+            properties.pop("threads", None)
     return {name: told[name] for name in machine.names}
 
 

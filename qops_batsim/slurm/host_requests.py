@@ -26,6 +26,8 @@ class HostRequests:
     ----------
     machine
         What the nodes have, with partitions and features as labels.
+    threads
+        Of how many processors jobs get a multiple on each node, where they are asked for by host.
 
     Attributes
     ----------
@@ -33,8 +35,9 @@ class HostRequests:
         Counts what jobs ask for and no plan has, by what it is.
     """
 
-    def __init__(self, machine: Machine) -> None:
+    def __init__(self, machine: Machine, threads: int = 1) -> None:
         self._machine = machine
+        self._threads = threads
         self._rows = {name: row for row, name in enumerate(machine.names)}
         self._everything = (1 << machine.hosts) - 1
         self._largest = largest_of(map(machine.of_host, range(machine.hosts)))
@@ -90,7 +93,8 @@ class HostRequests:
         hosts &= ~self._named(asked.unwanted)
         wanted = self._named(asked.wanted) & hosts
         if by_host:
-            part = asked.part_by_host([self._machine.of_host(host) for host in HostSet(hosts)])
+            amounts = [self._machine.of_host(host) for host in HostSet(hosts)]
+            part = asked.part_by_host(amounts, self._threads)
         else:
             part = asked.part(self._largest)
         if not asked.wanted:

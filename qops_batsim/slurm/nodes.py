@@ -145,6 +145,8 @@ class _NodeKind(NamedTuple):
     weight: int = 0
     memory_in_use: int | None = None
     """What jobs have of it on all of them (MB), None if that is not told."""
+    threads: int = 1
+    """Processors of each core, as far as that is told."""
 
     @property
     def properties(self) -> dict[str, str]:
@@ -152,6 +154,8 @@ class _NodeKind(NamedTuple):
         told = {"cores": str(self.cores), "memory": str(self.memory << 20)}
         for kind, amount in generic_amounts(self.gres).items():
             told[kind if kind.startswith("gpus") else f"kind:{kind}"] = str(amount)
+        if self.threads > 1:
+            told["threads"] = str(self.threads)
         labels = ",".join(dict.fromkeys([*self.partitions, *self.features]))
         return {**told, "labels": labels, "weight": str(self.weight)}
 
@@ -243,6 +247,7 @@ def _of_records(text: str, path: str, zone: ZoneInfo | None) -> Iterator[_NodeKi
             _features(fields.get("AvailableFeatures") or fields.get("Features")),
             _whole(fields.get("Weight")) or 0,
             _whole(fields.get("AllocMem")),
+            _whole(fields.get("ThreadsPerCore")) or 1,
         )
 
 

@@ -100,11 +100,11 @@ class QueuedAmounts(msgspec.Struct, frozen=True, kw_only=True):
         has = _of(amounts, largest)
         return AskedPart(hosts=nodes, amounts=has, exclusive=self.exclusive or not has)
 
-    def part_by_host(self, hosts: Sequence[Mapping[str, int]]) -> AskedPart:
+    def part_by_host(self, hosts: Sequence[Mapping[str, int]], threads: int = 1) -> AskedPart:
         """Return what it asks for as the same amounts on each of as few of these hosts (by what
         they have) as have room for its tasks, so that Slurm can be told to give just these.
 
-        GPUs of the whole job may all be on one of its hosts.
+        Cores are a multiple of ``threads``. GPUs of the whole job may all be on one of its hosts.
         """
         largest = largest_of(hosts)
         totals = _known(self.totals, largest)
@@ -124,7 +124,8 @@ class QueuedAmounts(msgspec.Struct, frozen=True, kw_only=True):
         if count := next(fitting, 0):
             totals = {k: min(n, largest[k]) for k, n in totals.items() if n}
             tasks = math.ceil(tasks / count)
-        amounts = Counter({"cores": tasks * cores, **self._memory(tasks * cores), **totals})
+        cores = math.ceil(tasks * cores / threads) * threads
+        amounts = Counter({"cores": cores, **self._memory(cores), **totals})
         amounts.update(each)
         has = _of(amounts, largest)
         return AskedPart(hosts=count or self.nodes, amounts=has, exclusive=self.exclusive)

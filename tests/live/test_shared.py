@@ -406,6 +406,14 @@ def test_gpus_of_a_job_may_all_be_on_one_of_its_nodes() -> None:
     assert (none.hosts, none.amounts["gpus"]) == (1, 9)
 
 
+def test_cores_of_several_threads_are_given_whole() -> None:
+    """As Slurm has given them: 4 for 3, 4 and 4 for 7 on two nodes, 6 for two tasks of 3."""
+    hosts = [{"cores": 16}] * 2
+    for tasks, cores, nodes, given_each in ((3, 3, 1, 4), (7, 7, 2, 4), (2, 6, 1, 6)):
+        asked = QueuedAmounts(nodes=nodes, tasks=tasks, totals={"cores": cores})
+        assert asked.part_by_host(hosts, 2).amounts == {"cores": given_each}
+
+
 def test_a_job_of_several_partitions_is_in_one_unless_it_is_on_one_node() -> None:
     machine = machine_of([*NODES.values()], [*NODES])
     requests = HostRequests(machine)
@@ -447,6 +455,7 @@ class Squeue:
             "config": "SelectType = select/cons_tres\nSelectTypeParameters = CR_CORE_MEMORY\n",
             "node": "\n".join(
                 f"NodeName={name} CPUAlloc=0 CPUTot=8 Gres=(null) State=IDLE RealMemory=100 "
+                "ThreadsPerCore=2 "
                 f"Partitions={partitions}\n"
                 for name, partitions in (("n1", "cpu"), ("n2", "cpu,low,other"), ("n3", "other"))
             ),
@@ -472,6 +481,7 @@ def test_amounts_are_asked_for_when_something_has_changed() -> None:
     assert hosts is not None
     assert [*hosts] == ["n1", "n2"]
     assert hosts["n2"]["memory"] == str(100 << 20)
+    assert hosts["n2"]["threads"] == "2"
     waits, runs = slurm.jobs()
     assert waits.amounts == QueuedAmounts(
         nodes=1, tasks=2, totals={"cores": 2}, each={"memory": 10 << 20}, partitions=("cpu",)
