@@ -7,6 +7,11 @@ from collections.abc import Iterable, Sequence
 import msgspec
 from msgspec.structs import replace
 
+from qops_batsim.core.hostset import HostSet
+
+OF_HOSTS = "hosts:"
+"""First part of a label that names hosts by their ids."""
+
 
 class Machine(msgspec.Struct, frozen=True, kw_only=True):
     """What each host of a machine has, for jobs that share hosts.
@@ -67,8 +72,14 @@ class Machine(msgspec.Struct, frozen=True, kw_only=True):
         """Return the hosts that have all of these labels, as bits."""
         mask = (1 << self.hosts) - 1
         for label in labels:
-            mask &= self.labels.get(label, 0)
+            mask &= self.with_label(label)
         return mask
+
+    def with_label(self, label: str) -> int:
+        """Return the hosts that have a label, as bits; those named by ``hosts:0-3 7``."""
+        if label not in self.labels and label.startswith(OF_HOSTS):
+            return HostSet.parse(label.removeprefix(OF_HOSTS)).mask
+        return self.labels.get(label, 0)
 
     def only(self, hosts: Sequence[int]) -> Machine:
         """Return the machine that these hosts make, with the labels that one of them has."""

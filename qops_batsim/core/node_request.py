@@ -351,7 +351,7 @@ class NodeLayout:
         for name, amount in asked.amounts.items():
             if amount > 0 and name not in self.machine.kinds:
                 return Refusal(kind=RefusalKind.NO_SUCH_KIND, name=name, asked=amount)
-        if not all(label in self.machine.labels for label in asked.labels):
+        if not all(map(self.machine.with_label, asked.labels)):
             return Refusal(
                 kind=RefusalKind.NO_LABELS, processors=asked.hosts, hosts=0, labels=asked.labels
             )

@@ -107,8 +107,8 @@ class AmountsInUse:
     def _trouble(self, host: int, share: _Share) -> str:
         """Return why a host cannot give a share now, "" if it can."""
         part, times = share
-        labels = self._machine.labels
-        lacking = [name for name in part.labels if not labels.get(name, 0) >> host & 1]
+        labelled = self._machine.with_label
+        lacking = [name for name in part.labels if not labelled(name) >> host & 1]
         if lacking:
             return f"it asks for hosts with {lacking[0]}, which is no label of this one"
         there = ", ".join(self._jobs[host])

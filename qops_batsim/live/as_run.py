@@ -23,8 +23,10 @@ from qops_batsim.jobs import COMPLETED_KILLED, FINAL_STATES, REJECTED
 from qops_batsim.live.book import WORKLOAD, LiveBook
 from qops_batsim.live.centre import replay
 from qops_batsim.live.fates import decided_fates
-from qops_batsim.live.journal import JobRun, Journal
+from qops_batsim.live.journal import About, JobRun, Journal
 from qops_batsim.platform.host_intervals import HostIntervals
+from qops_batsim.platform.platform_model import Host, Platform
+from qops_batsim.platform.simgrid_write import write_platform
 from qops_batsim.protocol.driver import ModuleDriver
 from qops_batsim.protocol.events import JOB_CANCELLED, MACHINES_AWAY, MACHINES_BACK, Notify
 from qops_batsim.protocol.port import make_scheduler
@@ -65,13 +67,17 @@ def export_run(journal: Journal, prefix: Path, *, code: AllowedCode = ()) -> lis
     path = Path(f"{prefix}_workload.json")
     path.write_text(text)
     events, cancelled = _events(journal)
+    platform = platform_of(about)
+    machine_file = None if platform is None else f"{prefix}_platform.xml"
+    if platform is not None:
+        write_platform(platform, f"{prefix}_platform.xml")
     description: dict[str, Any] = {
         "scheduler": about.scheduler,
         "options": about.options,
         "workload": str(path),
-        "platform": None,
+        "platform": machine_file,
         "hosts": len(about.nodes),
-        "compute_sharing": False,
+        "compute_sharing": platform is not None,
         "dynamic_jobs": True,
         "message_delays": True,
         "round_trip": about.grace / ROUND_TRIPS,
@@ -111,6 +117,15 @@ def _events(journal: Journal) -> tuple[list[ExternalEvent], dict[str, float]]:
                 kind = event.type.removeprefix("event_")
                 events.append(ExternalEvent(told.now, kind, hosts, {}))
     return events, cancelled
+
+
+def platform_of(about: About) -> Platform | None:
+    """Return a journal's nodes as a platform, where jobs share them."""
+    if not about.hosts:
+        return None
+    named = zip(about.nodes, about.hosts, strict=True)
+    hosts = [Host(name=name, speeds=(1e9,), properties=properties) for name, properties in named]
+    return Platform(compute_hosts=tuple(hosts), source="the journal")
 
 
 def has_run(entry: JobRun) -> bool:

@@ -9,7 +9,8 @@ What is new in a poll is told to the decision module as an engine would tell it:
    changes is withdrawn and submitted again, under the id of another run;
 4. a run that was requeued ends as killed; it is submitted again, unless the module had it killed;
 5. a job that somebody else has started runs, until its limit and the margin at most; nodes that it
-   shares with another one are away as long as it does;
+   shares with another one are away as long as it does. Where jobs share nodes by amounts, those are
+   on which the others do not leave what it holds;
 6. a node whose state is not known stays as it was.
 """
 
@@ -27,8 +28,10 @@ import msgspec
 from msgspec.structs import replace
 
 from qops_batsim.core.hostset import HostSet
+from qops_batsim.core.node_request import NodeLayout, NodeRequest
 from qops_batsim.core.refusal import Refusal, RefusalKind, sentence
 from qops_batsim.errors import InputError
+from qops_batsim.job_fields import AskedPart, HostsAsked, complete_amounts, written_hosts
 from qops_batsim.jobs import COMPLETED_KILLED, REJECTED, Job
 from qops_batsim.live.journal import About, JobRun, LiveStanding
 from qops_batsim.live.manager import JobPhase, NodeState, SeenJob, array_of, natural_key
@@ -52,6 +55,7 @@ from qops_batsim.protocol.events import (
     Notify,
     RequestedCall,
 )
+from qops_batsim.slurm.host_requests import HostRequests
 from qops_batsim.timing import SHORTEST
 from qops_batsim.workload.workload_model import Workload, delay_profile, read_jobs
 
@@ -125,6 +129,11 @@ class LiveBook:
         self._tells_others = tells_others
         self._may_refuse = True
         self._places = {name: place for place, name in enumerate(about.nodes)}
+        self._machine = about.machine
+        if self._machine is not None:
+            threads = max(int(has.get("threads", 1)) for has in about.hosts or ())
+            self._requests = HostRequests(self._machine, threads)
+            self._layout = NodeLayout(self._machine)
         self.jobs = {entry.job: entry for entry in entries}
         self._runs = {entry.run: entry for entry in entries}
         self._parked: dict[str, JobRun] = {}
@@ -209,6 +218,8 @@ class LiveBook:
 
     def _meet(self, job: SeenJob, now: float, siblings: int = 0) -> Iterator[Event]:
         """Add a job seen for the first time; ``siblings`` counts the known tasks of its array."""
+        if self._machine is not None and not job.amounts and job.phase is not JobPhase.ENDED:
+            return  # It is not told yet.
         if job.phase is JobPhase.RUNNING:
             entry = self.new_entry(job, now, is_ours=False, phase="running", start=job.start)
             yield from self._joined(entry, now)
@@ -232,12 +243,23 @@ class LiveBook:
     def _joined(self, entry: JobRun, now: float) -> Iterator[Event]:
         """Add a running job that others started; yield the event that names its nodes.
 
-        Nodes that another running job has are not named.
+        Nodes that another running job has, or that lack what it holds beside other jobs, are not
+        named.
         """
         hosts = self._hosts_of(entry.hosts) - self._away
+        left = {host: Counter(self._has(host)) for host in hosts}
         for other in self.jobs.values():
             if other.phase in ("starting", "running"):
-                hosts -= self._hosts_of(other.hosts if other.is_ours else other.taken)
+                for host, held in self.held_by(other).items():
+                    left.get(host, Counter[str]()).subtract(held)
+
+        parts: list[AskedPart] = []
+        for host, held in self.held_by(entry).items():
+            if host not in left or any(left[host][kind] < n for kind, n in held.items()):
+                hosts -= HostSet.of([host])
+            elif self._machine is not None:
+                labels = self._requests.only(1 << host)
+                parts.append(AskedPart(hosts=1, amounts=complete_amounts(held), labels=labels))
         self._set(entry)
         if not hosts or not self._tells_others:
             return
@@ -249,14 +271,45 @@ class LiveBook:
             # It may have outlived its limit; a moment is left to it in any case.
             limit = max(entry.limit, round(now - start, 6))
             told["walltime"] = limit + max(self._about.margin, 1.0)
+        if parts:
+            told |= written_hosts(HostsAsked(parts=tuple(parts)))
         yield Notify.of(JOB_RUNS, **told)
+
+    def held_by(self, entry: JobRun) -> dict[int, dict[str, int]]:
+        """Return what a run holds on each of its hosts: all, unless jobs share them."""
+        hosts = self._hosts_of(entry.hosts)
+        machine = self._machine
+        if machine is None or not entry.amounts or entry.amounts.exclusive:
+            return {host: self._has(host) for host in hosts}
+        if entry.is_ours:
+            return dict.fromkeys(hosts, self.asked_by(entry).parts[0].amounts)
+        held = entry.amounts.held
+        names = self._about.nodes
+        return {
+            host: {k: n for k, n in held.get(names[host], {}).items() if n and k in machine.kinds}
+            for host in hosts
+        }
+
+    def _has(self, host: int) -> dict[str, int]:
+        return {"node": 1} if self._machine is None else self._machine.of_host(host)
+
+    def asked_by(self, entry: JobRun) -> HostsAsked:
+        """Return what a run asks for, the same on each of its hosts, where jobs share nodes: of
+        several partitions in the one that has the most hosts for it.
+        """
+        assert entry.amounts
+        options = self._requests.of((entry.amounts,), by_host=True)
+        return max(options, key=lambda asked: sum(p.size for p in self._request(asked).parts))
+
+    def _request(self, asked: HostsAsked) -> NodeRequest:
+        return self._layout.request(asked, 1)
 
     def new_entry(self, job: SeenJob, now: float, **further: object) -> JobRun:
         """Create the journal entry of a job's next run; ``further`` sets other fields of it."""
         number = self._count_runs(job.id)
         name = f"{WORKLOAD}!{job.id}"
         deadline = self.deadline_of(job)
-        return JobRun(
+        entry = JobRun(
             run=f"{name}r{number}" if number else name,
             job=job.id,
             number=number,
@@ -272,8 +325,16 @@ class LiveBook:
             is_rerunnable=job.is_rerunnable,
             nice=job.nice,
             hosts=list(job.hosts),
+            amounts=job.amounts,
             **further,  # type: ignore[arg-type]
         )
+        if job.amounts and job.phase is JobPhase.WAITING:
+            self._requests.unsure.clear()
+            entry.nodes = sum(part.hosts for part in self.asked_by(entry).parts)
+            self.alarms += [
+                f"job {job.id} asks{what.removeprefix('ask')}" for what in self._requests.unsure
+            ]
+        return entry
 
     def deadline_of(self, job: SeenJob) -> float | None:
         """Return the deadline a job asks for (s since 1970), or -1 if its comment has no valid
@@ -316,15 +377,19 @@ class LiveBook:
             yield from self._unless_too_wide(entry, told)
 
     def _unless_too_wide(self, entry: JobRun, submission: Event) -> Iterator[Event]:
-        """Yield a job's submission, unless it has no deadline and wants more nodes than exist.
+        """Yield a job's submission, unless it has no deadline and wants what no nodes have.
 
         Such a job waits, as in Slurm: a scheduler would refuse it.
         """
         size = len(self._about.nodes)
-        if entry.deadline is not None or entry.nodes <= size:
+        wide: Refusal | None = None
+        if self._machine is not None:
+            wide = self._request(self.asked_by(entry)).refusal
+        elif entry.nodes > size:
+            wide = Refusal(kind=RefusalKind.TOO_WIDE, processors=entry.nodes, machine_size=size)
+        if entry.deadline is not None or wide is None:
             yield submission
             return
-        wide = Refusal(kind=RefusalKind.TOO_WIDE, processors=entry.nodes, machine_size=size)
         entry.reason = sentence(wide)
         entry.is_untold = True
 
@@ -351,6 +416,8 @@ class LiveBook:
             qos["user_priority"] = min(-entry.nice / MOST_NICE, 1.0)
         if qos:
             fields["qos"] = qos
+        if self._machine is not None:
+            fields |= written_hosts(self.asked_by(entry))
         return Job.from_fields(fields, where=f"job {entry.job}")
 
     def workload_of(
@@ -432,13 +499,20 @@ class LiveBook:
         """Compare a run that waits with its job, which waits as well."""
         deadline = self.deadline_of(job)
         asks = "deadline" in job.asks
-        asked = job.nodes, job.limit, job.is_rerunnable, deadline if asks else None
-        known = entry.nodes, entry.limit, entry.is_rerunnable, entry.asked if asks else None
+        if entry.amounts:
+            if not job.amounts:
+                return  # They are not told yet.
+            if entry.is_named:  # What Slurm shows is what the last start has named.
+                job = replace(job, amounts=entry.amounts)
+        width = job.amounts or job.nodes
+        known_width = entry.amounts or entry.nodes
+        asked = width, job.limit, job.is_rerunnable, deadline if asks else None
+        known = known_width, entry.limit, entry.is_rerunnable, entry.asked if asks else None
         # Who lowers the priority of a job without a promise has it go behind the others.
         lowered = job.nice > entry.nice and entry.promise is None
         if (asked != known or lowered) and (self._may_refuse or deadline is None):
             yield from self._withdrawn(entry, None, now)
-            yield from self._submit(self.new_entry(job, now), job)
+            yield from self._submit(self.new_entry(job, now, is_named=entry.is_named), job)
             return
 
         if job.nice != entry.nice:
@@ -486,7 +560,12 @@ class LiveBook:
     def _again(self, entry: JobRun, job: SeenJob, now: float) -> JobRun:
         """Return the entry of a requeued job's next run, which keeps the job's promise."""
         kept = {"promise": entry.promise, "asked": entry.asked, "deadline": entry.deadline}
-        return replace(self.new_entry(job, now), **kept)
+        again = replace(self.new_entry(job, now), **kept)
+        if entry.amounts:
+            again.amounts = entry.amounts
+            again.nodes = entry.nodes
+            again.is_named = True
+        return again
 
     def _close(self, entry: JobRun, job: SeenJob | None, now: float, outcome: str = "") -> None:
         """Mark a run as gone, with its end and final state, and stop tracking it."""

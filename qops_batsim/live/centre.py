@@ -43,9 +43,10 @@ from qops_batsim.protocol.driver import ModuleDriver
 from qops_batsim.protocol.events import EngineConfig, Event, SimulationBegins
 from qops_batsim.protocol.port import SchedulerModule, make_scheduler
 from qops_batsim.queue.nodes_away import without_away
-from qops_batsim.queue.queue_quote import QueueAsker
-from qops_batsim.queue.queue_state import Ask, QueuedJob, QueueState
+from qops_batsim.queue.queue_quote import SHARE, WITHIN
+from qops_batsim.queue.queue_state import QueuedJob, QueueNodes, QueueState
 from qops_batsim.queue.source import QueueSource
+from qops_batsim.running.search_asker import SearchAsker, deadline_scheduler, resume
 from qops_batsim.schedulers.standing import Standing
 from qops_batsim.workload.accounting.node_sizes import NodeAway
 
@@ -127,6 +128,7 @@ class LiveCentre:
         self._told_behind: set[str] = set()
         self._unreachable_since: float | None = None
         self._seen: dict[str, SeenJob] = {}
+        self._knows_hosts = False
         begins = self._begin(about) if journal.about is None else None
         self.about = journal.begun
         self.module: SchedulerModule = deciding_module(self.about.scheduler, self.about.options)
@@ -160,6 +162,10 @@ class LiveCentre:
                 "the name of a scheduler is expected"
             )
         nodes = sorted(self._manager.nodes(), key=natural_key)
+        if hosts := self._manager.shared_hosts():
+            nodes = sorted(hosts)  # As platforms number hosts.
+            about = replace(about, hosts=[hosts[name] for name in nodes])
+        self._knows_hosts = True
         if not nodes:
             raise InputError(
                 f"Slurm lists no nodes in {about.partition or 'any partition'}; a partition that "
@@ -173,14 +179,14 @@ class LiveCentre:
         origin = float(int(min([self._clock.look(), *waiting])))
         with self._journal.transaction():
             self._journal.begin(replace(about, origin=origin, nodes=nodes))
-        return simulation_begins(nodes)
+        return simulation_begins(self._journal.begun)
 
     def _go_on(self, snapshot: msgspec.Raw) -> None:
         """Replace the scheduler by a fresh one that is restored from an encoded snapshot."""
         module = make_scheduler(self.about.scheduler, self.about.options)
         self.module = module
         self._driver = ModuleDriver(module, any_engine=True)
-        self._driver.decisions_on(0.0, [simulation_begins(self.about.nodes)])
+        self._driver.decisions_on(0.0, [simulation_begins(self.about)])
         try:
             module.go_on(msgspec.msgpack.decode(snapshot, type=Standing))
         except (msgspec.MsgspecError, InputError) as error:
@@ -205,8 +211,7 @@ class LiveCentre:
     def step(self) -> None:
         """Poll the resource manager once, ask the scheduler, and send the orders that follow."""
         try:
-            jobs = self._manager.jobs()
-            nodes = self._manager.nodes()
+            jobs, nodes = self._poll()
             if not nodes:  # As of a partition that is gone, whose jobs are not told either.
                 raise Unreachable("Slurm lists no nodes; at least one node is expected")
         except Unreachable as error:
@@ -226,11 +231,26 @@ class LiveCentre:
         self._send(now)
         self._tell(now)
 
+    def _poll(self) -> tuple[list[SeenJob], dict[str, NodeState]]:
+        """Return the jobs and nodes as they are; first ask again what the nodes have, where jobs
+        share them.
+        """
+        if self.about.hosts and not self._knows_hosts:
+            begun = dict(zip(self.about.nodes, self.about.hosts, strict=True))
+            now = self._manager.shared_hosts()
+            self._knows_hosts = True
+            if now != begun:
+                self._book.alarms.append(
+                    "the nodes have other amounts than when the journal was begun, by which it "
+                    "goes on; a new journal is expected"
+                )
+        return self._manager.jobs(), self._manager.nodes()
+
     def rehearse(self) -> None:
         """Report the orders that a step would send; leave the journal and the jobs unchanged."""
         journal = self._journal
         with suppress(_Rehearsed), journal.transaction():
-            self._take(self._manager.jobs(), self._manager.nodes(), self._look())
+            self._take(*self._poll(), self._look())
             for order in self.open_orders():
                 self._on_line(f"would {order.kind} {order.job} {order.detail}".rstrip())
             raise _Rehearsed
@@ -384,7 +404,14 @@ class LiveCentre:
     def _carry_out(self, order: Order) -> None:
         """Send the order to start, requeue or refuse one job to the resource manager."""
         if order.kind == "start":
-            self._manager.start(order.job, order.detail.split(","))
+            hosts = order.detail.split(",")
+            entry = self._book.jobs.get(order.job)
+            if entry is None or not entry.amounts:
+                self._manager.start(order.job, hosts)
+            else:
+                part = self._book.asked_by(entry).parts[0]
+                cores = 0 if part.exclusive else part.amounts.get("cores", 0)
+                self._manager.start(order.job, hosts, cores)
         elif order.kind == "requeue":
             self._manager.requeue(order.job)
         elif order.kind == "refuse" and order.job in self._book.jobs:
@@ -459,15 +486,22 @@ class LiveCentre:
 
     def _earliest(self, entry: JobRun) -> float | None:
         """Return the earliest end that a refused job could be promised (s since 1970), if any."""
-        if entry.limit is None or entry.nodes > len(self.about.nodes) or entry.asked is None:
+        snapshot = self.module.standing()
+        if entry.limit is None or entry.asked is None or snapshot is None:
             return None
+        about = self.about
         try:
-            entries = list(self._book.jobs.values())
-            queue = queue_of(self.about, entries, self._clock.now, self._book.away)
-            asker = QueueAsker(queue, self.about.scheduler)
-            return asker.ask(Ask(processors=entry.nodes, time=entry.limit)).end
+            module = deadline_scheduler(about.scheduler, about.options)
         except InputError:
-            return None  # A scheduler that promises nothing, or a job for which too few are left.
+            return None  # It promises nothing.
+        scheduler = resume(module, snapshot, len(about.nodes), amounts=about.machine)
+        manager = scheduler.manager
+        told = self._book.job_of(replace(entry, deadline=None))
+        if manager.why_never(told) is not None or told.processors > manager.capacity.present:
+            return None
+        scheduler.plan.arrived(told)
+        end = SearchAsker(scheduler, told).earliest(within=WITHIN, share=SHARE).end
+        return about.origin + end if end < math.inf else None
 
 
 def replay(
@@ -506,13 +540,21 @@ def deciding_module(scheduler: str, options: Mapping[str, Any]) -> SchedulerModu
     return module
 
 
-def simulation_begins(nodes: Sequence[str]) -> SimulationBegins:
-    """Return the event with which a scheduler's session begins: it names the nodes."""
+def simulation_begins(about: About) -> SimulationBegins:
+    """Return the event with which a scheduler's session begins: it names the nodes, and what they
+    have where jobs share them.
+    """
+    nodes = about.nodes
+    hosts = about.hosts or [{}] * len(nodes)
     return SimulationBegins(
         nb_resources=len(nodes),
         nb_compute_resources=len(nodes),
+        allow_compute_sharing=bool(about.hosts),
         config=EngineConfig(dynamic_jobs_enabled=True, profile_reuse_enabled=True),
-        compute_resources=[HostDescription(place, name) for place, name in enumerate(nodes)],
+        compute_resources=[
+            HostDescription(place, name, properties=properties)
+            for place, (name, properties) in enumerate(zip(nodes, hosts, strict=True))
+        ],
     )
 
 
@@ -553,6 +595,8 @@ def queue_of(about: About, entries: Sequence[JobRun], now: float, away: HostSet)
     """Return the journal's running and waiting jobs as a queue that quotes can be computed for, on
     the hosts that are not ``away``.
     """
+    machine = about.machine
+    book = LiveBook(about)
     jobs: list[QueuedJob] = []
     for entry in entries:
         if entry.phase in ("refused", "gone") or entry.is_untold:
@@ -564,6 +608,11 @@ def queue_of(about: About, entries: Sequence[JobRun], now: float, away: HostSet)
             submission=entry.submitted,
             deadline=entry.promise if entry.deadline is not None else None,
         )
+        if machine is not None and entry.amounts:
+            here = {} if entry.phase == "waiting" else book.held_by(entry)
+            held = {about.nodes[host]: amounts for host, amounts in here.items()}
+            cores = max(entry.amounts.totals["cores"], 1)
+            job = replace(job, amounts=(replace(entry.amounts, held=held),), processors=cores)
         if entry.phase == "waiting":
             job = replace(job, planned_start=entry.planned)
         else:
@@ -578,9 +627,16 @@ def queue_of(about: About, entries: Sequence[JobRun], now: float, away: HostSet)
         jobs=jobs,
         margin=about.margin,
     )
+    if machine is not None:
+        nodes = QueueNodes(
+            machine=machine,
+            away=dict.fromkeys(about.nodes[host] for host in away),
+            partitions=tuple(machine.labels),
+        )
+        return replace(state, processors=machine.totals["cores"], nodes=nodes)
     seen = ("as live has seen",)
-    nodes = [NodeAway((about.nodes[host], 1, 0), seen, None, 0) for host in away]
-    return without_away(state, nodes)
+    gone = [NodeAway((about.nodes[host], 1, 0), seen, None, 0) for host in away]
+    return without_away(state, gone)
 
 
 def journal_queue(source: QueueSource) -> QueueState:

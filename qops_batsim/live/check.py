@@ -14,6 +14,7 @@ from qops_batsim.slurm.commands import (
     partition_nodes,
     run_command,
     settings_of,
+    shared_hosts,
     shared_nodes,
 )
 from qops_batsim.workload.accounting.node_sizes import NodeSizes
@@ -159,7 +160,9 @@ def _age(config: Mapping[str, str], poll: float) -> Finding:
 
 
 def _shared_nodes(partition: str | None, run: Run) -> Finding:
-    """Check that each job has its nodes for itself, also against other partitions."""
+    """Check that each job has its nodes for itself, also against other partitions, or that Slurm
+    tells what jobs share.
+    """
     are_shared = False
     for name in [None] if partition is None else partition.split(","):
         kinds = shared_nodes(run, name)
@@ -167,6 +170,9 @@ def _shared_nodes(partition: str | None, run: Run) -> Finding:
             text = f"no nodes in {name or 'any partition'}; one that `sinfo` lists is expected"
             return Finding(about="partition", is_fine=False, text=text)
         are_shared |= any(kinds)
+    if are_shared and shared_hosts(run, partition) is not None:
+        text = "nodes are shared by jobs, and decisions are about what each has"
+        return Finding(about="shared nodes", is_fine=True, text=text)
     text = "every job has its nodes for itself"
     if are_shared:
         text = (

@@ -16,7 +16,10 @@ from pathlib import Path
 from typing import Any, Self, TypeVar
 
 import msgspec
+from msgspec import UNSET, UnsetType
 
+from qops_batsim.core.host_properties import machine_of
+from qops_batsim.core.machine import Machine
 from qops_batsim.dates import Calendar
 from qops_batsim.errors import InputError, require, shown
 from qops_batsim.job_fields import is_number
@@ -30,6 +33,7 @@ from qops_batsim.protocol.messages import (
     decode_events,
     encode_message,
 )
+from qops_batsim.slurm.queued_amounts import QueuedAmounts
 
 Content = TypeVar("Content", bound=msgspec.Struct)
 
@@ -113,6 +117,10 @@ class JobRun(msgspec.Struct, kw_only=True):
     """Whether the module was not told of it: it cannot run, or its deadline cannot be read."""
     is_withdrawn: bool = False
     """Whether its user, or an administrator, cancelled it while it ran."""
+    amounts: QueuedAmounts | UnsetType = UNSET
+    """What it asks of nodes, where jobs share them; of a job that is not ours, what it holds."""
+    is_named: bool | UnsetType = UNSET
+    """Whether Slurm shows the nodes that a start of an earlier run has named as asked for."""
 
 
 class Order(msgspec.Struct, kw_only=True):
@@ -157,6 +165,13 @@ class About(msgspec.Struct, kw_only=True, frozen=True):
     partition: str | None
     margin: float
     time_zone: str
+    hosts: list[dict[str, str]] | UnsetType = UNSET
+    """What each of the nodes has, as properties of a host, where jobs share nodes."""
+
+    @property
+    def machine(self) -> Machine | None:
+        """What each of the nodes has, None where each job has its nodes for itself."""
+        return machine_of(self.hosts, self.nodes) if self.hosts else None
 
     @property
     def grace(self) -> float:

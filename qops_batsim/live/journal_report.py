@@ -9,10 +9,12 @@ import msgspec
 import numpy as np
 
 from qops_batsim.jobs import COMPLETED_KILLED, QOS_REJECTED
+from qops_batsim.live.as_run import platform_of
 from qops_batsim.live.book import WORKLOAD, LiveBook
 from qops_batsim.live.fates import Fate, FateCounts, count_fates, decided_fates
 from qops_batsim.live.journal import About, JobRun, Journal
 from qops_batsim.live.manager import JobPhase, SeenJob
+from qops_batsim.platform.platform_model import Platform
 from qops_batsim.protocol.port import SchedulerModule, make_scheduler
 from qops_batsim.running.simulate import simulate
 from qops_batsim.schedulers.loading.plugins import scheduler_of_data
@@ -65,7 +67,7 @@ def report(
     entries = journal.entries()
     seen = [job for job, _ in journal.seen()]
     workload = seen_workload(about, seen, entries, run_times or {}, str(journal.path))
-    embedded = embedded_fates(workload, make_scheduler(name, options))
+    embedded = embedded_fates(workload, make_scheduler(name, options), platform_of(about))
     # Under its own decisions, as in a shadow: what it was told to do is none of these.
     managed = None if about.mode == "live" else _managed(about, seen)
 
@@ -131,11 +133,13 @@ def seen_workload(
     return book.workload_of(runs, source)
 
 
-def embedded_fates(workload: Workload, module: SchedulerModule) -> dict[str, Fate]:
+def embedded_fates(
+    workload: Workload, module: SchedulerModule, platform: Platform | None = None
+) -> dict[str, Fate]:
     """Simulate a workload with a scheduler; return how each job's deadline fared."""
     if not workload.jobs:
         return {}
-    simulation = simulate(module, workload, allow_smaller_machine=True)
+    simulation = simulate(module, workload, platform, allow_smaller_machine=True)
     ended = {job.job.id.partition("#")[0]: job for job in simulation.ended}
     decisions = module.qos_log.decisions()
 

@@ -11,10 +11,12 @@ from enum import StrEnum
 from typing import Protocol
 
 import msgspec
+from msgspec import UNSET, UnsetType
 
 from qops_batsim.jobs import COMPLETED_SUCCESSFULLY
 from qops_batsim.slurm.commands import CommandFailed as CommandFailed
 from qops_batsim.slurm.commands import Unreachable as Unreachable
+from qops_batsim.slurm.queued_amounts import QueuedAmounts
 
 
 class JobPhase(StrEnum):
@@ -67,6 +69,8 @@ class SeenJob(msgspec.Struct, frozen=True, kw_only=True):
         Final state by Batsim's name.
     is_cancelled
         Whether somebody cancelled it.
+    amounts
+        What it asks of nodes and holds on them, where jobs share nodes.
     problem
         Why nothing is decided about it, as that its row cannot be read: it is no news.
     """
@@ -93,6 +97,7 @@ class SeenJob(msgspec.Struct, frozen=True, kw_only=True):
     outcome: str = COMPLETED_SUCCESSFULLY
     is_cancelled: bool = False
     problem: str = ""
+    amounts: QueuedAmounts | UnsetType = UNSET
 
 
 class CentreManager(Protocol):
@@ -109,11 +114,18 @@ class CentreManager(Protocol):
     def nodes(self) -> dict[str, NodeState]:
         """Return the nodes that jobs can run on."""
 
+    def shared_hosts(self) -> dict[str, dict[str, str]] | None:
+        """Return what each node has, as properties of a host by its name, where jobs share nodes;
+        from then on jobs tell their amounts. None where each job has its nodes for itself.
+        """
+
     def hold(self, job_ids: Sequence[str]) -> None:
         """Hold waiting jobs so that their users cannot release them."""
 
-    def start(self, job_id: str, hosts: Sequence[str]) -> None:
-        """Start a held job now, on these nodes."""
+    def start(self, job_id: str, hosts: Sequence[str], cores: int | None = None) -> None:
+        """Start a held job now, on these nodes and, where jobs share them, on no other: with so
+        many ``cores`` on each, 0 if it has its nodes for itself.
+        """
 
     def release(self, job_ids: Sequence[str]) -> None:
         """Hand held jobs back to the resource manager's own scheduling."""

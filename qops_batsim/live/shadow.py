@@ -12,11 +12,13 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 import msgspec
+from msgspec import UNSET, UnsetType
 from msgspec.structs import replace
 
 from qops_batsim.jobs import COMPLETED_KILLED, COMPLETED_WALLTIME_REACHED
 from qops_batsim.live.journal import About, JobRun
 from qops_batsim.live.manager import CentreManager, JobPhase, NodeState, SeenJob
+from qops_batsim.slurm.queued_amounts import QueuedAmounts
 
 
 class _Shadow(msgspec.Struct):
@@ -29,6 +31,8 @@ class _Shadow(msgspec.Struct):
     is_over: bool = False
     is_real: bool = False
     """Whether it ran before the shadow began."""
+    amounts: QueuedAmounts | UnsetType = UNSET
+    """What it asked for while it waited: what it holds now is none of the shadow's doing."""
 
 
 class ShadowManager:
@@ -72,6 +76,7 @@ class ShadowManager:
                 hosts=tuple(entry.hosts),
                 is_over=entry.phase in ("gone", "refused"),
                 is_real=not entry.is_ours,
+                amounts=entry.amounts,
             )
 
     def jobs(self) -> list[SeenJob]:
@@ -97,7 +102,15 @@ class ShadowManager:
             yield job
             return
 
-        told = replace(job, restarts=shadow.restarts, is_held=shadow.is_held, hosts=shadow.hosts)
+        if job.amounts and (job.phase is JobPhase.WAITING or not shadow.amounts):
+            shadow.amounts = replace(job.amounts, held={})
+        told = replace(
+            job,
+            restarts=shadow.restarts,
+            is_held=shadow.is_held,
+            hosts=shadow.hosts,
+            amounts=shadow.amounts,
+        )
         ran = job.start is not None and job.phase is not JobPhase.WAITING
         if job.phase is JobPhase.ENDED and not ran:
             shadow.is_over = True
@@ -129,12 +142,16 @@ class ShadowManager:
         """Return the nodes as they really are."""
         return self._manager.nodes()
 
+    def shared_hosts(self) -> dict[str, dict[str, str]] | None:
+        """Return what each node really has, where jobs share nodes."""
+        return self._manager.shared_hosts()
+
     def hold(self, job_ids: Sequence[str]) -> None:
         """Note that jobs would be held; the real jobs stay as they are."""
         for job_id in job_ids:
             self._shadows[job_id].is_held = True
 
-    def start(self, job_id: str, hosts: Sequence[str]) -> None:
+    def start(self, job_id: str, hosts: Sequence[str], cores: int | None = None) -> None:
         """Note that a job would start now on these nodes; the real job stays as it is."""
         shadow = self._shadows[job_id]
         if shadow.start is None:

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 
 from msgspec.structs import replace
 
@@ -30,12 +31,17 @@ from qops_batsim.live.manager import (
 from qops_batsim.slurm.commands import (
     JobRow,
     Run,
+    answer_of,
     array_throttle,
     job_rows,
     node_states,
+    partition_nodes,
+    queued_amounts,
     run_command,
+    shared_hosts,
 )
 from qops_batsim.slurm.node_states import SlurmNodeState
+from qops_batsim.slurm.queued_amounts import QueuedAmounts
 from qops_batsim.slurm.squeue import HELD, HOLDING, SUSPENDED, WAITING
 from qops_batsim.slurm.waiting_reasons import ARRAY_LIMIT, may_start
 from qops_batsim.workload.accounting.node_sizes import node_names
@@ -58,6 +64,12 @@ _COLUMNS = (
     *("NodeList", "EligibleTime", "Dependency", "admin_comment", "Comment"),
 )
 """Columns of squeue."""
+
+_AMOUNT_COLUMNS = (
+    *("Partition", "NumCPUs", "NumTasks", "MinMemory", "Feature", "ReqNodes"),
+    *("tres-per-job", "tres-per-node", "tres-per-task", "tres-alloc"),
+)
+"""Further ones where jobs share nodes: by them it is seen that amounts may have changed."""
 
 _OUTCOMES = {
     "COMPLETED": COMPLETED_SUCCESSFULLY,
@@ -96,19 +108,66 @@ class SlurmManager:
         self._with_deadline: set[str] = set()
         self._marked: set[str] = set()
         self._throttles: dict[str, int] = {}
+        self._chosen = {*(partition or "").split(",")} - {""}
+        self._hosts: dict[str, dict[str, str]] | None = None
+        self._below: set[str] = set()
+        self._amounts: dict[str, QueuedAmounts] = {}
+        self._rows: list[JobRow] = []
+
+    def shared_hosts(self) -> dict[str, dict[str, str]] | None:
+        """Return what each node has where jobs share nodes; from then on jobs tell their amounts,
+        and those of other partitions are seen that run on these nodes.
+        """
+        ask = partial(answer_of, self._run)
+        self._hosts = shared_hosts(ask, ",".join(sorted(self._chosen)) or None)
+        nodes = partition_nodes(ask)
+        least = min((node.tier for node in nodes if node.partition in self._chosen), default=0)
+        self._below = {node.partition for node in nodes if node.gives_way and node.tier < least}
+        return self._hosts
 
     def jobs(self) -> list[SeenJob]:
         """Return the jobs that Slurm lists, each task of an array as a job of its own.
 
         A row that cannot be read becomes a job that names the problem.
         """
-        rows = job_rows(self._run, _COLUMNS, ["-t", "all", *self._of])
-        jobs = [_job_or_problem(row) for row in rows]
+        if self._hosts is None:
+            rows = job_rows(self._run, _COLUMNS, ["-t", "all", *self._of])
+            jobs = [_job_or_problem(row) for row in rows]
+        else:
+            rows = job_rows(self._run, _COLUMNS + _AMOUNT_COLUMNS, ["-t", "all"])
+            jobs = self._with_amounts(rows, self._hosts)
 
         self._ask_throttles(jobs)
         self._with_deadline = {job.id for job in jobs if job.manager_deadline is not None}
         self._marked = {row["JobArrayID"] for row in rows if row["admin_comment"].startswith(MARK)}
         return [limited(job, self._throttles) for job in jobs]
+
+    def _with_amounts(self, rows: Sequence[JobRow], hosts: Container[str]) -> list[SeenJob]:
+        """Return the jobs with their amounts, which are asked for if one of them may have changed.
+
+        A job has none as long as what is told of it is not of one moment.
+        """
+        seen = [(row, _job_or_problem(row)) for row in rows]
+        alive = [row for row, job in seen if job.phase is not JobPhase.ENDED]
+        if alive != self._rows:
+            self._amounts = queued_amounts(self._run)
+            self._rows = alive
+
+        jobs = []
+        for row, job in seen:
+            amounts = self._amounts.get(job.id, self._amounts.get(array_of(job.id)))
+            runs = job.phase is JobPhase.RUNNING
+            if amounts is not None and bool(amounts.held) == runs:
+                job = replace(job, amounts=amounts)
+            elif job.phase is not JobPhase.ENDED:
+                self._rows = []
+            if not self._chosen or not self._chosen.isdisjoint(row["Partition"].split(",")):
+                jobs.append(job)
+            elif runs and row["Partition"] not in self._below:
+                # A stranger, of which only what it has here counts.
+                here = tuple(name for name in job.hosts if name in hosts)
+                jobs.append(replace(job, hosts=here, asks={}, manager_deadline=None))
+        return jobs
 
     def expected_starts(self) -> dict[str, float | None]:
         """Return when Slurm expects each waiting job to start (s since 1970), None if unknown."""
@@ -156,9 +215,17 @@ class SlurmManager:
         for job_id in self._with_deadline.intersection(job_ids):
             self._update(job_id, "Deadline=now+365days")
 
-    def start(self, job_id: str, hosts: Sequence[str]) -> None:
-        """Release a held job onto nodes now; a requeued job would otherwise wait two minutes."""
+    def start(self, job_id: str, hosts: Sequence[str], cores: int | None = None) -> None:
+        """Release a held job onto nodes now; a requeued job would otherwise wait two minutes.
+
+        Slurm would add further nodes to those that are named if it may, and give one more tasks
+        than another.
+        """
         nodes = [f"ReqNodeList={','.join(hosts)}"] if hosts else []
+        if cores is not None:
+            nodes.append(f"NumNodes={len(hosts)}-{len(hosts)}")
+        if cores:
+            nodes += [f"NumCPUs={cores * len(hosts)}", f"MinCPUsNode={cores}"]
         self._update(job_id, "StartTime=now", *nodes)
         self._run(["scontrol", "release", job_id], "")
 

@@ -16,7 +16,7 @@ from qops_batsim.core.qos_log import QosLog
 from qops_batsim.core.scheduler import ResourceManager, Scheduler
 from qops_batsim.core.system import System
 from qops_batsim.errors import InputError
-from qops_batsim.job_fields import hosts_unknown
+from qops_batsim.job_fields import hosts_unknown, read_hosts_asked
 from qops_batsim.jobs import QosRequest
 from qops_batsim.platform.network import longest_round_trip
 from qops_batsim.protocol.decisions import (
@@ -179,7 +179,9 @@ class MessageManager(ResourceManager):
         start = float(fields["start"])
         kept = QosRequest(rerunnable=False)
         limit = fields.get("walltime")
-        job = Job(str(fields["job_id"]), start, len(hosts), "", walltime=limit, qos=kept)
+        asked = read_hosts_asked({**fields, "res": len(hosts)}, JOB_RUNS)
+        name = str(fields["job_id"])
+        job = Job(name, start, len(hosts), "", walltime=limit, qos=kept, hosts_asked=asked)
         job.phase = RUNNING
         job.start = start
         self.restore_running(job, hosts.mask)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
 from msgspec.structs import replace
@@ -28,7 +28,7 @@ from qops_batsim.job_fields import AskedPart, HostsAsked, complete_amounts
 from qops_batsim.jobs import QosRequest
 from qops_batsim.queue.queue_state import Ask, QueuedJob, QueueState, by_priority, limit_of
 from qops_batsim.queue.unexplained_waits import AT_ONCE, UnexplainedWait
-from qops_batsim.slurm.queued_amounts import QueuedAmounts
+from qops_batsim.slurm.host_requests import HostRequests
 from qops_batsim.slurm.waiting_reasons import WaitKind, is_for_resources
 from qops_batsim.texts import date_text
 from qops_batsim.timing import end_of
@@ -68,7 +68,6 @@ class NodePlan:
         assert nodes is not None
         self._state = state
         self._left_of = left_of or (lambda job: max(limit_of(job) - state.now, 1.0))
-        self.unsure: Counter[str] = Counter()
 
         there = [
             host
@@ -83,123 +82,32 @@ class NodePlan:
             if until is not None and name in self._rows
         }
         self._asleep = {self._rows[name] for name in nodes.asleep if name in self._rows}
-        columns = [*zip(*machine.amounts, strict=True)] or [()] * len(machine.kinds)
-        self._largest = {
-            kind: max(column, default=0)
-            for kind, column in zip(machine.kinds, columns, strict=True)
-        }
-
-        self._everything = (1 << machine.hosts) - 1
-        self._labels: dict[int, str] = {}
-        self._machine = machine
+        self.machine: Machine = machine
+        self._requests = HostRequests(machine)
+        self.unsure = self._requests.unsure
         self._alternatives: dict[str, list[HostsAsked]] = {}
         known: dict[int, list[HostsAsked]] = {}
         for job in [*state.jobs, *state.apart]:
             if job.start is None or not any(each.held for each in job.amounts):
                 # Tasks of an array ask for the same.
                 if id(job.amounts) not in known:
-                    known[id(job.amounts)] = self._requests(job)
+                    known[id(job.amounts)] = self._requests.of(job.amounts)
                 self._alternatives[job.id] = known[id(job.amounts)]
         held = self._held()
-        labels = {**machine.labels, **{name: bits for bits, name in self._labels.items()}}
-        self.machine: Machine = replace(machine, labels=dict(sorted(labels.items())))
         self.size = self.machine.hosts
         self.layout = NodeLayout(self.machine)
         self.use = NodeUse(self.layout)
         self.running: list[Job] = []
         self._begin(held)
 
-    # What jobs ask for
-
-    def _label(self, hosts: int) -> tuple[str, ...]:
-        """Return the label of just these hosts (bits), none if these are all."""
-        if hosts == self._everything:
-            return ()
-        return (self._labels.setdefault(hosts, f"hosts:{len(self._labels)}"),)
-
-    def _requests(self, job: QueuedJob) -> list[HostsAsked]:
-        """Return what a job asks for, in each of its partitions if it may start in several."""
-        parts = job.amounts
-        for each in parts:
-            self.unsure.update(f"ask for {what}, which is not planned" for what in each.unmodelled)
-        known = self._licences(job)
-        if len(parts) == 1 and len(parts[0].partitions) > 1:
-            masks = dict.fromkeys(self._partition(name) for name in parts[0].partitions)
-            choices = [[(parts[0], mask)] for mask in masks]
-        else:
-            choices = [[(each, self._partitions(each)) for each in parts]]
-        return [
-            HostsAsked(
-                parts=tuple(part for each, mask in choice for part in self._parts(each, mask)),
-                licences=known,
-            )
-            for choice in choices
-            if choice
-        ]
-
-    def _licences(self, job: QueuedJob) -> dict[str, int]:
-        """Return the licences of a job of which the machine has as many."""
-        licences: Counter[str] = Counter()
-        for each in job.amounts:
-            licences.update(each.licences)
-        known = {k: n for k, n in licences.items() if n <= self._machine.licences.get(k, 0)}
-        if len(known) < len(licences):
-            self.unsure["ask for licences, of which is not told how many there are"] += 1
-        return known
-
-    def _partition(self, name: str) -> int:
-        return self._machine.labels.get(name, 0)
-
-    def _partitions(self, asked: QueuedAmounts) -> int:
-        mask = 0
-        for name in asked.partitions:
-            mask |= self._partition(name)
-        return mask
-
-    def _parts(self, asked: QueuedAmounts, hosts: int) -> list[AskedPart]:
-        """Return the parts that a component of a job asks for among some hosts (bits)."""
-        hosts &= self._with_features(asked.features)
-        hosts &= ~self._named(asked.unwanted)
-        part = asked.part(self._largest)
-        wanted = self._named(asked.wanted) & hosts
-        if not asked.wanted:
-            return [replace(part, labels=self._label(hosts))]
-        count = len(asked.wanted)
-        if part.tasks or part.hosts <= count:
-            return [replace(part, labels=self._label(wanted))]
-        return [
-            replace(part, hosts=count, labels=self._label(wanted)),
-            replace(part, hosts=part.hosts - count, labels=self._label(hosts & ~wanted)),
-        ]
-
-    def _named(self, names: Iterable[str]) -> int:
-        return sum(1 << self._rows[name] for name in {*names} if name in self._rows)
-
-    def _with_features(self, text: str) -> int:
-        """Return the hosts with features such as ``ib&nv`` or ``a|b``; all if they are joined in
-        another way.
-        """
-        mark = "|" if "|" in text else "&"
-        names = [name.strip() for name in text.strip("()").split(mark) if name.strip()]
-        if not names:
-            return self._everything
-        if any(not name.replace("_", "").replace("-", "").isalnum() for name in names):
-            self.unsure["ask for features in a way that is not planned"] += 1
-            return self._everything
-        masks = [self._machine.labels.get(name, 0) for name in names]
-        found = masks[0]
-        for mask in masks[1:]:
-            found = found | mask if mark == "|" else found & mask
-        return found
-
     # What running jobs hold
 
     def _held(self) -> list[tuple[QueuedJob, dict[int, tuple[int, ...]]]]:
-        """Return what each running job holds, by host and kind, at most what is left there; with
-        labels for these hosts. A job whose nodes are not told holds nothing yet.
+        """Return what each running job holds, by host and kind, at most what is left there. A
+        job whose nodes are not told holds nothing yet.
         """
-        kinds = self._machine.kinds
-        free = [list(amounts) for amounts in self._machine.amounts]
+        kinds = self.machine.kinds
+        free = [list(amounts) for amounts in self.machine.amounts]
         found = []
         for job in [*self._state.running, *self._state.apart]:
             sums: dict[str, Counter[str]] = {}
@@ -219,7 +127,6 @@ class NodePlan:
                     taken = [*has]
                 free[row] = [left - got for left, got in zip(has, taken, strict=True)]
                 on_hosts[row] = tuple(taken)
-                self._label(1 << row)
             if is_over:
                 self.unsure[_OVER] += 1
             if on_hosts or not sums:
@@ -227,10 +134,9 @@ class NodePlan:
 
         # Nodes that come back at a date are closed as if a job had what is left of them.
         for row, left in self._closed.items():
-            closed = QueuedJob(id=f"{self._machine.names[row]} away", processors=1, start=0.0)
+            closed = QueuedJob(id=f"{self.machine.names[row]} away", processors=1, start=0.0)
             closed = replace(closed, end=self._state.now + left)
             found.append((closed, {row: tuple(free[row])}))
-            self._label(1 << row)
         return found
 
     def _begin(self, held: Sequence[tuple[QueuedJob, dict[int, tuple[int, ...]]]]) -> None:
@@ -249,10 +155,11 @@ class NodePlan:
                 if any(amounts):
                     has = {kind: n for kind, n in zip(kinds, amounts, strict=True) if n}
                     places.append((row, len(parts), 1))
-                    parts.append(AskedPart(hosts=1, amounts=has, labels=self._label(1 << row)))
+                    only = self._requests.only(1 << row)
+                    parts.append(AskedPart(hosts=1, amounts=has, labels=only))
             if not parts:
                 continue
-            asked = HostsAsked(parts=tuple(parts), licences=self._licences(queued))
+            asked = HostsAsked(parts=tuple(parts), licences=self._requests.licences(queued.amounts))
             if asked.licences:
                 places.append((self.machine.hosts, len(parts), 1))
             job = self._running(queued, asked)

@@ -12,12 +12,16 @@ import secrets
 import subprocess
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import NamedTuple
+from typing import Any, NamedTuple
+
+import msgspec
 
 from qops_batsim.errors import InputError, QopsError, printable, shown
 from qops_batsim.slurm.config import pairs_of
 from qops_batsim.slurm.node_states import MAINTENANCE, RESERVED, SlurmNodeState, read_state
 from qops_batsim.slurm.nodes import nodes_of
+from qops_batsim.slurm.queued_amounts import QueuedAmounts
+from qops_batsim.slurm.squeue import amounts_of_jobs
 from qops_batsim.slurm.squeue_text import FORMAT
 from qops_batsim.slurm.values import time_limit
 from qops_batsim.workload.accounting.node_sizes import NodeSizes
@@ -161,6 +165,15 @@ def queue_text(run: Run) -> str:
         return run(["squeue", "-a"], FORMAT)
 
 
+def queued_amounts(run: Run) -> dict[str, QueuedAmounts]:
+    """Return what all jobs ask of nodes and hold there: see :func:`amounts_of_jobs`."""
+    said = answer_of(run, ["squeue", "-a", "--json"])
+    try:
+        return amounts_of_jobs(msgspec.json.decode(said, type=dict[str, Any]), "squeue --json")
+    except (InputError, msgspec.DecodeError) as error:
+        raise Unreachable(f"squeue does not tell what jobs ask of nodes: {error}") from None
+
+
 def array_throttle(run: Run, task: str) -> int:
     """Return how many tasks of an array may run at once (``sbatch --array=1-9%2``), 0 for any
     number; squeue does not tell it of tasks that are held one by one.
@@ -209,6 +222,31 @@ def shared_nodes(run: Run, partition: str | None) -> list[bool]:
     return [
         mode != "EXCLUSIVE" and (cores.rstrip("+") != "1" or mode != "NO") for cores, mode in rows
     ]
+
+
+def shared_hosts(run: Run, partition: str | None) -> dict[str, dict[str, str]] | None:
+    """Return what each node of some partitions (joined by commas; None: of all) has, as properties
+    of a host by its name; None where each job has its nodes for itself.
+
+    Memory is what a node has only where Slurm counts what jobs have of it, and ``threads`` tells
+    how many processors jobs get together.
+    """
+    config = settings_of(run)
+    names = [None] if partition is None else partition.split(",")
+    are_shared = any(any(shared_nodes(run, name)) for name in names)
+    counted = config.get("selecttypeparameters", "").upper()
+    if "cons" not in config.get("selecttype", "") or "SOCKET" in counted or not are_shared:
+        return None
+    sizes = nodes_of(run(["scontrol", "show", "node"], ""), "scontrol show node")
+    machine = sizes.machine_of(sizes if partition is None else partition.split(","))
+    assert machine is not None  # scontrol names its nodes.
+    told = sizes.read_properties()
+    for properties in told.values():
+        if "MEMORY" not in counted:
+            del properties["memory"]
+        if "CORE" not in counted:
+            properties.pop("threads", None)
+    return {name: told[name] for name in machine.names}
 
 
 class PartitionNode(NamedTuple):

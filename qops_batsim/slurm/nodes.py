@@ -81,6 +81,7 @@ def nodes_of(text: str, path: str, time_zone: str | None = None) -> NodeSizes:
     sizes = NodeSizes((partition, node) for partition, node, _, _ in rows)
     sizes.hides_reserved = is_table
     sizes.read_machine = partial(_machine, kinds)
+    sizes.read_properties = partial(_properties, kinds)
     in_use = [kind.memory_in_use for kind in kinds if kind.busy]
     sizes.shares_memory = bool(in_use) and not any(used != 0 for used in in_use)
     away: list[tuple[str, NodeAway]] = []
@@ -144,6 +145,8 @@ class _NodeKind(NamedTuple):
     weight: int = 0
     memory_in_use: int | None = None
     """What jobs have of it on all of them (MB), None if that is not told."""
+    threads: int = 1
+    """Processors of each core, as far as that is told."""
 
     @property
     def properties(self) -> dict[str, str]:
@@ -151,6 +154,8 @@ class _NodeKind(NamedTuple):
         told = {"cores": str(self.cores), "memory": str(self.memory << 20)}
         for kind, amount in generic_amounts(self.gres).items():
             told[kind if kind.startswith("gpus") else f"kind:{kind}"] = str(amount)
+        if self.threads > 1:
+            told["threads"] = str(self.threads)
         labels = ",".join(dict.fromkeys([*self.partitions, *self.features]))
         return {**told, "labels": labels, "weight": str(self.weight)}
 
@@ -183,14 +188,20 @@ class _NodeKind(NamedTuple):
         return self.busy * (place + 1) // count - self.busy * place // count
 
 
-def _machine(kinds: Iterable[_NodeKind]) -> Machine | None:
-    """Return what all nodes have, by name; None if it is not told of all by name."""
+def _properties(kinds: Iterable[_NodeKind]) -> dict[str, dict[str, str]]:
+    """Return what each node has as properties of a host, by its name."""
     hosts: dict[str, dict[str, str]] = {}
     for kind in kinds:
         for name in kind.names:
             told = kind.properties
             labels = hosts.get(name, told)["labels"].split(",") + told["labels"].split(",")
             hosts[name] = told | {"labels": ",".join(dict.fromkeys(filter(None, labels)))}
+    return hosts
+
+
+def _machine(kinds: Iterable[_NodeKind]) -> Machine | None:
+    """Return what all nodes have, by name; None if it is not told of all by name."""
+    hosts = _properties(kinds)
     if "" in hosts:
         return None
     names = sorted(hosts)
@@ -236,6 +247,7 @@ def _of_records(text: str, path: str, zone: ZoneInfo | None) -> Iterator[_NodeKi
             _features(fields.get("AvailableFeatures") or fields.get("Features")),
             _whole(fields.get("Weight")) or 0,
             _whole(fields.get("AllocMem")),
+            _whole(fields.get("ThreadsPerCore")) or 1,
         )
 
 

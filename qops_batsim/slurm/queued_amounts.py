@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -100,8 +100,47 @@ class QueuedAmounts(msgspec.Struct, frozen=True, kw_only=True):
         has = _of(amounts, largest)
         return AskedPart(hosts=nodes, amounts=has, exclusive=self.exclusive or not has)
 
+    def part_by_host(self, hosts: Sequence[Mapping[str, int]], threads: int = 1) -> AskedPart:
+        """Return what it asks for as the same amounts on each of as few of these hosts (by what
+        they have) as have room for its tasks, so that Slurm can be told to give just these.
+
+        Cores are a multiple of ``threads``. GPUs of the whole job may all be on one of its hosts.
+        """
+        largest = largest_of(hosts)
+        totals = _known(self.totals, largest)
+        each = _known(self.each, largest)
+        tasks = max(self.tasks, 1)
+        cores = max(math.ceil(totals.pop("cores") / tasks), 1)
+        needs = _of({"cores": cores, **self._memory(cores)}, largest)
+        room = [min((has[k] - each.get(k, 0)) // n for k, n in needs.items()) for has in hosts]
+        room.sort(reverse=True)
+        most = min(self.most or tasks, tasks, len(room))
+        fitting = (
+            count
+            for count in range(self.nodes, most + 1)
+            if room[count - 1] >= math.ceil(tasks / count)
+            and all(n <= count * largest.get(k, 0) for k, n in totals.items())
+        )
+        if count := next(fitting, 0):
+            totals = {k: min(n, largest[k]) for k, n in totals.items() if n}
+            tasks = math.ceil(tasks / count)
+        cores = math.ceil(tasks * cores / threads) * threads
+        amounts = Counter({"cores": cores, **self._memory(cores), **totals})
+        amounts.update(each)
+        has = _of(amounts, largest)
+        return AskedPart(hosts=count or self.nodes, amounts=has, exclusive=self.exclusive)
+
     def _memory(self, cores: int) -> dict[str, int]:
         return {"memory": self.by_core * cores} if self.by_core else {}
+
+
+def largest_of(hosts: Iterable[Mapping[str, int]]) -> dict[str, int]:
+    """Return the most that one of the hosts has, by kind."""
+    largest: dict[str, int] = {}
+    for has in hosts:
+        for kind, amount in has.items():
+            largest[kind] = max(amount, largest.get(kind, 0))
+    return largest
 
 
 def _known(amounts: Mapping[str, int], largest: Mapping[str, int]) -> dict[str, int]:

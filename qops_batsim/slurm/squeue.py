@@ -63,15 +63,7 @@ def read_squeue(
     where partitions are selected, no job of another one may run. Jobs have what they ask of nodes
     and hold on them if they are planned ``on_nodes``, and each record tells it.
     """
-    if errors := data.get("errors"):
-        # Without a controller it shows no jobs.
-        raise InputError(
-            f"{source}: squeue failed ({shown(errors)}); the output of a squeue that succeeds "
-            "is expected"
-        )
-    records = [
-        _Record(fields, f"{source}: jobs[{index}]") for index, fields in enumerate(data["jobs"])
-    ]
+    records = _records(data, source)
     refuse_several_clusters({record.text("cluster") for record in records}, source)
     if on_nodes and all(tells_amounts(record.fields) for record in records):
         for record in records:
@@ -133,6 +125,31 @@ def read_squeue(
             jobs
         )
     return jobs, blocked, _date(data, "last_update", source)
+
+
+def amounts_of_jobs(data: dict[str, Any], source: str) -> dict[str, QueuedAmounts]:
+    """Return what each job in the JSON of squeue asks of nodes and, if it runs, holds there, by id;
+    tasks of an array that wait together are one, with the array's id.
+    """
+    found = {}
+    for record in _records(data, source):
+        if tells_amounts(record.fields):
+            waits = record.array if record.text("array_task_string") else ""
+            runs = not record.states.isdisjoint(HOLDING | SUSPENDED)
+            found[waits or record.id] = read_amounts(record.fields, record.where, runs=runs)
+    return found
+
+
+def _records(data: dict[str, Any], source: str) -> list[_Record]:
+    if errors := data.get("errors"):
+        # Without a controller it shows no jobs.
+        raise InputError(
+            f"{source}: squeue failed ({shown(errors)}); the output of a squeue that succeeds "
+            "is expected"
+        )
+    return [
+        _Record(fields, f"{source}: jobs[{index}]") for index, fields in enumerate(data["jobs"])
+    ]
 
 
 def _amount(fields: Mapping[str, Any], name: str, where: str) -> float | None:

@@ -1,4 +1,4 @@
-"""A real Slurm whose jobs share nodes: its queue is planned node by node."""
+"""A real Slurm whose jobs share nodes: its queue is planned, and decided about, node by node."""
 
 from __future__ import annotations
 
@@ -9,8 +9,13 @@ from tempfile import TemporaryDirectory
 
 import pytest
 
+from qops_batsim import read_run, verify
+from qops_batsim.live import Journal, decided_fates
+from qops_batsim.live.as_run import export_run
+from qops_batsim.live.book import LiveBook
 from qops_batsim.queue import QueueSource, queue_starts
 from qops_batsim.slurm.waiting_reasons import WaitKind, is_for_resources
+from support.live_process import Deciding
 from support.node_queues import naive_starts
 from support.slurm_cluster import SlurmCluster
 
@@ -101,3 +106,87 @@ def test_starts_are_those_of_a_naive_planner_and_none_that_lacks_resources_is_no
                 assert planned_in == {job: round(start) for job, start in starts.items()}
             undated = [job.no_date for job in found.jobs if job.no_date is not None]
             assert undated == [WaitKind.FOR_OTHERS], text
+
+
+LIVE_JOBS = [
+    *["-n3 --mem=4G", "-n5 -N2", "-pgpu -n2 --gres=gpu:2", "-n7", "-palone -n3", "-n12"],
+    *["-pcpu,gpu -n4 --mem=20G", "-N1 --exclusive -n2", "-pgpu -n2 --gpus=3", "-n2 -c3 -Cib&new"],
+    *["-n2 --mem-per-cpu=6G", "-pgpu -N2 -n6 --gpus-per-node=a100:1", "-n1 -x n1,n3", "-n3 -wn4"],
+    *["-n2 --mem=0", "-palone -N2 -n3"],
+]
+
+
+def has(cores: int) -> dict[str, int]:
+    return {"cores": cores, "memory": cores * 500 << 20, "gpus": 1, "gpus:a100": 1}
+
+
+def test_eighty_jobs_on_shared_nodes_three_kills_and_a_drained_node(tmp_path: Path) -> None:
+    """Every promise is kept, but for those that are renewed, and told so, as a node is drained;
+    jobs get just the nodes and amounts that were planned. A job of somebody else runs before.
+
+    The first two jobs want all of n2, one after the other, with as much time as they may take. n2
+    is drained while the first one runs, and comes back 35 s too late for the second to be sure.
+    """
+    place = TemporaryDirectory(prefix="slurm-", ignore_cleanup_errors=True)
+    with place as folder, shared_cluster(Path(folder).resolve() / "slurm") as cluster:
+        stranger = cluster.submit("sleep 40", *["-N2", "-n6", "-t1", "-pgpu", "--gpus-per-node=1"])
+        cluster.wait_for(lambda: "R" in cluster.run("squeue", "-h", "-o", "%t"), 20, "it runs")
+        deciding = Deciding(cluster, tmp_path)
+        begun = time.monotonic()
+
+        def submit(asked: str, run_time: int, deadline: int) -> str:
+            options = [*asked.split(), f"--comment=deadline={int(time.time()) + deadline}"]
+            return cluster.submit(f"exec sleep {run_time}", "--hold", "-t1", *options)
+
+        try:
+            first, second = submit("-wn2 -n8", 20, 80), submit("-wn2 -n8", 2, 150)
+            told = ["squeue", "-h", "-w", "n2", "-t", "R", "-o", "%i"]
+            cluster.wait_for(lambda: first in cluster.run(*told), 20, "the first one runs")
+            said = ["squeue", "-h", "-j", second, "-O", "admin_comment:40"]
+            cluster.wait_for(lambda: "promised by" in cluster.run(*said), 20, "it is promised")
+            cluster.run("scontrol", "update", "nodename=n2", "state=drain", "reason=test")
+            for number in range(78):
+                # Every tenth job cannot be in time.
+                deadline = 30 if number % 10 == 9 else 1200
+                submit(LIVE_JOBS[number % len(LIVE_JOBS)], 1 + number % 4, deadline)
+                if number in (15, 37, 61):
+                    deciding.kill()
+                    deciding.start()
+            time.sleep(max(begun + 120 - time.monotonic(), 0))
+            cluster.run("scontrol", "update", "nodename=n2", "state=resume")
+            left = ["squeue", "-h", "-t", "PD,R,CG", "-o", "%i"]
+            cluster.wait_for(lambda: not cluster.run(*left).split(), 300, "all jobs have ended")
+            time.sleep(2)
+        finally:
+            deciding.end()
+
+    with Journal(deciding.journal) as journal:
+        entries = journal.entries()
+        orders = journal.orders()
+        alarms = [text for _, _, text in journal.notes("alarm")]
+        book = LiveBook(journal.begun)
+        held = {each.job: book.held_by(each) for each in entries if each.hosts and not each.is_ours}
+        export_run(journal, tmp_path / "run")  # Which replays it.
+
+    fates = decided_fates(entries)
+    assert len(fates) == 80
+    assert all(fate.is_over for fate in fates.values())
+    promised = {job: fate for job, fate in fates.items() if fate.promise is not None}
+    assert sum(fate.answer == "refused" for fate in fates.values()) == 7
+    assert len(promised) == 73
+    renewed = {text.split()[1].rstrip(":") for text in alarms if "could not be kept" in text}
+    assert second in renewed
+    assert first not in renewed
+    broken = {job for job, fate in promised.items() if not fate.end or fate.end > fate.promise}
+    assert broken <= renewed
+
+    # Each ran where its start named, with no more than was planned there.
+    ours = {each.job: each for each in entries if each.ordered is not None}
+    assert {order.job: order.detail for order in orders if order.kind == "start"} == {
+        job: ",".join(each.hosts) for job, each in ours.items()
+    }
+    # Slurm has given the first node more of its tasks.
+    assert held == {stranger: {2: has(5), 3: has(1)}}
+    found = verify(read_run(str(tmp_path / "run")))
+    assert {each.rule for each in found} <= {"admitted-deadline"}
+    assert {job.partition("!")[2] for each in found for job in each.jobs} <= broken

@@ -33,10 +33,13 @@ class Untouchable:
     def nodes(self) -> dict[str, NodeState]:
         return self._fake.nodes()
 
+    def shared_hosts(self) -> dict[str, dict[str, str]] | None:
+        return self._fake.shared_hosts()
+
     def hold(self, job_ids: Sequence[str]) -> None:
         raise AssertionError(job_ids)
 
-    def start(self, job_id: str, hosts: Sequence[str]) -> None:
+    def start(self, job_id: str, hosts: Sequence[str], cores: int | None = None) -> None:
         raise AssertionError(job_id)
 
     def release(self, job_ids: Sequence[str]) -> None:

@@ -11,6 +11,9 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from msgspec import UNSET, UnsetType
+from msgspec.structs import replace
+
 from qops_batsim.jobs import (
     COMPLETED_KILLED,
     COMPLETED_SUCCESSFULLY,
@@ -18,6 +21,7 @@ from qops_batsim.jobs import (
 )
 from qops_batsim.live import CommandFailed, JobPhase, NodeState, SeenJob, Unreachable
 from qops_batsim.live.manager import array_of
+from qops_batsim.slurm.queued_amounts import QueuedAmounts
 
 MIN_JOB_AGE = 300.0
 
@@ -46,6 +50,9 @@ class FakeJob:
     told: str = ""
     problem: str = ""
     throttle: int = 0
+    amounts: QueuedAmounts | UnsetType = UNSET
+    held: dict[str, dict[str, int]] = field(default_factory=dict)
+    cores: int = 0
 
     def seen(self) -> SeenJob:
         return SeenJob(
@@ -70,6 +77,7 @@ class FakeJob:
             is_cancelled=self.is_cancelled,
             problem=self.problem,
             throttle=self.throttle,
+            amounts=replace(self.amounts, held=self.held) if self.amounts else UNSET,
         )
 
 
@@ -88,6 +96,7 @@ class FakeManager:
         self.is_down = False
         self.starts_by_itself = False
         self._due: list[tuple[float, str]] = []
+        self.shared: dict[str, dict[str, str]] | None = None
 
     def clock(self) -> float:
         """Return what the calendar of the deciding machine says."""
@@ -168,6 +177,11 @@ class FakeManager:
             if 0 < job.throttle <= len(running):
                 continue
             hosts = tuple(free[: job.nodes]) if job.wanted is None else job.wanted
+            if self.shared is not None:
+                if not self._holds(job, hosts):
+                    continue
+                used = set()
+                free = list(hosts)
             if len(hosts) == job.nodes and set(hosts) <= set(free):
                 job.phase = JobPhase.RUNNING
                 job.start = self.now
@@ -176,11 +190,43 @@ class FakeManager:
                 used |= set(hosts)
                 self.effects["started", job.id, job.restarts] += 1
 
+    def _holds(self, job: FakeJob, hosts: Sequence[str]) -> bool:
+        """Give a job what it asks for on shared nodes, if they have as much left: as unevenly as it
+        may be.
+        """
+        assert self.shared is not None
+        asked = job.amounts
+        assert asked
+        totals = {kind: n for kind, n in asked.totals.items() if kind != "cores"}
+        held: dict[str, dict[str, int]] = {}
+        for name in hosts:
+            has = {k: int(n) for k, n in self.shared[name].items() if n.isdigit()}
+            for other in self._running():
+                for kind, n in other.held.get(name, {}).items():
+                    has[kind] = has.get(kind, 0) - n
+            if asked.exclusive:
+                wanted = {k: int(n) for k, n in self.shared[name].items() if n.isdigit()}
+            else:
+                wanted = {"cores": job.cores, "memory": job.cores * asked.by_core, **asked.each}
+                for kind, n in totals.items():
+                    wanted[kind] = min(n, has.get(kind, 0))
+                    totals[kind] -= wanted[kind]
+            held[name] = wanted
+            if self.states[name] is not NodeState.THERE:
+                return False
+            if any(n > has.get(kind, 0) for kind, n in wanted.items() if kind != "weight"):
+                return False
+        if any(totals.values()) and not asked.exclusive:
+            return False
+        job.held = held
+        return True
+
     def _end(self, job: FakeJob, date: float, outcome: str) -> None:
         self.effects["ended", job.id, job.restarts] += 1
         job.phase = JobPhase.ENDED
         job.end = date
         job.outcome = outcome
+        job.held = {}
 
     def _requeue(self, job: FakeJob, *, held: bool) -> None:
         self.effects["requeued", job.id, job.restarts] += 1
@@ -188,6 +234,7 @@ class FakeManager:
         job.start = None
         job.end = None
         job.hosts = ()
+        job.held = {}
         job.restarts = job.restarts + 1
         job.is_held = held
         job.wanted = None
@@ -223,7 +270,11 @@ class FakeManager:
                 job.is_held = True
                 job.is_handed = True
 
-    def start(self, job_id: str, hosts: Sequence[str]) -> None:
+    def shared_hosts(self) -> dict[str, dict[str, str]] | None:
+        self._answer()
+        return self.shared
+
+    def start(self, job_id: str, hosts: Sequence[str], cores: int | None = None) -> None:
         self._answer(f"start {job_id} {','.join(hosts)}")
         job = self.all[job_id]
         if job.phase is not JobPhase.WAITING:
@@ -231,6 +282,16 @@ class FakeManager:
         job.is_held = False
         job.is_handed = False
         job.wanted = tuple(hosts)
+        job.cores = cores or 0
+        if cores is not None:
+            job.nodes = len(hosts)
+        if job.amounts and not job.amounts.exclusive:
+            # Slurm shows as asked for what was named; what is more than asked for as well.
+            totals = {**job.amounts.totals, "cores": job.cores * len(hosts)}
+            count = len(hosts)
+            job.amounts = replace(
+                job.amounts, totals=totals, nodes=count, most=count, wanted=tuple(hosts)
+            )
         self._due.append((self.now + self.latency, job_id))
 
     def release(self, job_ids: Sequence[str]) -> None:

@@ -12,8 +12,15 @@ from support.fake_manager import FakeJob, FakeManager
 class Site:
     """A fake cluster and the process that decides for it, which can be killed and started again."""
 
-    def __init__(self, path: Path, nodes: int = 4, **about: Any) -> None:
-        self.fake = FakeManager(nodes)
+    def __init__(
+        self,
+        path: Path,
+        nodes: int = 4,
+        shared: dict[str, dict[str, str]] | None = None,
+        **about: Any,
+    ) -> None:
+        self.fake = FakeManager(len(shared or ()) or nodes)
+        self.fake.shared = shared
         self.manager: CentreManager = self.fake
         self.path = path
         told = {"mode": LIVE, "scheduler": "qops", "options": {"grace": 5.0}, "margin": 60.0}

@@ -53,6 +53,8 @@ class NodeSizes(dict[str, dict[str, int]]):
         self.read_machine: Callable[[], Machine | None] = _no_machine
         """Return what each node has, with its partitions and features as labels; None if that is
         not told."""
+        self.read_properties: Callable[[], dict[str, dict[str, str]]] = dict
+        """Return what each node has as properties of a host, by its name."""
         self.shares_memory = False
         """Whether jobs are on nodes and hold none of their memory: Slurm does not count it."""
         self._nodes = _by_partition(nodes)
