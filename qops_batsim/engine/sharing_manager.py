@@ -6,7 +6,8 @@ from array import array
 
 from qops_batsim.core.hostset import HostSet
 from qops_batsim.core.job import Job
-from qops_batsim.core.machine import Machine
+from qops_batsim.core.node_request import NodeLayout
+from qops_batsim.core.node_use import NodeUse
 from qops_batsim.engine.embedded_manager import EmbeddedManager
 from qops_batsim.engine.wait_heap import Turns
 
@@ -18,10 +19,10 @@ class SharingManager(EmbeddedManager):
     that were killed, which keep their amounts until the scheduler hears of that.
     """
 
-    def __init__(self, machine: Machine, jobs: int, turns: Turns) -> None:
-        EmbeddedManager.__init__(self, machine.hosts, jobs, turns)
-        self.share_by_amounts(machine)
-        self.jobs_on = array("q", bytes(8 * machine.hosts))
+    def __init__(self, layout: NodeLayout, jobs: int, turns: Turns) -> None:
+        EmbeddedManager.__init__(self, layout.hosts, jobs, turns)
+        self.use = NodeUse(layout)
+        self.jobs_on = array("q", bytes(8 * layout.hosts))
 
     def start_job(self, job: Job, hosts: object) -> None:
         taken = HostSet(self.take_shared(job, hosts))

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 import msgspec
 from msgspec.structs import replace
@@ -26,6 +26,7 @@ from qops_batsim.core.shortage import shortage_text, shortages
 from qops_batsim.errors import InputError, shown
 from qops_batsim.job_fields import AskedPart, HostsAsked, complete_amounts
 from qops_batsim.jobs import QosRequest
+from qops_batsim.queue.node_rows import any_cores
 from qops_batsim.queue.queue_state import Ask, QueuedJob, QueueState, by_priority, limit_of
 from qops_batsim.queue.unexplained_waits import AT_ONCE, UnexplainedWait
 from qops_batsim.slurm.queued_amounts import QueuedAmounts
@@ -55,8 +56,13 @@ class NodePlan:
     ----------
     machine
         What the nodes have that are there, now or later, with labels for what jobs ask for.
-    running
-        The running jobs on them, from 0 s, and what keeps nodes closed until a date.
+    running, holders
+        The running jobs on them, from 0 s, and what keeps nodes closed until a date; the jobs of
+        the queue that these are.
+    closed
+        Names of those that keep nodes closed.
+    placed
+        The waiting jobs with their starts as planned last, by id.
     unsure
         Counts what is not known of running jobs, or of what jobs ask for, by what it is.
     """
@@ -69,6 +75,7 @@ class NodePlan:
         self._state = state
         self._left_of = left_of or (lambda job: max(limit_of(job) - state.now, 1.0))
         self.unsure: Counter[str] = Counter()
+        self.closed: set[str] = set()
 
         there = [
             host
@@ -93,13 +100,17 @@ class NodePlan:
         self._labels: dict[int, str] = {}
         self._machine = machine
         self._alternatives: dict[str, list[HostsAsked]] = {}
+        self._together: dict[str, HostsAsked] = {}
+        self.placed: dict[str, Job] = {}
         known: dict[int, list[HostsAsked]] = {}
         for job in [*state.jobs, *state.apart]:
             if job.start is None or not any(each.held for each in job.amounts):
                 # Tasks of an array ask for the same.
                 if id(job.amounts) not in known:
                     known[id(job.amounts)] = self._requests(job)
-                self._alternatives[job.id] = known[id(job.amounts)]
+                *alternatives, together = known[id(job.amounts)]
+                self._alternatives[job.id] = alternatives or [together]
+                self._together[job.id] = together
         held = self._held()
         labels = {**machine.labels, **{name: bits for bits, name in self._labels.items()}}
         self.machine: Machine = replace(machine, labels=dict(sorted(labels.items())))
@@ -107,6 +118,7 @@ class NodePlan:
         self.layout = NodeLayout(self.machine)
         self.use = NodeUse(self.layout)
         self.running: list[Job] = []
+        self.holders: list[QueuedJob] = []
         self._begin(held)
 
     # What jobs ask for
@@ -118,23 +130,24 @@ class NodePlan:
         return (self._labels.setdefault(hosts, f"hosts:{len(self._labels)}"),)
 
     def _requests(self, job: QueuedJob) -> list[HostsAsked]:
-        """Return what a job asks for, in each of its partitions if it may start in several."""
+        """Return what a job asks for, in each of its partitions if it may start in several; last on
+        nodes of any of them.
+        """
         parts = job.amounts
         for each in parts:
             self.unsure.update(f"ask for {what}, which is not planned" for what in each.unmodelled)
         known = self._licences(job)
+        choices = []
         if len(parts) == 1 and len(parts[0].partitions) > 1:
             masks = dict.fromkeys(self._partition(name) for name in parts[0].partitions)
             choices = [[(parts[0], mask)] for mask in masks]
-        else:
-            choices = [[(each, self._partitions(each)) for each in parts]]
+        choices.append([(each, self._partitions(each)) for each in parts])
         return [
             HostsAsked(
                 parts=tuple(part for each, mask in choice for part in self._parts(each, mask)),
                 licences=known,
             )
             for choice in choices
-            if choice
         ]
 
     def _licences(self, job: QueuedJob) -> dict[str, int]:
@@ -227,8 +240,10 @@ class NodePlan:
 
         # Nodes that come back at a date are closed as if a job had what is left of them.
         for row, left in self._closed.items():
-            closed = QueuedJob(id=f"{self._machine.names[row]} away", processors=1, start=0.0)
-            closed = replace(closed, end=self._state.now + left)
+            now = self._state.now
+            name = f"{self._machine.names[row]} away"
+            closed = QueuedJob(id=name, processors=1, estimate=left, start=now, end=now + left)
+            self.closed.add(name)
             found.append((closed, {row: tuple(free[row])}))
             self._label(1 << row)
         return found
@@ -257,18 +272,20 @@ class NodePlan:
                 places.append((self.machine.hosts, len(parts), 1))
             job = self._running(queued, asked)
             job.request.held.fill(job.request.parts, places)
-            self.use.take(job)
-            profile.take(job, 0.0, job.end)
-            self.running.append(job)
+            self._take(job, queued)
 
         for queued in waiting:
             options = [self._running(queued, each) for each in self._alternatives[queued.id]]
             found = next((one for one in options if profile.fit(one, 0.0) == 0.0), None)
             self.unsure[_NOWHERE if found is None else _SOMEWHERE] += 1
             if found is not None:
-                self.use.take(found)
-                profile.take(found, 0.0, found.end)
-                self.running.append(found)
+                self._take(found, queued)
+
+    def _take(self, job: Job, queued: QueuedJob) -> None:
+        self.use.take(job)
+        self._profile.take(job, 0.0, job.end)
+        self.running.append(job)
+        self.holders.append(queued)
 
     def _running(self, queued: QueuedJob, asked: HostsAsked) -> Job:
         left = self._left_of(queued)
@@ -295,12 +312,13 @@ class NodePlan:
     def all_placed(self, line: Sequence[QueuedJob]) -> dict[str, Job]:
         """Plan the waiting jobs in this order; return them with their starts, by id."""
         self._last = self.plan()
-        return {
-            queued.id: self.placed(
+        self.placed = {
+            queued.id: self.place(
                 self._last, queued, QosRequest(estimated_runtime=queued.estimate), 0.0, 0.0
             )
             for queued in line
         }
+        return self.placed
 
     def start_of_new(self, ask: Ask) -> float:
         """Return the start of a new job behind those that were planned last (seconds)."""
@@ -317,10 +335,9 @@ class NodePlan:
             names = ", ".join(nodes.partitions)
             raise InputError(f"partition is {shown(ask.partition)}; one of {names} is expected")
         count = ask.processors
-        labels = (ask.partition,) if ask.partition else ()
         if not ask.nodes:
-            part = AskedPart(hosts=count, amounts={"cores": 1}, tasks=count, labels=labels)
-            return HostsAsked(parts=(part,))
+            return any_cores(count, ask.partition, self.machine)
+        labels = (ask.partition,) if ask.partition else ()
         each = complete_amounts({"cores": math.ceil(count / ask.nodes), **ask.each})
         part = AskedPart(hosts=ask.nodes, amounts=each, labels=labels)
         return HostsAsked(parts=(part,))
@@ -333,7 +350,7 @@ class NodePlan:
         plan.reserve_plan(0.0)
         return plan
 
-    def placed(
+    def place(
         self, plan: Plan, queued: QueuedJob, qos: QosRequest, submission: float, after: float
     ) -> Job:
         """Reserve a waiting job's earliest fit from ``after`` on (seconds) in a plan, in that of
@@ -349,6 +366,16 @@ class NodePlan:
             plan.profile.take(best, best.start, end_of(best.start, best.duration))
         return best
 
+    def simulated(self, queued: QueuedJob) -> HostsAsked:
+        """Return what a waiting job that was planned asks for in simulations: of several partitions
+        any node of all of them, or if it asks for several nodes, those of the one where it is
+        planned.
+        """
+        together = self._together[queued.id]
+        planned = self.placed[queued.id].hosts_asked
+        is_one = all(part.hosts == 1 for part in together.parts)
+        return together if is_one or planned is None else planned
+
     def as_placed(self, placed: Job, qos: QosRequest) -> Job:
         """Return a waiting job with another request for its dates, on the hosts where it is."""
         assert placed.hosts_asked is not None
@@ -360,12 +387,13 @@ class NodePlan:
     # What is told
 
     def without_date(
-        self, placed: Mapping[str, Job]
+        self, placed: Mapping[str, Job], started: Collection[str] = ()
     ) -> tuple[list[UnexplainedWait], dict[str, WaitKind]]:
         """Return the waits for Resources that the plan does not explain, and why jobs have no date,
         by id: see :func:`~qops_batsim.queue.unexplained_waits.without_date`.
 
-        A job is behind all of higher priority that may have the same hosts.
+        A job is behind all of higher priority that may have the same hosts. Jobs that the machine's
+        scheduler would have ``started`` now count as started, wherever the plan has them.
         """
         state = self._state
         closed = 0
@@ -378,7 +406,8 @@ class NodePlan:
                 for part in asked.parts:
                     hosts |= self._hosts_of(part)
             on = {host for host, _ in job.request.held.listed()}
-            at_once = job.start < AT_ONCE and self._asleep.isdisjoint(on)
+            at_once = job.start < AT_ONCE or queued.id in started
+            at_once = at_once and self._asleep.isdisjoint(on)
             if at_once and is_for_resources(queued.reason):
                 why[queued.id] = WaitKind.THOUGH_IT_FITS
                 if not closed & hosts:

@@ -281,7 +281,7 @@ def _cancelled(log: Log, begin: float, last: float, field: str) -> CancelledJobs
     """Return the jobs that were cancelled while they waited, submitted from ``begin`` to ``last``
     (seconds of the log); ``field`` is the count of processors to take.
     """
-    records, texts = log.cancelled or CancelledJobs(log.records, {})
+    records, texts, asked = log.cancelled or CancelledJobs(log.records, {})
     records = records.copy()
     _choose_width(records, field)
     submitted = records["submit_time"]
@@ -291,7 +291,8 @@ def _cancelled(log: Log, begin: float, last: float, field: str) -> CancelledJobs
     records = records[kept]
     records = records[np.argsort(records["submit_time"], kind="stable")]
     rows = records["job_number"] - 1
-    return CancelledJobs(records, {name: column.at(rows) for name, column in texts.items()})
+    asked = asked and [asked[row] for row in rows.tolist()]
+    return CancelledJobs(records, {name: column.at(rows) for name, column in texts.items()}, asked)
 
 
 def _did(counts: Iterable[RepairCount]) -> str:
