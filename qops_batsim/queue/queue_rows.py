@@ -133,11 +133,11 @@ def _with_queue(
     rows = past.history + np.arange(count)
     if nodes is not None:
         asked = _asked_before(past, nodes.machine)
-        asked += [job.hosts_asked for job in nodes.running]
+        asked += [held.hosts_asked for held in nodes.running]
         asked += [nodes.simulated(job) for job in line]
         joined["nodes"] = NodeRows(nodes.layout, [*asked, *map(nodes.asked, asks)])
-        for row, job in zip(rows.tolist(), nodes.running, strict=False):
-            joined["nodes"].held[row] = job.request.held.copied()
+        for row, held in zip(rows.tolist(), nodes.running, strict=False):
+            joined["nodes"].held[row] = held.request.held.copied()
     everything = past._replace(processors=state.processors, jobs=[*past.jobs, *jobs], **joined)
     return everything, Moment(now, rows[: len(running)], rows[len(running) :])
 

@@ -6,13 +6,22 @@ import json
 import math
 import re
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
+from qops_batsim.core.host_properties import machine_of
+from qops_batsim.core.node_request import NodeLayout
 from qops_batsim.dates import Calendar
+from qops_batsim.job_fields import AskedPart, HostsAsked
+from qops_batsim.queue.backtest import simulated_past
+from qops_batsim.queue.forecast import Arrivals, Moment, Simulator, moment_of
+from qops_batsim.queue.node_rows import NodeRows
 from qops_batsim.queue.past import Past
-from qops_batsim.queue.queue_state import QueueState
+from qops_batsim.queue.promise import likely_ends
+from qops_batsim.queue.queue_quote import QueueAsker
+from qops_batsim.queue.queue_state import QueueState, parse_ask
 from qops_batsim.queue.source import QueueSource
 from qops_batsim.queue.starts import (
     ForecastBasis,
@@ -21,7 +30,9 @@ from qops_batsim.queue.starts import (
     asked_starts,
     queue_starts,
 )
-from support.node_oracles import EasyFromNow, NodeJob
+from qops_batsim.slurm.waiting_reasons import WaitKind
+from support.drawn_queues import NODE, job, runs
+from support.node_oracles import EasyFromNow
 from support.node_queues import NOW, naive_queue, naive_starts, random_queue
 from support.pasts import past
 
@@ -52,10 +63,10 @@ def of_one_partition(queue: str) -> str:
 def told(found: QueueStarts) -> dict[str, tuple[float, ...]]:
     """Return planned, early, median and late start of each job (seconds from now), by id."""
     starts: dict[str, tuple[float, ...]] = {}
-    for job in found.jobs:
-        assert isinstance(job, StartForecast)
-        dates = (job.planned, job.early, job.median, job.late)
-        starts[job.id] = tuple(math.inf if date is None else date - NOW for date in dates)
+    for each in found.jobs:
+        assert isinstance(each, StartForecast)
+        dates = (each.planned, each.early, each.median, each.late)
+        starts[each.id] = tuple(math.inf if date is None else date - NOW for date in dates)
     return starts
 
 
@@ -77,3 +88,138 @@ def test_if_all_use_up_their_limits_draws_are_the_plan(tmp_path: Path, first: in
         by_easy = {name: math.inf if one is None else one.start for name, one in ran.items()}
         found = queue_starts(state, basis_of(used_up()), draws=3)
         assert told(found) == {name: (start,) * 4 for name, start in by_easy.items()}, seed
+
+
+# Two nodes of 8 cores and 2 GPUs (minutes from now; jobs use half of their limits):
+#
+#   n1 |11: 1 core, 2 GPUs, until 60 at most, 25 as drawn |
+#   n2 |12: 1 core, 2 GPUs, until 30 at most, 10 as drawn |
+#
+# Of 16 cores 14 are free, so by processors all that wait start now. 20 asks for a GPU: on n2, when
+# 12 ends. 21 asks for 2 of a node: on n1, when 11 ends, as 20 has one of n2. 22 asks for cores.
+GPUS = "".join(
+    NODE.format(name=name, used=1, gres="gpu:2", partitions="gpu") for name in ("n1", "n2")
+)
+
+
+def gpu_queue(**of_20: Any) -> str:
+    running = [runs(60, "n1", job(11, 1, 2)), runs(30, "n2", job(12, 1, 2))]
+    waiting = [job(20, 1, 1, 60, **of_20), job(21, 1, 2, 10), job(22, 4, partition="gpu")]
+    return json.dumps({"meta": {}, "jobs": [*running, *waiting]})
+
+
+def half_used() -> Past:
+    """Return a history of three days in which the only job used half of its limit."""
+    return past(8, [(0.0, 0.0, 1800.0, 3600.0, 1)])
+
+
+def test_jobs_wait_for_gpus_of_nodes_though_cores_are_free(tmp_path: Path) -> None:
+    state = state_of(tmp_path, GPUS, gpu_queue(state_reason="Resources"))
+    found = queue_starts(state, basis_of(half_used()), draws=10)
+    assert told(found) == {
+        "20": (1800.0, 600.0, 600.0, 600.0),
+        "21": (3600.0, 1500.0, 1500.0, 1500.0),
+        "22": (0.0, 0.0, 0.0, 0.0),
+    }
+    assert not found.unexplained
+    assert str(found.jobs[0].lacks).endswith("now 0; job 12 on n2")
+
+
+def test_new_jobs_wait_for_amounts_of_nodes(tmp_path: Path) -> None:
+    state = state_of(tmp_path, GPUS, gpu_queue())
+    asks = [parse_ask(text) for text in ("1x1h", "1x10m,gpus=2", "1x10m,gpus=1,partition=gpu")]
+    basis = basis_of(half_used())
+    found = asked_starts(state, asks, basis, draws=10)
+    assert found.is_forecast
+    medians = [each.median - NOW for each in found.jobs if isinstance(each, StartForecast)]
+    # The last one ends before 21 starts, so it may go ahead of it; the other may not.
+    assert [found.jobs[-1].id, *medians] == ["1x10m,gpus=1,partition=gpu", 0.0, 1800.0, 600.0]
+
+    asker = QueueAsker(state)
+    answers = [asker.ask(ask) for ask in asks]
+    ends = likely_ends(state, basis, asks, answers, draws=10)
+    assert [end.response for end in ends] == [3600.0, 1800.0 + 600.0, 600.0 + 600.0]
+
+
+def test_a_wait_for_resources_that_the_scheduler_would_end_now_has_no_date(tmp_path: Path) -> None:
+    # n1 has 2 of 8 cores free until 20, n2 until 30. 30 asks for all of n1, 31 for all of n2; 32
+    # for 2 cores of n2 for 45 min, which delays 31 and not 30: EASY starts it now.
+    nodes = "".join(
+        NODE.format(name=name, used=6, gres="(null)", partitions="cpu") for name in ("n1", "n2")
+    )
+    running = [runs(20, "n1", job(11, 6, minutes=30)), runs(30, "n2", job(12, 6, minutes=40))]
+    waiting = [
+        job(30, 8, required_nodes="n1"),
+        job(31, 8, required_nodes="n2"),
+        job(32, 2, minutes=45, required_nodes="n2", state_reason="Resources"),
+    ]
+    queue = json.dumps({"meta": {}, "jobs": [*running, *waiting]})
+    state = state_of(tmp_path, nodes, queue)
+    assert [job.no_date for job in queue_starts(state).jobs] == [None] * 3
+    found = queue_starts(state, basis_of(used_up()), draws=3)
+    assert [job.no_date for job in found.jobs] == [None, None, WaitKind.THOUGH_IT_FITS]
+    assert found.unexplained[0].job == "32"
+
+
+def test_slurm_keeps_nodes_whole_for_jobs_that_it_plans(tmp_path: Path) -> None:
+    # Of 8 cores 6 are free, all from 20 on. 30 asks for 7 of them; 31 for one, which is free beside
+    # it, but Slurm keeps the node whole for 30, which ends at 80.
+    nodes = NODE.format(name="n1", used=2, gres="(null)", partitions="cpu")
+    jobs = [runs(20, "n1", job(11, 2)), job(30, 7, minutes=60), job(31, 1, minutes=60)]
+    state = state_of(tmp_path, nodes, json.dumps({"meta": {}, "jobs": jobs}))
+    starts = []
+    for scheduler, settings in (("slurm", {}), ("slurm", {"whole_nodes": False}), ("easy", {})):
+        basis = ForecastBasis(scheduler=scheduler, settings=settings)
+        found = queue_starts(state, basis)
+        assert (found.scheduler, found.by_node, found.is_forecast) == (scheduler, True, False)
+        starts.append([(each.planned or 0.0) - NOW for each in found.jobs])
+    assert starts == [[1200.0, 4800.0], [1200.0, 0.0], [1200.0, 0.0]]
+
+
+ONE_GPU = machine_of([{"cores": "4", "gpus": "1"}] * 2, ["n1", "n2"])
+
+
+def with_nodes(jobs: Past, *gpus: int) -> Past:
+    """Return a past whose jobs ask for so many GPUs, one by node, and for cores."""
+    asked = [
+        HostsAsked(parts=(AskedPart(hosts=max(count, 1), amounts={"cores": 1, **gpu}),))
+        for count in gpus
+        for gpu in ({"gpus": 1} if count else {},)
+    ]
+    return jobs._replace(nodes=NodeRows(NodeLayout(ONE_GPU), asked))
+
+
+@pytest.mark.parametrize(("gpus", "late"), [(1, 125.0), (0, 100.0)])
+def test_past_jobs_come_with_their_amounts(gpus: int, late: float) -> None:
+    # a has the GPU of n1 until 100; b waits for both. d comes at 35 and runs beyond its limit.
+    rows = [(0.0, 0.0, 60.0, 100.0, 1), (5.0, 30.0, 20.0, 60.0, 1), (10.0, 60.0, 40.0, 80.0, 2)]
+    jobs = with_nodes(past(8, rows), 1, gpus, 2)
+    moment = Moment(30.0, jobs.nodes.place(np.array([0])), np.array([2]))  # type: ignore[union-attr]
+    nothing = np.arange(0)
+    coming = Arrivals(np.array([1]), 30.0, np.array([90.0]), nothing, nothing)
+    starts = Simulator(jobs).starts(moment, np.array([70.0, 40.0]), coming)
+    assert starts.tolist() == [late]
+
+
+def test_jobs_of_a_log_run_where_they_fit_and_the_last_are_left_out() -> None:
+    # Two GPUs, three jobs that have one each: the last started is none of the moment.
+    jobs = with_nodes(past(8, [(0.0, float(at), 60.0, 60.0, 1) for at in (1, 3, 2)]), 1, 1, 1)
+    moment = moment_of(jobs, 10.0)
+    assert moment.running.tolist() == [0, 2]
+    assert jobs.nodes is not None
+    assert {row: held.listed() for row, held in jobs.nodes.held.items()} == {
+        0: [(0, 1)],
+        2: [(1, 1)],
+    }
+
+
+def test_simulated_jobs_run_where_the_simulation_had_them() -> None:
+    rng = np.random.default_rng(2)
+    dates = np.sort(rng.uniform(0, 3000, 80))
+    rows = [(date, np.nan, float(rng.integers(20, 90)), 100.0, 1) for date in dates.tolist()]
+    jobs = with_nodes(past(8, rows), *rng.integers(0, 3, 80).tolist())
+    ran = simulated_past(jobs)
+    assert np.isfinite(ran.starts).all()
+    for now in np.linspace(100, 2900, 40).tolist():
+        running = np.flatnonzero((ran.starts <= now) & (ran.ends > now))
+        assert sorted(moment_of(ran, now).running.tolist()) == running.tolist()

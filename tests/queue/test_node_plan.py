@@ -18,6 +18,7 @@ from qops_batsim.queue.source import QueueSource
 from qops_batsim.queue.starts import asked_starts, node_variants, queue_starts
 from qops_batsim.queue.unexplained_waits import why_no_date
 from qops_batsim.slurm.waiting_reasons import WaitKind
+from support.drawn_queues import NODE, job, runs
 from support.node_oracles import NodeJob, Part
 from support.node_queues import NOW, naive_starts, random_queue
 
@@ -78,48 +79,9 @@ def test_promises_lie_between_those_without_and_behind_all_waiting_jobs(
 #
 # 20 asks for 2 GPUs: at 10, on n2. 21 asks for 4 cores and no GPU: now, on n2. 22 asks for both
 # nodes alone, behind all of these.
-NODE = """NodeName={name} CoresPerSocket=8
-   CPUAlloc={used} CPUTot=8
-   Gres={gres}
-   RealMemory=16000 AllocMem=2000
-   State=MIXED Weight=1
-   Partitions={partitions}
-"""
 NODES = NODE.format(name="n1", used=6, gres="(null)", partitions="cpu") + NODE.format(
     name="n2", used=2, gres="gpu:4", partitions="cpu,gpu"
 )
-
-
-def job(number: int, cores: int, gpus: int = 0, minutes: int = 30, **more: Any) -> dict[str, Any]:
-    """Return a waiting job as squeue tells of it."""
-    return {
-        "job_id": number,
-        "job_state": "PENDING",
-        "cpus": cores,
-        "node_count": 1,
-        "time_limit": minutes,
-        "partition": "gpu" if gpus else "cpu",
-        "state_reason": "Priority",
-        "priority": 1000 - number,
-        "memory_per_node": 1000,
-        "tasks": 1,
-        "tres_req_str": f"cpu={cores},mem=1000M,node=1",
-        "tres_per_node": f"gres:gpu:{gpus}" if gpus else "",
-        **more,
-    }
-
-
-def runs(left: int, node: str, told: dict[str, Any]) -> dict[str, Any]:
-    """Return the job as it runs on a node for so many more minutes."""
-    gres = told["tres_per_node"].removeprefix("gres:")
-    return told | {
-        "job_state": "RUNNING",
-        "start_time": NOW - 600,
-        "end_time": NOW + 60 * left,
-        "nodes": node,
-        "tres_alloc_str": told["tres_req_str"],
-        "gres_detail": [f"{gres}(IDX:0)"] if gres else [],
-    }
 
 
 RUNNING = [runs(20, "n1", job(11, 6)), runs(10, "n2", job(12, 2, 3))]
