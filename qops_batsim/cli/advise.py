@@ -120,11 +120,11 @@ def advise(
         time_zone=time_zone,
         accounting=accounting,
     )
-    for name, each in traces.items():
-        if each.not_counted:
+    for name, read in traces.items():
+        if read.not_counted:
             console.note(
                 f"{name or trace}: planned as one number of processors, not node by node: "
-                f"{', '.join(each.not_counted)} of nodes limit nothing, so that where jobs share "
+                f"{', '.join(read.not_counted)} of nodes limit nothing, so that where jobs share "
                 "nodes fewer ends could be promised"
             )
     changes = {}

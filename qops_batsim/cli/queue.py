@@ -743,6 +743,7 @@ def backtest(
     if as_json:
         asked = {"history": history, "starts": starts, "scheduler": by_scheduler}
         numbers = {"moments": found.moments, "draws": draws, "seed": seed}
+        numbers["by_node"] = machine is not None
         whole = msgspec.structs.asdict(every)
         del whole["group"]
         parts = {"by_class": found.classes, "promises": promises, "corrections": found.corrections}
@@ -783,7 +784,7 @@ def _trace_on_nodes(
     from qops_batsim.workload.accounting.node_sizes import NodeSizes
     from qops_batsim.workload.conversion import Repairs
 
-    if machine is not None:
+    if machine is not None and "cores" in machine.kinds:
         nodes = NodeSizes([])
         nodes.read_machine = lambda: machine
         partition, qos, account, reservation = (given[name] for name in _CHOSEN)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from msgspec.structs import replace
@@ -28,6 +28,8 @@ class NodeRows:
         What the nodes have.
     asked
         What each job asks for. Jobs that ask for the same have the same object.
+    ran_on
+        On which nodes each job ran (bits), 0 where that is not known.
 
     Attributes
     ----------
@@ -36,21 +38,25 @@ class NodeRows:
     held
         Where the running jobs of the moment are that is simulated, by row.
     known
-        Where jobs were when they ran, by row, as far as that is known.
+        What jobs had of nodes when they ran, by row, after a simulation.
     """
 
-    def __init__(self, layout: NodeLayout, asked: Sequence[HostsAsked]) -> None:
+    def __init__(
+        self, layout: NodeLayout, asked: Sequence[HostsAsked], ran_on: Sequence[int] = ()
+    ) -> None:
+        self.ran_on = ran_on or [0] * len(asked)
         self.layout = layout
         self.asked = asked
-        self.hosts = np.array([sum(part.hosts for part in one.parts) for one in asked], np.int64)
+        self.hosts = _of_each(asked, lambda one: sum(part.hosts for part in one.parts))
         self.held: dict[int, Places] = {}
         self.known: dict[int, Places] = {}
         self._pools: dict[int, list[NodeRequest]] = {}
         self._last: dict[int, NodeRequest] = {}
 
-    def only(self, rows: Iterable[int]) -> NodeRows:
+    def only(self, rows: Sequence[int]) -> NodeRows:
         """Return those of these rows, as new ones."""
-        return NodeRows(self.layout, [self.asked[row] for row in rows])
+        ran_on = [self.ran_on[row] for row in rows]
+        return NodeRows(self.layout, [self.asked[row] for row in rows], ran_on)
 
     def asking(self, rows: list[int], running: int) -> Callable[[int], NodeRequest]:
         """Return what gives the request of a job by its place among ``rows``, for one simulation;
@@ -98,7 +104,10 @@ class NodeRows:
             job.request = of_row(place)
             if row in self.known:
                 job.request.held.copy_from(self.known[row])
-            if use.fits(job) or profile.fits_at(job, 0.0):
+                is_there = use.fits(job)
+            else:
+                is_there = self.ran_on[row] > 0 and use.put_on(job, self.ran_on[row])
+            if is_there or profile.fits_at(job, 0.0):
                 use.take(job)
                 profile.take(job, 0.0, math.inf)
                 self.held[row] = job.request.held.copied()
@@ -127,15 +136,22 @@ def _counts(kind: str, machine: Machine) -> bool:
     return kind in machine.kinds or not (kind == "memory" or kind.startswith("gpus:"))
 
 
-def cores_of(asked: HostsAsked, machine: Machine) -> int:
-    """Return how many cores a job asks for; whole hosts have as many as the usual one."""
-    usual = machine.totals.get("cores", 0) // machine.hosts
-    return sum(
-        part.hosts * usual
-        if part.exclusive or not part.amounts
-        else (part.tasks or part.hosts) * part.amounts.get("cores", 0)
-        for part in asked.parts
-    )
+def cores_of(asked: Sequence[HostsAsked], machine: Machine) -> np.ndarray:
+    """Return how many cores each job asks for; whole hosts have as many as the usual one."""
+    usual = machine.totals["cores"] // machine.hosts
+
+    def cores(part: AskedPart) -> int:
+        if part.exclusive or not part.amounts:
+            return part.hosts * usual
+        return (part.tasks or part.hosts) * part.amounts.get("cores", 0)
+
+    return _of_each(asked, lambda one: sum(map(cores, one.parts)))
+
+
+def _of_each(asked: Sequence[HostsAsked], value: Callable[[HostsAsked], int]) -> np.ndarray:
+    """Return a value of each request; those of many jobs are the same object."""
+    values = {key: value(one) for key, one in {id(one): one for one in asked}.items()}
+    return np.array([values[id(one)] for one in asked], np.int64)
 
 
 def any_cores(count: int, partition: str, machine: Machine) -> HostsAsked:

@@ -15,6 +15,7 @@ from qops_batsim.job_fields import asked_or_whole
 from qops_batsim.jobs import Job
 from qops_batsim.queue.node_rows import NodeRows, any_cores, cores_of
 from qops_batsim.tables import Words
+from qops_batsim.workload.accounting.node_sizes import node_names
 from qops_batsim.workload.conversion import Conversion
 from qops_batsim.workload.log_records import CancelledJobs, Records, names_of
 
@@ -135,9 +136,13 @@ def past_of(trace: Conversion, machine: Machine | None = None) -> Past:
         hosts = [*widths.tolist(), *gone_widths.tolist()]
         whole = {count: asked_or_whole(None, count) for count in {*hosts}}
         each = [one or whole[count] for one, count in zip(told, hosts, strict=True)]
-        cores = np.array([cores_of(one, machine) for one in each], np.int64)
-        widths, gone_widths = np.split(cores, [len(widths)])
-        nodes = NodeRows(NodeLayout(machine), each)
+        widths, gone_widths = np.split(cores_of(each, machine), [len(widths)])
+        bits = {name: 1 << host for host, name in enumerate(machine.names)}
+        ran_on = [0] * len(each)
+        if trace.nodes is not None:
+            masks = [sum(bits.get(n, 0) for n in node_names(word)) for word in trace.nodes.words]
+            ran_on[: len(widths)] = [masks[place] for place in trace.nodes.which.tolist()]
+        nodes = NodeRows(NodeLayout(machine), each, ran_on)
     run_times = records["run_time"].astype(float)
     if not ((run_times > 0) & (widths <= size)).any():
         raise InputError(

@@ -98,6 +98,8 @@ class Conversion(msgspec.Struct, kw_only=True):
     the job or array, where the log tells it."""
     texts: dict[str, Words] = {}
     """Names by field of a job (``user``, ``group``, ``queue``), for each record."""
+    nodes: Words | None = None
+    """On which nodes each record's job ran, as Slurm lists them."""
     cancelled: CancelledJobs | None = None
     """Jobs that were cancelled while they waited, submitted between those of the workload; their
     texts have a row for each."""
@@ -225,6 +227,7 @@ def convert_log(
         not_counted=log.not_counted,
         open_jobs=log.open_jobs,
         texts={name: texts.at(records["job_number"] - 1) for name, texts in log.texts.items()},
+        nodes=log.nodes and log.nodes.at(records["job_number"] - 1),
         cancelled=_cancelled(log, begin, last, repairs.processors_field),
         offered_load=load,
     )

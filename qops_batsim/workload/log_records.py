@@ -167,6 +167,8 @@ class Log(ABC):
     """What jobs ask of each host, by job number from 1: see :meth:`asked_of`."""
     machine: Machine | None = None
     """What each host of the machine has, if that was told."""
+    nodes: Words | None = None
+    """On which nodes jobs ran, as Slurm lists them, by job number from 1."""
 
     @abstractmethod
     def calendar(self, time_zone: str | None = None) -> Calendar:

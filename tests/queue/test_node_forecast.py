@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ from qops_batsim.job_fields import AskedPart, HostsAsked
 from qops_batsim.queue.backtest import simulated_past
 from qops_batsim.queue.forecast import Arrivals, Moment, Simulator, moment_of
 from qops_batsim.queue.node_rows import NodeRows
-from qops_batsim.queue.past import Past
+from qops_batsim.queue.past import Past, past_of
 from qops_batsim.queue.promise import likely_ends
 from qops_batsim.queue.queue_quote import QueueAsker
 from qops_batsim.queue.queue_state import QueueState, parse_ask
@@ -30,8 +31,11 @@ from qops_batsim.queue.starts import (
     asked_starts,
     queue_starts,
 )
+from qops_batsim.slurm.nodes import read_nodes
 from qops_batsim.slurm.waiting_reasons import WaitKind
-from support.drawn_queues import NODE, job, runs
+from qops_batsim.traces.reading import read_trace
+from qops_batsim.workload.accounting import Choices
+from support.drawn_queues import GPUS, NODE, gpu_queue, job, runs
 from support.node_oracles import EasyFromNow
 from support.node_queues import NOW, naive_queue, naive_starts, random_queue
 from support.pasts import past
@@ -90,24 +94,6 @@ def test_if_all_use_up_their_limits_draws_are_the_plan(tmp_path: Path, first: in
         assert told(found) == {name: (start,) * 4 for name, start in by_easy.items()}, seed
 
 
-# Two nodes of 8 cores and 2 GPUs (minutes from now; jobs use half of their limits):
-#
-#   n1 |11: 1 core, 2 GPUs, until 60 at most, 25 as drawn |
-#   n2 |12: 1 core, 2 GPUs, until 30 at most, 10 as drawn |
-#
-# Of 16 cores 14 are free, so by processors all that wait start now. 20 asks for a GPU: on n2, when
-# 12 ends. 21 asks for 2 of a node: on n1, when 11 ends, as 20 has one of n2. 22 asks for cores.
-GPUS = "".join(
-    NODE.format(name=name, used=1, gres="gpu:2", partitions="gpu") for name in ("n1", "n2")
-)
-
-
-def gpu_queue(**of_20: Any) -> str:
-    running = [runs(60, "n1", job(11, 1, 2)), runs(30, "n2", job(12, 1, 2))]
-    waiting = [job(20, 1, 1, 60, **of_20), job(21, 1, 2, 10), job(22, 4, partition="gpu")]
-    return json.dumps({"meta": {}, "jobs": [*running, *waiting]})
-
-
 def half_used() -> Past:
     """Return a history of three days in which the only job used half of its limit."""
     return past(8, [(0.0, 0.0, 1800.0, 3600.0, 1)])
@@ -163,7 +149,7 @@ def test_a_wait_for_resources_that_the_scheduler_would_end_now_has_no_date(tmp_p
 
 def test_slurm_keeps_nodes_whole_for_jobs_that_it_plans(tmp_path: Path) -> None:
     # Of 8 cores 6 are free, all from 20 on. 30 asks for 7 of them; 31 for one, which is free beside
-    # it, but Slurm keeps the node whole for 30, which ends at 80.
+    # it, but Slurm keeps the node whole for 30 until that starts.
     nodes = NODE.format(name="n1", used=2, gres="(null)", partitions="cpu")
     jobs = [runs(20, "n1", job(11, 2)), job(30, 7, minutes=60), job(31, 1, minutes=60)]
     state = state_of(tmp_path, nodes, json.dumps({"meta": {}, "jobs": jobs}))
@@ -173,7 +159,7 @@ def test_slurm_keeps_nodes_whole_for_jobs_that_it_plans(tmp_path: Path) -> None:
         found = queue_starts(state, basis)
         assert (found.scheduler, found.by_node, found.is_forecast) == (scheduler, True, False)
         starts.append([(each.planned or 0.0) - NOW for each in found.jobs])
-    assert starts == [[1200.0, 4800.0], [1200.0, 0.0], [1200.0, 0.0]]
+    assert starts == [[1200.0, 1200.0], [1200.0, 0.0], [1200.0, 0.0]]
 
 
 ONE_GPU = machine_of([{"cores": "4", "gpus": "1"}] * 2, ["n1", "n2"])
@@ -223,3 +209,57 @@ def test_simulated_jobs_run_where_the_simulation_had_them() -> None:
     for now in np.linspace(100, 2900, 40).tolist():
         running = np.flatnonzero((ran.starts <= now) & (ran.ends > now))
         assert sorted(moment_of(ran, now).running.tolist()) == running.tolist()
+
+
+def test_a_back_test_goes_node_by_node(cli: Any, tmp_path: Path) -> None:
+    # Each job asks for 2 GPUs of a node, for as long as its limit, so that jobs start in turn: the
+    # forecast is exact. Of 16 cores they have one each, so that by processors no job ever waits.
+    rng = np.random.default_rng(4)
+    columns = "JobID|User|Partition|State|Submit|Start|End|ElapsedRaw|AllocCPUS|AllocNodes"
+    rows = [f"{columns}|ReqTRES|AllocTRES|Timelimit"]
+    arrivals = NOW + np.cumsum(rng.exponential(1000.0, 400)).astype(int)
+    for number, date in enumerate(arrivals.tolist(), 1):
+        dates = [datetime.fromtimestamp(date + more).isoformat() for more in (0, 60, 1860)]
+        tres = "cpu=1,mem=1G,node=1,gres/gpu=2"
+        told = [str(number), "u", "gpu", "COMPLETED", *dates, "1800", "1", "1", tres, tres]
+        rows.append("|".join([*told, "30:00"]))
+    log, nodes = tmp_path / "sacct.txt", tmp_path / "nodes.txt"
+    log.write_text("\n".join(rows) + "\n")
+    nodes.write_text(GPUS)
+    numbers = ["--starts", "simulated", "--moments", "10", "--draws", "10", "--json"]
+    done = cli("queue", "backtest", log, "--nodes", nodes, *numbers)
+    assert done.exit_code == 0, done.err
+    found = json.loads(done.out)
+    assert (found["by_node"], found["forecasts"] > 10) == (True, True)
+    assert (found["median_error"], found["of_plan"], found["coverage_80"]) == (0.0, 0.0, 100.0)
+
+    counted = cli("queue", "backtest", log, "--processors", "16", *numbers)
+    assert "no job ever waits in this history" in counted.err
+
+
+def test_a_history_tells_amounts_and_nodes(tmp_path: Path) -> None:
+    rows = [
+        "JobID|User|Partition|State|Submit|Start|End|ElapsedRaw|AllocCPUS|AllocNodes|ReqTRES|NodeList",
+        f"1|u|gpu|COMPLETED|{at(0)}|{at(60)}|{at(3660)}|3600|2|1|cpu=2,mem=1G,node=1|n2",
+        f"2|u|gpu|COMPLETED|{at(1)}|{at(70)}|{at(3670)}|3600|16|2|cpu=16,node=2|n[1-2]",
+        f"3|u|gpu|CANCELLED by 1|{at(2)}|Unknown|{at(900)}|0|0|0|cpu=4,node=1,gres/gpu=2|",
+    ]
+    log, nodes = tmp_path / "sacct.txt", tmp_path / "nodes.txt"
+    log.write_text("\n".join(rows) + "\n")
+    nodes.write_text(GPUS)
+    listed = read_nodes(nodes)
+    choices = Choices(by="amounts", nodes=listed, time_zone="UTC")
+    machine = listed.machine_of(["gpu"])
+    jobs = past_of(read_trace(log, accounting=choices, time_zone="UTC"), machine)
+    assert jobs.nodes is not None
+    assert jobs.widths.tolist() == [2, 16, 4]
+    (part,) = jobs.nodes.asked[2].parts
+    assert (part.hosts, part.amounts) == (1, {"cores": 4, "gpus": 2})
+    # Job 1 was on n2, though it fits on n1. Job 2 does not fit beside it.
+    moment = moment_of(jobs, 100.0)
+    assert (moment.running.tolist(), moment.waiting.tolist()) == ([0], [2])
+    assert jobs.nodes.held[0].listed() == [(1, 1)]
+
+
+def at(seconds: float) -> str:
+    return datetime.fromtimestamp(NOW + seconds, UTC).isoformat()[:19]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 from support.node_queues import NOW
@@ -45,3 +46,21 @@ def runs(left: int, node: str, told: dict[str, Any]) -> dict[str, Any]:
         "tres_alloc_str": told["tres_req_str"],
         "gres_detail": [f"{gres}(IDX:0)"] if gres else [],
     }
+
+
+# Two nodes of 8 cores and 2 GPUs (minutes from now; jobs use half of their limits):
+#
+#   n1 |11: 1 core, 2 GPUs, until 60 at most, 25 as drawn |
+#   n2 |12: 1 core, 2 GPUs, until 30 at most, 10 as drawn |
+#
+# Of 16 cores 14 are free, so by processors all that wait start now. 20 asks for a GPU: on n2, when
+# 12 ends. 21 asks for 2 of a node: on n1, when 11 ends, as 20 has one of n2. 22 asks for cores.
+GPUS = "".join(
+    NODE.format(name=name, used=1, gres="gpu:2", partitions="gpu") for name in ("n1", "n2")
+)
+
+
+def gpu_queue(**of_20: Any) -> str:
+    running = [runs(60, "n1", job(11, 1, 2)), runs(30, "n2", job(12, 1, 2))]
+    waiting = [job(20, 1, 1, 60, **of_20), job(21, 1, 2, 10), job(22, 4, partition="gpu")]
+    return json.dumps({"meta": {}, "jobs": [*running, *waiting]})

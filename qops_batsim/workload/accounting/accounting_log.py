@@ -126,6 +126,7 @@ def log_of(rows: Rows, choices: Choices, kind: str, source: str) -> AccountingLo
         counted="; ".join(filter(None, (counted, rows.units))),
         not_counted=[name for name, held in rows.not_counted.items() if held.any()],
         asked=rows.asked,
+        nodes=rows.nodes,
         machine=machine,
     )
 
