@@ -241,8 +241,8 @@ def test_a_history_tells_amounts_and_nodes(tmp_path: Path) -> None:
     rows = [
         "JobID|User|Partition|State|Submit|Start|End|ElapsedRaw|AllocCPUS|AllocNodes|ReqTRES|NodeList",
         f"1|u|gpu|COMPLETED|{at(0)}|{at(60)}|{at(3660)}|3600|2|1|cpu=2,mem=1G,node=1|n2",
-        f"2|u|gpu|COMPLETED|{at(1)}|{at(70)}|{at(3670)}|3600|16|2|cpu=16,node=2|n[1-2]",
-        f"3|u|gpu|CANCELLED by 1|{at(2)}|Unknown|{at(900)}|0|0|0|cpu=4,node=1,gres/gpu=2|",
+        f"3|u|gpu|COMPLETED|{at(3)}|{at(70)}|{at(3670)}|3600|16|2|cpu=16,node=2|n[1-2]",
+        f"2|u|gpu|CANCELLED by 1|{at(2)}|Unknown|{at(900)}|0|0|0|cpu=4,node=1,gres/gpu=2|",
     ]
     log, nodes = tmp_path / "sacct.txt", tmp_path / "nodes.txt"
     log.write_text("\n".join(rows) + "\n")
@@ -252,12 +252,12 @@ def test_a_history_tells_amounts_and_nodes(tmp_path: Path) -> None:
     machine = listed.machine_of(["gpu"])
     jobs = past_of(read_trace(log, accounting=choices, time_zone="UTC"), machine)
     assert jobs.nodes is not None
-    assert jobs.widths.tolist() == [2, 16, 4]
-    (part,) = jobs.nodes.asked[2].parts
+    assert jobs.widths.tolist() == [2, 4, 16]
+    (part,) = jobs.nodes.asked[1].parts
     assert (part.hosts, part.amounts) == (1, {"cores": 4, "gpus": 2})
-    # Job 1 was on n2, though it fits on n1. Job 2 does not fit beside it.
+    # Job 1 was on n2, though it fits on n1. Job 3 does not fit beside it.
     moment = moment_of(jobs, 100.0)
-    assert (moment.running.tolist(), moment.waiting.tolist()) == ([0], [2])
+    assert (moment.running.tolist(), moment.waiting.tolist()) == ([0], [1])
     assert jobs.nodes.held[0].listed() == [(1, 1)]
 
 
