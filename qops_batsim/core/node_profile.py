@@ -280,7 +280,7 @@ class NodeProfile(Profile):
                     self.starts[place] = self.next_start(row, part, date, duration, limit)
 
     def may_take(self, row: int, part: HostPart, date: float, duration: float) -> bool:
-        """Return whether a row can take something of a part from a date on. O(log hosts + steps)."""
+        """Return whether a row can take some of a part from a date on. O(log hosts + steps)."""
         low = 0
         high = part.size
         while low < high:

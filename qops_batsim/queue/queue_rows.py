@@ -18,7 +18,7 @@ from qops_batsim.queue.past import LEAST_LIMIT, Past, groups_of
 from qops_batsim.queue.queue_state import Ask, QueuedJob, QueueState, line_of
 from qops_batsim.queue.zones import refuse_later_history
 from qops_batsim.schedulers.registry import read_options
-from qops_batsim.schedulers.slurm.slurm_options import SlurmOptions
+from qops_batsim.schedulers.slurm.slurm_options import MOST_WEIGHT, SlurmOptions
 from qops_batsim.schedulers.slurm.slurm_scheduler import Slurm
 
 
@@ -73,6 +73,8 @@ def told_priorities(
     # The partition stands for all factors of which nothing is known.
     weights = options.weight_qos + options.weight_fairshare + options.weight_partition
     usual = max(float(np.median(further)), 0.0) if weights else 0.0
+    # Without priorities Slurm counts down from 2^32: whoever comes later is behind those that wait.
+    usual = min(usual, MOST_WEIGHT)
     others = {"weight_qos": 0.0, "weight_fairshare": 0.0, "partitions": {}}
     return bases, {**settings, **others, "weight_partition": usual}
 

@@ -21,7 +21,7 @@ from qops_batsim.errors import InputError
 from qops_batsim.experiments.page import Aliases
 from qops_batsim.limits import MAX_SECONDS
 from qops_batsim.queue.backtest import INTERVALS, LEVELS, MEDIAN, Correction, corrected
-from qops_batsim.queue.forecast import Drawn, Moment, quantiles
+from qops_batsim.queue.forecast import Drawn, Moment, Simulator, quantiles
 from qops_batsim.queue.node_plan import NodePlan
 from qops_batsim.queue.past import FIELDS, Habits, Past, Patience, no_past
 from qops_batsim.queue.queue_rows import simulation_of, submitted
@@ -382,17 +382,21 @@ class _Plan:
         self.placed = {} if self.nodes is None else self.nodes.all_placed(line_of(state)[0])
         self.fits_earliest = self.nodes is not None and not (basis.scheduler or past.history)
         self.decider = "conservative" if self.fits_earliest else basis.scheduler or "easy"
-        self.simulator, self.moment = simulation_of(
-            state, past, calendar, asks, self.decider, basis.settings, self.nodes
-        )
+        if self.fits_earliest:
+            rows = np.arange(len(self.placed) + len(asks))
+            self.simulator = Simulator(past)  # Of no future.
+            self.moment = Moment(state.now - calendar.unix_start, rows[:0], rows)
+        else:
+            self.simulator, self.moment = simulation_of(
+                state, past, calendar, asks, self.decider, basis.settings, self.nodes
+            )
 
     def planned(self, moment: Moment) -> np.ndarray:
         """Return the starts of the waiting jobs by time limits (seconds; infinite: never)."""
         if self.nodes is not None and self.fits_earliest:
             waits = [job.start for job in self.placed.values()]
-            new = self.moment.waiting[len(waits) :].tolist()
-            asked = [new.index(row) for row in moment.waiting[len(waits) :].tolist()]
-            waits += [self.nodes.start_of_new(self.asks[place]) for place in asked]
+            new = (moment.waiting[len(waits) :] - len(waits)).tolist()
+            waits += [self.nodes.start_of_new(self.asks[place]) for place in new]
             starts = moment.now + np.array(waits)
         else:
             starts = self.simulator.planned(moment)
