@@ -81,6 +81,8 @@ def read_facts(advice: Advice) -> dict[str, str]:
         facts["partition"] = advice.name
     if trace.counted:
         facts["counted in"] = trace.counted
+    if trace.not_counted:
+        facts["not planned"] = f"{', '.join(trace.not_counted)}; on which nodes jobs fit together"
 
     if advice.what_if is not None:
         facts["machine"] += f" (as it is: {workload.processors:,})"

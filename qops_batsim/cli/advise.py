@@ -120,6 +120,13 @@ def advise(
         time_zone=time_zone,
         accounting=accounting,
     )
+    for name, read in traces.items():
+        if read.not_counted:
+            console.note(
+                f"{name or trace}: planned as one number of processors, not node by node: "
+                f"{', '.join(read.not_counted)} of nodes limit nothing, so that where jobs share "
+                "nodes fewer ends could be promised"
+            )
     changes = {}
     if what_if is not None:
         changes = {name: parse_what_if(what_if, _cores(name, accounting)) for name in traces}

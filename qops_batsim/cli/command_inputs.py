@@ -145,7 +145,7 @@ def selection(
         "reservations": reservation or (),
     }
     if nodes is not None:
-        listed = _nodes_in(nodes)
+        listed = listed_nodes(nodes)
         chosen["nodes"] = listed
         away = len(listed.away(listed))
         if away and tell:
@@ -153,7 +153,7 @@ def selection(
     return chosen
 
 
-def _nodes_in(path: Path) -> NodeSizes:
+def listed_nodes(path: Path) -> NodeSizes:
     """Read nodes as Slurm lists them, or the hosts of a platform."""
     from qops_batsim.files import read_text
     from qops_batsim.platform import read_platform

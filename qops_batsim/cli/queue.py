@@ -37,6 +37,7 @@ from qops_batsim.texts import date_text, duration_text
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from qops_batsim.core.machine import Machine
     from qops_batsim.queue.latest import LatestForecast, QueueWatch, StartCalculator
     from qops_batsim.queue.promise import LikelyEnd
     from qops_batsim.queue.queue_quote import QueueAnswer
@@ -89,7 +90,8 @@ _about = manual(
     --time-zone NAME: Zone of the dates in history and queue that have no offset (Europe/Berlin).
         Default: this machine's (TZ); of SWF, the header's.
     --by-scheduler NAME: The scheduler that decides on the machine, with options as
-        NAME:OPTION=VALUE: easy, or slurm.
+        NAME:OPTION=VALUE: easy, or slurm. Default: easy; where a plan goes node by node, each job
+        has its earliest fit by priority.
     --slurm-config FILE: With --by-scheduler slurm: its weights, as `scontrol show config` prints
         them; the output of `sprio` behind them tells priorities of waiting jobs. Default without a
         queue: the Slurm that runs here is asked.
@@ -148,7 +150,7 @@ def _of_promises(
 
 
 def _of_forecasts(
-    by_scheduler: Annotated[str, _about("--by-scheduler")] = "easy",
+    by_scheduler: Annotated[str, _about("--by-scheduler")] = "",
     calibration: Annotated[Path | None, _about("--calibration")] = None,
     draws: Annotated[int | None, _about("--draws", min=10, max=10_000)] = None,
     seed: Annotated[int, _about("--seed", min=0)] = 1,
@@ -174,7 +176,7 @@ def _source(queue: Path | None, given: Mapping[str, Any], now: float | None = No
 
         other = journal_queue
     scheduler, settings = parse_scheduler(given.get("scheduler", "qops"))
-    chosen = {name: given[name] or () for name in ("partition", "qos", "account", "reservation")}
+    chosen = {name: given[name] or () for name in _CHOSEN}
     is_chosen = any(chosen.values()) or given["nodes"] is not None
     config = _slurm_config(given)
     return QueueSource(
@@ -225,6 +227,8 @@ def _decider(given: Mapping[str, Any], *, is_live: bool = False) -> tuple[str, d
     """Return name and options of the scheduler that decides on the machine."""
     from qops_batsim.schedulers.registry import parse_scheduler
 
+    if not given["by_scheduler"]:
+        return "", {}
     name, settings = parse_scheduler(given["by_scheduler"])
     config = _slurm_config(given, is_live=is_live)
     if config is None:
@@ -251,8 +255,10 @@ def _basis(
 
     assert state is not None
     path = given["calibration"]
-    corrections = [] if path is None else read_corrections(path, given["by_scheduler"])
-    trace = _trace(history, given, state.machine)
+    by_scheduler = given["by_scheduler"] or "easy"
+    corrections = [] if path is None else read_corrections(path, by_scheduler)
+    machine = None if state.nodes is None else state.nodes.machine
+    trace, machine = _trace_on_nodes(history, given, machine, state.machine)
     if trace.calendar is None:
         raise InputError(
             f"{history}: the log does not tell at which date it begins; in the header of an SWF "
@@ -260,7 +266,8 @@ def _basis(
         )
     refuse_other_zone(state, trace.open_jobs, history, trace.calendar.time_zone)
     decider = _decider(given, is_live=is_live)
-    return ForecastBasis(past_of(trace), trace.calendar, *decider, given["seed"], corrections)
+    past = past_of(trace, machine)
+    return ForecastBasis(past, trace.calendar, *decider, given["seed"], corrections)
 
 
 @app.command()
@@ -314,7 +321,6 @@ def quote(
 
     likely: list[LikelyEnd] = []
     if history is not None:
-        _note_counted(asker.state)
         from qops_batsim.economics.prices import read_prices
         from qops_batsim.queue.promise import likely_ends
         from qops_batsim.queue.starts import DRAWS
@@ -342,7 +348,7 @@ def quote(
     title = "Earliest promises, each as if it were the only new job"
     _print_rows(title, [_queue_row(answer) for answer in answers])
     if likely:
-        title = f"Under {basis.scheduler}, which promises nothing"
+        title = f"Under {basis.scheduler or 'easy'}, which promises nothing"
         _print_rows(title, [_likely_row(*pair) for pair in zip(answers, likely, strict=True)])
     for answer in answers:
         if answer.reason:
@@ -458,18 +464,15 @@ def starts(
         check_writable(out)
 
     state = _source(queue, given, _date(now)).state()
-    by_node = state.nodes is not None and history is None
-    if not by_node:
+    if state.nodes is None:
         asks = [replace(ask, partition=ask.partition or _partition(given)) for ask in asks]
-    if what_if and state.nodes is not None and by_node:
+    if what_if and state.nodes is not None:
         names = state.nodes.partitions
         asks = [variant for ask in asks for variant in node_variants(ask, names)]
         what_if = False  # They are a list, no grid.
     elif what_if:
         asks = [variant for ask in asks for variant in variants(ask, state.processors)]
     basis = _basis(history, state, given, is_live=queue is None)
-    if by_node and basis.scheduler != "easy":
-        note(f"planned node by node, at earliest fits, not as --by-scheduler {basis.scheduler}")
     if asks:
         _tell_asked(state, basis, asks, given, what_if=what_if, as_json=as_json)
     else:
@@ -512,12 +515,14 @@ def _tell_asked(
         print_json({**msgspec.structs.asdict(found), **made})
         return
 
-    how = f"each job as the last of the queue, by {basis.scheduler}"
-    if state.nodes is not None:
-        how = "each job as the last of the queue, node by node"
+    decider = basis.scheduler or "easy"
+    how = f"each job as the last of the queue, by {decider}"
     if found.is_forecast:
-        _note_counted(state)
-        how = f"{draws} simulations of each job by {basis.scheduler}, as the last of the queue"
+        how = f"{draws} simulations of each job by {decider}, as the last of the queue"
+    elif state.nodes is not None and not basis.scheduler:
+        how = "each job as the last of the queue, at its earliest fit"
+    if state.nodes is not None:
+        how += ", node by node"
     say(f"{state.source} at {date_text(state.now)}: {how}")
     if not found.is_forecast:
         note(NO_FORECAST)
@@ -557,12 +562,13 @@ def _tell_queue(
         return
 
     how = f"planned by time limits, by {found.scheduler}"
-    if found.by_node is True:
+    by_node = ", node by node" if found.by_node is True else ""
+    how += by_node
+    if by_node and not basis.scheduler:
         how = "planned by time limits, node by node, each job at its earliest fit by priority"
     if found.is_forecast:
-        _note_counted(state)
         calibrated = "calibrated by a back-test" if found.calibrated else "not calibrated"
-        how = f"{found.draws} simulations by {found.scheduler}, {calibrated}"
+        how = f"{found.draws} simulations by {found.scheduler}{by_node}, {calibrated}"
     say(f"{_counts(found)}; {how}")
     if not found.is_forecast:
         note(NO_FORECAST)
@@ -571,15 +577,6 @@ def _tell_queue(
     for told in found.jobs:
         if told.lacks:
             say(f"job {told.name} waits for what nodes lack: {told.lacks}")
-
-
-def _note_counted(state: QueueState) -> None:
-    """Print that a forecast counts processors where a plan goes node by node."""
-    if state.nodes is not None:
-        note(
-            "the forecast counts processors, though jobs tell what they ask of each node: memory, "
-            "GPUs and partitions are in the plan by time limits only (without --history)"
-        )
 
 
 def _counts(found: QueueStarts) -> str:
@@ -684,6 +681,7 @@ def backtest(
     """
     import msgspec
 
+    from qops_batsim.cli.command_inputs import listed_nodes
     from qops_batsim.queue.backtest import compare
     from qops_batsim.queue.expected_starts import ExpectedStarts
     from qops_batsim.queue.pages import backtest_page, coverage_table
@@ -703,8 +701,14 @@ def backtest(
                 "compared with logged starts only; --starts logged is expected"
             )
         expected = ExpectedStarts(slurm_estimates)
-    trace = _trace(history, given, given["processors"], by="binding", tells_nodes=True)
-    past = past_of(trace)
+    machine = None
+    if given["nodes"] is not None and given["processors"] is None:
+        listed = listed_nodes(given["nodes"])
+        machine = listed.machine_of(given["partition"] or [*listed])
+    trace, machine = _trace_on_nodes(
+        history, given, machine, given["processors"], by="binding", tells_nodes=True
+    )
+    past = past_of(trace, machine)
     if expected is not None:
         if trace.calendar is None:
             raise InputError(
@@ -739,6 +743,7 @@ def backtest(
     if as_json:
         asked = {"history": history, "starts": starts, "scheduler": by_scheduler}
         numbers = {"moments": found.moments, "draws": draws, "seed": seed}
+        numbers["by_node"] = machine is not None
         whole = msgspec.structs.asdict(every)
         del whole["group"]
         parts = {"by_class": found.classes, "promises": promises, "corrections": found.corrections}
@@ -762,6 +767,45 @@ def backtest(
         )
 
 
+def _trace_on_nodes(
+    history: str,
+    given: Mapping[str, Any],
+    machine: Machine | None,
+    processors: int | None,
+    **more: Any,
+) -> tuple[Conversion, Machine | None]:
+    """Read the machine's history with what jobs asked of the nodes of a ``machine``, if there are
+    any and it tells that, else counted; return the nodes in the first case.
+    """
+    from qops_batsim.cli.command_inputs import selection
+    from qops_batsim.dates import machine_zone
+    from qops_batsim.traces.reading import read_trace
+    from qops_batsim.workload.accounting import Choices
+    from qops_batsim.workload.accounting.node_sizes import NodeSizes
+    from qops_batsim.workload.conversion import Repairs
+
+    if machine is not None and "cores" in machine.kinds:
+        nodes = NodeSizes([])
+        nodes.read_machine = lambda: machine
+        partition, qos, account, reservation = (given[name] for name in _CHOSEN)
+        chosen = selection(partition, qos, account, reservation, None) | {"nodes": nodes}
+        choices = Choices(by="amounts", default_zone=machine_zone(), **chosen)
+        zone = _time_zone(given)
+        keep = Repairs(too_wide="keep")
+        try:
+            trace = read_trace(history, accounting=choices, time_zone=zone, repairs=keep)
+        except InputError as error:
+            note(f"{history}: its jobs ask for cores only, since it does not tell more ({error})")
+        else:
+            _note_zone(history, trace, given)
+            return trace, machine
+    return _trace(history, given, processors, **more), None
+
+
+_CHOSEN = ("partition", "qos", "account", "reservation")
+"""Options that choose jobs."""
+
+
 def _trace(
     history: str,
     given: Mapping[str, Any],
@@ -781,8 +825,7 @@ def _trace(
     from qops_batsim.workload.accounting import Choices
     from qops_batsim.workload.workload_model import refuse_amounts
 
-    names = ("partition", "qos", "account", "reservation", "nodes")
-    chosen = [given[name] for name in names]
+    chosen = [given[name] for name in (*_CHOSEN, "nodes")]
     accounting = Choices(by=by, **selection(*chosen, tell=tells_nodes)) if any(chosen) else None
     traces, _ = read_partitions(
         history,

@@ -46,6 +46,8 @@ cdef class NodeProfile(Profile):
     cdef double common_date(self, list parts, double after, double duration, double limit) except? -1
     @cython.locals(following=double, row=Py_ssize_t, step=Py_ssize_t)
     cdef double next_step(self, double date) noexcept
+    @cython.locals(low=Py_ssize_t, high=Py_ssize_t, middle=Py_ssize_t)
+    cdef bint may_take(self, Py_ssize_t row, HostPart part, double date, double duration) noexcept
     @cython.locals(count=Py_ssize_t, best=double, place=Py_ssize_t, row=Py_ssize_t, start=double, date=double, later=double)
     cdef double first_date(self, HostPart part, double after, double duration, double limit, Py_ssize_t more) noexcept
     @cython.locals(date=double, end=double, following=double, place=Py_ssize_t, row=Py_ssize_t, most="long long")

@@ -279,6 +279,22 @@ class NodeProfile(Profile):
                     row = part.candidates[place]
                     self.starts[place] = self.next_start(row, part, date, duration, limit)
 
+    def may_take(self, row: int, part: HostPart, date: float, duration: float) -> bool:
+        """Return whether a row can take some of a part from a date on. O(log hosts + steps)."""
+        low = 0
+        high = part.size
+        while low < high:
+            middle = (low + high) >> 1
+            if part.candidates[middle] < row:
+                low = middle + 1
+            else:
+                high = middle
+        if low == part.size or part.candidates[low] != row:
+            return False
+        if part.tasks > 0:
+            return self.tasks_on(row, part, date, end_of(date, duration)) > 0
+        return self.next_start(row, part, date, duration, date + SHORTEST) < INFINITY
+
     # Tasks
 
     def first_date_of_tasks(

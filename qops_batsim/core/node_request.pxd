@@ -11,6 +11,7 @@ cdef class HostPart:
 
     cdef public long long failed_pass
     cdef public double failed_duration
+    cdef public Py_ssize_t failed_gains
 
     @cython.locals(most="long long", kind=Py_ssize_t)
     cpdef long long tasks_in(self, const long long[::1] amounts, Py_ssize_t first) noexcept

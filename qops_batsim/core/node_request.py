@@ -52,9 +52,11 @@ class HostPart:
         self.candidates = array("q")
         self.tiers = array("d")
 
-        # Of the last pass that found it not to fit now: the pass, and the shortest duration.
+        # Of the last passes that found it not to fit now (SharedHosts): their number, the shortest
+        # duration, and how many rows had gained by then.
         self.failed_pass = -1
         self.failed_duration = 0.0
+        self.failed_gains = 0
 
     def tasks_in(self, amounts: array[int], first: int) -> int:
         """Return how many of its tasks there is room for where so much is free (by kind, from index

@@ -19,7 +19,7 @@ cdef class Submissions:
     cdef double[::1] dates, walltimes
     cdef long long[::1] profiles, processors
     cdef list names  # of profiles
-    cdef object fields
+    cdef object fields, asking
     cdef readonly Py_ssize_t size
     cdef Py_ssize_t next  # index of the first that is not submitted yet
     @cython.locals(limit=double, made=Job, job_id=str)
@@ -34,6 +34,7 @@ cdef class Loop:
     cdef object physics  # None where nothing but sleeping jobs runs
     cdef public bint executes  # whether the physics has anything to execute
     cdef public bint withdraws  # whether waits in the heap may count no more
+    cdef public bint is_over
     # jobs and events that come whatever is decided
     cdef list workloads
     cdef Py_ssize_t submitting  # workloads of which jobs are left
@@ -80,6 +81,7 @@ cdef class SchedulerLoop(Loop):
     cdef readonly EmbeddedManager manager
     cdef bint follows_kills  # whether the scheduler may kill or register jobs
     cdef list running_since
+    cdef Py_ssize_t asked_until, open_starts  # index behind the jobs asked about; how many wait
     # jobs, by index
     cdef double[::1] run_times  # NaN for what the physics executes
     cdef readonly long long[::1] end_states  # positions in FINAL_STATES, or None
@@ -114,4 +116,5 @@ cdef class SchedulerLoop(Loop):
     cdef tell_kills(self)
     @cython.locals(submissions=Submissions, job=Job, index=Py_ssize_t)
     cdef add_registered(self)
+    cdef void note_start(self) noexcept
     cdef void note_ended(self, Py_ssize_t index) noexcept

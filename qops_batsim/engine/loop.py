@@ -21,7 +21,7 @@ from typing import Any
 from qops_batsim.core.arrays import grown
 from qops_batsim.core.hostset import HostSet
 from qops_batsim.core.job import OVER, RUNNING, WAITING, Job, WrittenFields
-from qops_batsim.core.machine import Machine
+from qops_batsim.core.node_request import NodeLayout, NodeRequest
 from qops_batsim.core.overrides import check_attributes
 from qops_batsim.core.scheduler import Scheduler
 from qops_batsim.engine.embedded_manager import EmbeddedManager
@@ -62,6 +62,8 @@ class Submissions:
         Where all fields of a job can be had, by its identifier in the workload.
     hosts_asked
         What the jobs ask of their hosts beyond a number, if any do.
+    asking
+        Returns the request of a job on shared hosts by its index, where requests are made already.
     """
 
     def __init__(
@@ -76,11 +78,13 @@ class Submissions:
         walltimes: array[float],
         fields: WrittenFields,
         hosts_asked: list[HostsAsked | None] | None = None,
+        asking: Callable[[int], NodeRequest] | None = None,
     ) -> None:
         self.prefix = f"{workload}!"
         self.ids = ids
         self.requests = requests
         self.hosts_asked = hosts_asked
+        self.asking: Any = asking
         self.names = names
         self.profiles = profiles
         self.dates = dates
@@ -106,6 +110,9 @@ class Submissions:
         made.hosts_asked = None if self.hosts_asked is None else self.hosts_asked[index]
         made._fields = self.fields
         made._begin()
+        if self.asking is not None:
+            made.request = self.asking(index)
+            made.size = made.request.size
         made.index = index
         made.phase = WAITING
         return made
@@ -132,6 +139,8 @@ class Loop:
         The current date (seconds).
     ended_count
         How many jobs have ended or were rejected.
+    is_over
+        Whether nobody asks what happens from now on.
     """
 
     def __init__(
@@ -149,6 +158,7 @@ class Loop:
         self.physics = physics
         self.executes = False
         self.withdraws = False
+        self.is_over = False
         self.ended_count = 0
         self.told = 0
         self.told_before = 0
@@ -181,7 +191,7 @@ class Loop:
         self.begin()
         self.carry_out()
         messages = 0
-        while self.next_message():
+        while not self.is_over and self.next_message():
             self.decide()
             self.told = 0
             self.told_before = 0
@@ -384,7 +394,7 @@ class SchedulerLoop(Loop):
     end_states
         How each job ends then, by index: an array of positions in
         :data:`~qops_batsim.jobs.FINAL_STATES`; None if nobody asks.
-    machine
+    layout
         What each host has, if jobs share hosts by amounts.
 
     Attributes
@@ -410,19 +420,21 @@ class SchedulerLoop(Loop):
         events: list[tuple[float, Notify]] | None = None,
         physics: Any = None,
         end_states: array[int] | None = None,
-        machine: Machine | None = None,
+        layout: NodeLayout | None = None,
     ) -> None:
         turns = Turns() if physics is None else physics.waits.turns
         waits = Heap() if physics is None else physics.waits.heap
         dates = None if events is None else [date for date, _ in events]
         Loop.__init__(self, [submissions], dates, waits, turns, physics)
         self.scheduler = scheduler
-        if machine is None:
+        if layout is None:
             self.manager = EmbeddedManager(machine_size, submissions.size, turns)
         else:
-            self.manager = SharingManager(machine, submissions.size, turns)
+            self.manager = SharingManager(layout, submissions.size, turns)
         self.follows_kills = False
         self.running_since: list[float] = []
+        self.asked_until = 0
+        self.open_starts = 0
 
         self.run_times = run_times
         self.end_states: Any = end_states
@@ -443,13 +455,18 @@ class SchedulerLoop(Loop):
         if any(notice.type != JOB_CANCELLED for notice in self.notices):
             self.manager.expect_outages()
 
-    def begin_at(self, date: float, running_since: list[float]) -> None:
-        """Begin at a date (seconds), with the first jobs already running.
+    def begin_at(self, date: float, running_since: list[float], waiting: int) -> None:
+        """Begin at a date (seconds), with the first jobs already running, and end once the
+        ``waiting`` jobs that follow have started or left.
 
-        They go on for their run times, on the lowest hosts. Jobs that only sleep, without events.
+        Running jobs go on for their run times, on the lowest hosts, or those that their requests
+        hold. Jobs that only sleep, without events.
         """
         self.come_to(date)
         self.running_since = running_since
+        self.asked_until = len(running_since) + waiting
+        self.open_starts = waiting
+        self.is_over = waiting == 0
 
     def begin(self) -> None:
         self.scheduler.begin(self.manager)
@@ -590,6 +607,8 @@ class SchedulerLoop(Loop):
             for job in manager.started:
                 index = job.index
                 self.starts[index] = self.now
+                if index < self.asked_until:
+                    self.note_start()
                 date = self.now + self.run_times[index]
                 if date == date:  # Else it is executed in the world.
                     self.waits.push(date, manager.numbers[index], index)
@@ -603,6 +622,8 @@ class SchedulerLoop(Loop):
         if manager.over:
             for job in manager.over:
                 self.note_ended(job.index)
+                if job.index < self.asked_until:
+                    self.note_start()
             manager.over.clear()
 
         if self.follows_kills:
@@ -663,6 +684,11 @@ class SchedulerLoop(Loop):
                 self.end_states[index] = FINAL_STATES.index(state or COMPLETED_SUCCESSFULLY)
             self.arrived.append(submissions.next)
         self.manager.added.clear()
+
+    def note_start(self) -> None:
+        """Count a job whose start was asked for, and which has started or left the queue."""
+        self.open_starts -= 1
+        self.is_over = self.open_starts == 0
 
     def note_ended(self, index: int) -> None:
         """Record the end of a job, or its rejection."""

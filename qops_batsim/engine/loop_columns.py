@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from qops_batsim.core.machine import Machine
+from qops_batsim.core.node_request import NodeLayout
 from qops_batsim.core.scheduler import Scheduler
 from qops_batsim.engine.engine_options import ExternalEvent
 from qops_batsim.engine.loop import SchedulerLoop, Submissions
@@ -81,7 +82,8 @@ def loop_of(
     dated = None if events is None else [(event.timestamp, event.notice()) for event in events]
     run_times = floats(jobs.run_times)
     states = wholes(jobs.states)
-    return SchedulerLoop(scheduler, hosts, submissions, run_times, dated, world, states, machine)
+    layout = None if machine is None else NodeLayout(machine)
+    return SchedulerLoop(scheduler, hosts, submissions, run_times, dated, world, states, layout)
 
 
 def outcome_of(loop: SchedulerLoop, jobs: DelayJobs) -> Outcome:

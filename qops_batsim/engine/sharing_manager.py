@@ -6,7 +6,8 @@ from array import array
 
 from qops_batsim.core.hostset import HostSet
 from qops_batsim.core.job import Job
-from qops_batsim.core.machine import Machine
+from qops_batsim.core.node_request import NodeLayout
+from qops_batsim.core.node_use import NodeUse
 from qops_batsim.engine.embedded_manager import EmbeddedManager
 from qops_batsim.engine.wait_heap import Turns
 
@@ -18,12 +19,22 @@ class SharingManager(EmbeddedManager):
     that were killed, which keep their amounts until the scheduler hears of that.
     """
 
-    def __init__(self, machine: Machine, jobs: int, turns: Turns) -> None:
-        EmbeddedManager.__init__(self, machine.hosts, jobs, turns)
-        self.share_by_amounts(machine)
-        self.jobs_on = array("q", bytes(8 * machine.hosts))
+    def __init__(self, layout: NodeLayout, jobs: int, turns: Turns) -> None:
+        EmbeddedManager.__init__(self, layout.hosts, jobs, turns)
+        self.use = NodeUse(layout)
+        self.jobs_on = array("q", bytes(8 * layout.hosts))
 
     def start_job(self, job: Job, hosts: object) -> None:
+        request = self.asking(job)
+        is_one = hosts is None and request.held.size == 1 and not request.is_used
+        if is_one and self.use.fits(job):
+            # Usually it is one host; sets take longer.
+            self.use.take(job)
+            row = request.used.row_of(0)
+            self.offsets[job.index] = self.used
+            self.note_interval(row, row)
+            self.begin_run(job, self.count_one(row, 1))
+            return
         taken = HostSet(self.take_shared(job, hosts))
         self.offsets[job.index] = self.used
         for low, high in taken.intervals():
@@ -36,14 +47,21 @@ class SharingManager(EmbeddedManager):
         """
         changed = 0
         for host in hosts:
-            before = self.jobs_on[host]
-            self.jobs_on[host] = before + more
-            if before == 0 or before + more == 0:
-                changed += more
+            changed += self.count_one(host, more)
         return changed
 
+    def count_one(self, host: int, more: int) -> int:
+        """Count a job on one host: see :meth:`count_on`."""
+        before = self.jobs_on[host]
+        self.jobs_on[host] = before + more
+        return more if before == 0 or before + more == 0 else 0
+
     def leave(self, job: Job) -> None:
-        changed = self.count_on(HostSet(job.request.used.mask()), -1)
+        used = job.request.used
+        if used.size == 1:
+            changed = self.count_one(used.row_of(0), -1)
+        else:
+            changed = self.count_on(HostSet(used.mask()), -1)
         self.note_taken(job)
         self.note_busy(changed)
 

@@ -298,7 +298,7 @@ class LiveBook:
         several partitions in the one that has the most hosts for it.
         """
         assert entry.amounts
-        options = self._requests.of((entry.amounts,), by_host=True)
+        options, _ = self._requests.of((entry.amounts,), by_host=True)
         return max(options, key=lambda asked: sum(p.size for p in self._request(asked).parts))
 
     def _request(self, asked: HostsAsked) -> NodeRequest:

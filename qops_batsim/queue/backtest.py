@@ -21,7 +21,14 @@ from qops_batsim.errors import InputError, shown
 from qops_batsim.experiments.statistics import LEVEL, quantile
 from qops_batsim.files import decoded, read_bytes
 from qops_batsim.queue.expected_starts import ExpectedStarts
-from qops_batsim.queue.forecast import WEEK, Moment, Simulator, moment_of, quantiles
+from qops_batsim.queue.forecast import (
+    WEEK,
+    Moment,
+    Simulator,
+    moment_of,
+    quantiles,
+    waiting_at,
+)
 from qops_batsim.queue.past import Habits, Past, Patience
 from qops_batsim.workload.other_json import refuse_other_json
 
@@ -294,7 +301,7 @@ def _moments(
         drawn = float(rng.uniform(began, end))
         if len(dates) == count:
             break
-        if np.isfinite(past.starts[moment_of(past, drawn).waiting]).any():
+        if np.isfinite(past.starts[waiting_at(past, drawn)]).any():
             dates.append(drawn)
     if not dates:
         why = "no job ever waits in this history"
@@ -592,6 +599,9 @@ def simulated_past(
     starts = np.full(len(rows), np.nan)
     run_times = past.run_times[moment.waiting]
     starts[moment.waiting] = Simulator(past, scheduler, settings).starts(moment, run_times)
+    starts[~np.isfinite(starts)] = np.nan
+    if past.nodes is not None:
+        past.nodes.keep_places()
     return past._replace(starts=starts)
 
 
@@ -605,6 +615,7 @@ def without_cancelled(past: Past) -> Past:
         **{name: getattr(past, name)[kept] for name in (*columns, "names")},
         jobs=[past.jobs[row] for row in kept.tolist()],
         history=int((kept < past.history).sum()),
+        nodes=past.nodes and past.nodes.only(kept.tolist()),
     )
 
 

@@ -33,11 +33,6 @@ TOGETHER = 0.5
 """Share of draws in which all jobs of a user, application and limit use much of it, or little."""
 
 
-_MARGIN = 0.5
-"""Arrivals are first simulated for as long as all jobs of the draw before waited, and this share
-more."""
-
-
 class Moment(NamedTuple):
     """A queue at a date (seconds): its running and its waiting jobs, as row numbers in the
     :class:`Past`.
@@ -65,18 +60,27 @@ def moment_of(past: Past, now: float, before: int | None = None) -> Moment:
     Returns
     -------
     Moment
-        Without jobs whose waits have no known end. Where more processors are in use than the
-        machine has, as in logs of growing machines, the last started jobs are left out as well.
+        Without jobs whose waits have no known end. Where more is in use than the machine has, as in
+        logs of growing machines, the last started jobs are left out as well.
     """
     if before is None:
         before = int(np.searchsorted(past.submissions[: past.history], now, side="right"))
     starts, ends = past.starts[:before], past.ends[:before]
     running = np.flatnonzero((starts <= now) & (ends > now))
     running = running[np.argsort(starts[running], kind="stable")]
-    fit = np.cumsum(past.widths[running]) <= past.processors
+    if past.nodes is None:
+        running = running[np.cumsum(past.widths[running]) <= past.processors]
+    else:
+        running = past.nodes.place(running)
+    return Moment(now, running, waiting_at(past, now, before))
+
+
+def waiting_at(past: Past, now: float, before: int | None = None) -> np.ndarray:
+    """Return the rows of the waiting jobs at a date: see :func:`moment_of`."""
+    if before is None:
+        before = int(np.searchsorted(past.submissions[: past.history], now, side="right"))
     waits = past.waited_until[:before] > now
-    waiting = np.flatnonzero(waits & (past.widths[:before] <= past.processors))
-    return Moment(now, running[fit], waiting)
+    return np.flatnonzero(waits & (past.widths[:before] <= past.processors))
 
 
 class Arrivals(NamedTuple):
@@ -189,6 +193,8 @@ class Simulator:
             (date, Notify.of(JOB_CANCELLED, job_id=f"q!{place}"))
             for date, place in sorted(zip(gone_at.tolist(), gone.tolist(), strict=True))
         ]
+        nodes = past.nodes
+        layout = None if nodes is None else nodes.layout
         submissions = Submissions(
             "q",
             [self._ids[place] for place in places.tolist()],
@@ -196,17 +202,20 @@ class Simulator:
             [""],
             array("q", bytes(8 * len(rows))),
             floats(dates),
-            wholes(past.widths[rows]),
+            wholes((past.widths if nodes is None else nodes.hosts)[rows]),
             floats(past.limits[rows]),
             self,
+            None,
+            None if nodes is None else nodes.asking(rows.tolist(), len(moment.running)),
         )
         lasting = floats(np.concatenate([run_times, coming.run_times]))
         module = make_scheduler(self._scheduler, self._settings)
+        size = past.processors if layout is None else layout.hosts
         loop = SchedulerLoop(
-            module.scheduler, past.processors, submissions, lasting, events or None
+            module.scheduler, size, submissions, lasting, events or None, None, None, layout
         )
         loop.manager.news = News.of(module.options)
-        loop.begin_at(moment.now, past.starts[moment.running].tolist())
+        loop.begin_at(moment.now, past.starts[moment.running].tolist(), len(moment.waiting))
         loop.run(ignore)
         module.scheduler.finished()
 
@@ -242,34 +251,12 @@ class Simulator:
         and job, NaN where cancelled.
         """
         found = np.empty((len(drawn.arrivals), len(moment.waiting)))
-
-        until = math.inf
-        for draw, (run_times, arrivals, cancelled) in enumerate(
-            zip(drawn.run_times, drawn.arrivals, drawn.cancelled, strict=True)
-        ):
-            # Who comes after the last of these has started changes nothing.
-            early = self._coming_by(arrivals, until)
-            starts = self.starts(moment, run_times, early, cancelled)
-            last = _last_wait(starts, cancelled, moment.now)
-            if last > until:
-                starts = self.starts(moment, run_times, arrivals, cancelled)
-                last = _last_wait(starts, cancelled, moment.now)
-            found[draw] = starts
-            until = last + _MARGIN * (last - moment.now)
+        futures = zip(drawn.run_times, drawn.arrivals, drawn.cancelled, strict=True)
+        for draw, future in enumerate(futures, 1):
+            found[draw - 1] = self.starts(moment, *future)
+            if on_progress is not None:
+                on_progress(draw)
         return found
-
-    def _coming_by(self, arrivals: Arrivals, until: float) -> Arrivals:
-        """Return those of the arrivals that are submitted by the date ``until`` (seconds)."""
-        dates = self.past.submissions[arrivals.rows] + arrivals.shift
-        count = int(np.searchsorted(dates, until, side="right"))
-        gone = arrivals.gone < count
-        return Arrivals(
-            arrivals.rows[:count],
-            arrivals.shift,
-            arrivals.run_times[:count],
-            arrivals.gone[gone],
-            arrivals.gone_at[gone],
-        )
 
     def draw(
         self,
@@ -344,13 +331,6 @@ class Simulator:
             chosen = shares[(levels[:, place] * len(shares)).astype(np.int64)]
             drawn[:, place] = np.maximum(chosen * limit - spent, 1.0)
         return drawn
-
-
-def _last_wait(starts: np.ndarray, cancelled: np.ndarray, now: float) -> float:
-    """Return the date (seconds) at which the last waiting job started or was cancelled, at least
-    ``now``.
-    """
-    return float(np.where(np.isnan(starts), cancelled, starts).max(initial=now))
 
 
 def quantiles(starts: np.ndarray, levels: Sequence[float]) -> np.ndarray:

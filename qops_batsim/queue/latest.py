@@ -97,7 +97,8 @@ class StartCalculator:
 
     def of_new(self, state: QueueState, ask: Ask) -> AskedStarts:
         """Return the start of a job as if it were the last of the queue."""
-        ask = msgspec.structs.replace(ask, partition=self._partition)
+        if state.nodes is None and not ask.partition:
+            ask = msgspec.structs.replace(ask, partition=self._partition)
         return asked_starts(state, [ask], self._basis, draws=self._draws or FEWER_DRAWS)
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 import msgspec
 from msgspec.structs import replace
@@ -26,6 +26,7 @@ from qops_batsim.core.shortage import shortage_text, shortages
 from qops_batsim.errors import InputError, shown
 from qops_batsim.job_fields import AskedPart, HostsAsked, complete_amounts
 from qops_batsim.jobs import QosRequest
+from qops_batsim.queue.node_rows import any_cores
 from qops_batsim.queue.queue_state import Ask, QueuedJob, QueueState, by_priority, limit_of
 from qops_batsim.queue.unexplained_waits import AT_ONCE, UnexplainedWait
 from qops_batsim.slurm.host_requests import HostRequests
@@ -55,8 +56,13 @@ class NodePlan:
     ----------
     machine
         What the nodes have that are there, now or later, with labels for what jobs ask for.
-    running
-        The running jobs on them, from 0 s, and what keeps nodes closed until a date.
+    running, holders
+        The running jobs on them, from 0 s, and what keeps nodes closed until a date; the jobs of
+        the queue that these are.
+    closed
+        Names of those that keep nodes closed.
+    placed
+        The waiting jobs with their starts as planned last, by id.
     unsure
         Counts what is not known of running jobs, or of what jobs ask for, by what it is.
     """
@@ -68,6 +74,7 @@ class NodePlan:
         assert nodes is not None
         self._state = state
         self._left_of = left_of or (lambda job: max(limit_of(job) - state.now, 1.0))
+        self.closed: set[str] = set()
 
         there = [
             host
@@ -86,18 +93,21 @@ class NodePlan:
         self._requests = HostRequests(machine)
         self.unsure = self._requests.unsure
         self._alternatives: dict[str, list[HostsAsked]] = {}
-        known: dict[int, list[HostsAsked]] = {}
+        self._together: dict[str, HostsAsked] = {}
+        self.placed: dict[str, Job] = {}
+        known: dict[int, tuple[list[HostsAsked], HostsAsked]] = {}
         for job in [*state.jobs, *state.apart]:
             if job.start is None or not any(each.held for each in job.amounts):
                 # Tasks of an array ask for the same.
                 if id(job.amounts) not in known:
                     known[id(job.amounts)] = self._requests.of(job.amounts)
-                self._alternatives[job.id] = known[id(job.amounts)]
+                self._alternatives[job.id], self._together[job.id] = known[id(job.amounts)]
         held = self._held()
         self.size = self.machine.hosts
         self.layout = NodeLayout(self.machine)
         self.use = NodeUse(self.layout)
         self.running: list[Job] = []
+        self.holders: list[QueuedJob] = []
         self._begin(held)
 
     # What running jobs hold
@@ -134,8 +144,10 @@ class NodePlan:
 
         # Nodes that come back at a date are closed as if a job had what is left of them.
         for row, left in self._closed.items():
-            closed = QueuedJob(id=f"{self.machine.names[row]} away", processors=1, start=0.0)
-            closed = replace(closed, end=self._state.now + left)
+            now = self._state.now
+            name = f"{self.machine.names[row]} away"
+            closed = QueuedJob(id=name, processors=1, estimate=left, start=now, end=now + left)
+            self.closed.add(name)
             found.append((closed, {row: tuple(free[row])}))
         return found
 
@@ -164,18 +176,20 @@ class NodePlan:
                 places.append((self.machine.hosts, len(parts), 1))
             job = self._running(queued, asked)
             job.request.held.fill(job.request.parts, places)
-            self.use.take(job)
-            profile.take(job, 0.0, job.end)
-            self.running.append(job)
+            self._take(job, queued)
 
         for queued in waiting:
             options = [self._running(queued, each) for each in self._alternatives[queued.id]]
             found = next((one for one in options if profile.fit(one, 0.0) == 0.0), None)
             self.unsure[_NOWHERE if found is None else _SOMEWHERE] += 1
             if found is not None:
-                self.use.take(found)
-                profile.take(found, 0.0, found.end)
-                self.running.append(found)
+                self._take(found, queued)
+
+    def _take(self, job: Job, queued: QueuedJob) -> None:
+        self.use.take(job)
+        self._profile.take(job, 0.0, job.end)
+        self.running.append(job)
+        self.holders.append(queued)
 
     def _running(self, queued: QueuedJob, asked: HostsAsked) -> Job:
         left = self._left_of(queued)
@@ -202,12 +216,13 @@ class NodePlan:
     def all_placed(self, line: Sequence[QueuedJob]) -> dict[str, Job]:
         """Plan the waiting jobs in this order; return them with their starts, by id."""
         self._last = self.plan()
-        return {
-            queued.id: self.placed(
+        self.placed = {
+            queued.id: self.place(
                 self._last, queued, QosRequest(estimated_runtime=queued.estimate), 0.0, 0.0
             )
             for queued in line
         }
+        return self.placed
 
     def start_of_new(self, ask: Ask) -> float:
         """Return the start of a new job behind those that were planned last (seconds)."""
@@ -224,10 +239,9 @@ class NodePlan:
             names = ", ".join(nodes.partitions)
             raise InputError(f"partition is {shown(ask.partition)}; one of {names} is expected")
         count = ask.processors
-        labels = (ask.partition,) if ask.partition else ()
         if not ask.nodes:
-            part = AskedPart(hosts=count, amounts={"cores": 1}, tasks=count, labels=labels)
-            return HostsAsked(parts=(part,))
+            return any_cores(count, ask.partition, self.machine)
+        labels = (ask.partition,) if ask.partition else ()
         each = complete_amounts({"cores": math.ceil(count / ask.nodes), **ask.each})
         part = AskedPart(hosts=ask.nodes, amounts=each, labels=labels)
         return HostsAsked(parts=(part,))
@@ -240,7 +254,7 @@ class NodePlan:
         plan.reserve_plan(0.0)
         return plan
 
-    def placed(
+    def place(
         self, plan: Plan, queued: QueuedJob, qos: QosRequest, submission: float, after: float
     ) -> Job:
         """Reserve a waiting job's earliest fit from ``after`` on (seconds) in a plan, in that of
@@ -256,6 +270,16 @@ class NodePlan:
             plan.profile.take(best, best.start, end_of(best.start, best.duration))
         return best
 
+    def simulated(self, queued: QueuedJob) -> HostsAsked:
+        """Return what a waiting job that was planned asks for in simulations: of several partitions
+        any node of all of them, or if it asks for several nodes, those of the one where it is
+        planned.
+        """
+        together = self._together[queued.id]
+        planned = self.placed[queued.id].hosts_asked
+        is_one = all(part.hosts == 1 for part in together.parts)
+        return together if is_one or planned is None else planned
+
     def as_placed(self, placed: Job, qos: QosRequest) -> Job:
         """Return a waiting job with another request for its dates, on the hosts where it is."""
         assert placed.hosts_asked is not None
@@ -267,12 +291,13 @@ class NodePlan:
     # What is told
 
     def without_date(
-        self, placed: Mapping[str, Job]
+        self, placed: Mapping[str, Job], started: Collection[str] = ()
     ) -> tuple[list[UnexplainedWait], dict[str, WaitKind]]:
         """Return the waits for Resources that the plan does not explain, and why jobs have no date,
         by id: see :func:`~qops_batsim.queue.unexplained_waits.without_date`.
 
-        A job is behind all of higher priority that may have the same hosts.
+        A job is behind all of higher priority that may have the same hosts. Jobs that the machine's
+        scheduler would have ``started`` now count as started, wherever the plan has them.
         """
         state = self._state
         closed = 0
@@ -285,7 +310,8 @@ class NodePlan:
                 for part in asked.parts:
                     hosts |= self._hosts_of(part)
             on = {host for host, _ in job.request.held.listed()}
-            at_once = job.start < AT_ONCE and self._asleep.isdisjoint(on)
+            at_once = job.start < AT_ONCE or queued.id in started
+            at_once = at_once and self._asleep.isdisjoint(on)
             if at_once and is_for_resources(queued.reason):
                 why[queued.id] = WaitKind.THOUGH_IT_FITS
                 if not closed & hosts:

@@ -8,9 +8,14 @@ from typing import NamedTuple
 
 import numpy as np
 
+from qops_batsim.core.machine import Machine
+from qops_batsim.core.node_request import NodeLayout
 from qops_batsim.errors import InputError
+from qops_batsim.job_fields import asked_or_whole
 from qops_batsim.jobs import Job
+from qops_batsim.queue.node_rows import NodeRows, any_cores, cores_of
 from qops_batsim.tables import Words
+from qops_batsim.workload.accounting.node_sizes import node_names
 from qops_batsim.workload.conversion import Conversion
 from qops_batsim.workload.log_records import CancelledJobs, Records, names_of
 
@@ -60,6 +65,8 @@ class Past(NamedTuple):
         The jobs themselves, for a scheduler that looks at their fields.
     history
         How many of them are its history.
+    nodes
+        What they ask of nodes, where jobs share these; None: processors are counted.
     """
 
     processors: int
@@ -73,6 +80,7 @@ class Past(NamedTuple):
     names: np.ndarray
     jobs: Sequence[Job]
     history: int
+    nodes: NodeRows | None = None
 
     @property
     def ends(self) -> np.ndarray:
@@ -106,8 +114,9 @@ def no_past(processors: int) -> Past:
     )
 
 
-def past_of(trace: Conversion) -> Past:
-    """Return the jobs of a machine's log in the form from which forecasts learn.
+def past_of(trace: Conversion, machine: Machine | None = None) -> Past:
+    """Return the jobs of a machine's log in the form from which forecasts learn; with the nodes of
+    the ``machine``, of a log by amounts.
 
     A job without a limit counts as allowed to run as long as the longest limit; where no job has
     one, as long as the longest job ran: its own run time nobody knew. InputError if no job is left
@@ -115,7 +124,25 @@ def past_of(trace: Conversion) -> Past:
     """
     records = trace.records
     size = trace.workload.processors
-    widths = np.asarray(trace.workload.columns.processors, np.int64)
+    columns = trace.workload.columns
+    widths = np.asarray(columns.processors, np.int64)
+    gone, texts, gone_asked = trace.cancelled or CancelledJobs(records[:0])
+    gone_widths = gone["requested_processors"]
+    nodes = None
+    if machine is not None:
+        size = machine.totals["cores"]
+        told = list(columns.hosts_asked or [None] * len(widths))
+        told += gone_asked or [any_cores(count, "", machine) for count in gone_widths.tolist()]
+        hosts = [*widths.tolist(), *gone_widths.tolist()]
+        whole = {count: asked_or_whole(None, count) for count in {*hosts}}
+        each = [one or whole[count] for one, count in zip(told, hosts, strict=True)]
+        widths, gone_widths = np.split(cores_of(each, machine), [len(widths)])
+        bits = {name: 1 << host for host, name in enumerate(machine.names)}
+        ran_on = [0] * len(each)
+        if trace.nodes is not None:
+            masks = [sum(bits.get(n, 0) for n in node_names(word)) for word in trace.nodes.words]
+            ran_on[: len(widths)] = [masks[place] for place in trace.nodes.which.tolist()]
+        nodes = NodeRows(NodeLayout(machine), each, ran_on)
     run_times = records["run_time"].astype(float)
     if not ((run_times > 0) & (widths <= size)).any():
         raise InputError(
@@ -128,11 +155,10 @@ def past_of(trace: Conversion) -> Past:
     starts = np.where(waits >= 0, records["submit_time"] + waits, np.nan)
 
     # Behind the jobs that ran those that were cancelled while they waited; then all in order.
-    gone, texts = trace.cancelled or CancelledJobs(records[:0])
     count = len(records)
     submissions = np.concatenate([records["submit_time"], gone["submit_time"]]).astype(float)
     asked = np.concatenate([asked, gone["requested_time"]])
-    widths = np.concatenate([widths, gone["requested_processors"]])
+    widths = np.concatenate([widths, gone_widths])
     starts = np.concatenate([starts, np.full(len(gone), np.nan)])
     cancelled = np.concatenate([np.full(count, np.nan), gone["submit_time"] + gone["wait_time"]])
     limits = np.maximum(np.where(asked > 0, asked, longest), LEAST_LIMIT)
@@ -155,6 +181,7 @@ def past_of(trace: Conversion) -> Past:
         names=names,
         jobs=[jobs[place] for place in order.tolist()],
         history=len(jobs),
+        nodes=nodes and nodes.only(order.tolist()),
     )
 
 

@@ -262,7 +262,7 @@ def _planned(
             plan.place(placed, after)
         else:
             qos = QosRequest(estimated_runtime=job.estimate)
-            placed = nodes.placed(plan, job, qos, placed.submission_time, after)
+            placed = nodes.place(plan, job, qos, placed.submission_time, after)
         planned.append((job, placed))
         if lane is not None:
             heappush(lane, _end_of(job, placed.start))

@@ -7,15 +7,18 @@ from typing import Any
 
 import numpy as np
 
+from qops_batsim.core.machine import Machine
 from qops_batsim.dates import Calendar
 from qops_batsim.jobs import Job
 from qops_batsim.limits import MAX_SECONDS
 from qops_batsim.queue.forecast import Moment, Simulator
+from qops_batsim.queue.node_plan import NodePlan
+from qops_batsim.queue.node_rows import NodeRows, any_cores
 from qops_batsim.queue.past import LEAST_LIMIT, Past, groups_of
 from qops_batsim.queue.queue_state import Ask, QueuedJob, QueueState, line_of
 from qops_batsim.queue.zones import refuse_later_history
 from qops_batsim.schedulers.registry import read_options
-from qops_batsim.schedulers.slurm.slurm_options import SlurmOptions
+from qops_batsim.schedulers.slurm.slurm_options import MOST_WEIGHT, SlurmOptions
 from qops_batsim.schedulers.slurm.slurm_scheduler import Slurm
 
 
@@ -26,14 +29,17 @@ def simulation_of(
     asks: Sequence[Ask],
     scheduler: str,
     settings: Mapping[str, Any],
+    nodes: NodePlan | None = None,
 ) -> tuple[Simulator, Moment]:
     """Return what simulates how a queue's scheduler goes on, and the queue as rows of its past: the
     history, behind it the jobs of the queue, and last those that are asked about.
+
+    Without ``nodes`` processors are counted.
     """
     bases: dict[str, float] = {}
     if scheduler == "slurm":
         bases, settings = told_priorities(state, settings)
-    everything, moment = _with_queue(past, state, calendar, asks, bases)
+    everything, moment = _with_queue(past, state, calendar, asks, bases, nodes)
     return Simulator(everything, scheduler, settings), moment
 
 
@@ -67,6 +73,8 @@ def told_priorities(
     # The partition stands for all factors of which nothing is known.
     weights = options.weight_qos + options.weight_fairshare + options.weight_partition
     usual = max(float(np.median(further)), 0.0) if weights else 0.0
+    # Without priorities Slurm counts down from 2^32: whoever comes later is behind those that wait.
+    usual = min(usual, MOST_WEIGHT)
     others = {"weight_qos": 0.0, "weight_fairshare": 0.0, "partitions": {}}
     return bases, {**settings, **others, "weight_partition": usual}
 
@@ -77,6 +85,7 @@ def _with_queue(
     calendar: Calendar,
     asks: Sequence[Ask],
     bases: Mapping[str, float],
+    nodes: NodePlan | None,
 ) -> tuple[Past, Moment]:
     """Append the queue's jobs, then those that are asked about, to the history; return the result,
     and the queue as row numbers in it.
@@ -90,10 +99,16 @@ def _with_queue(
         refuse_later_history(state, ahead, calendar.time_zone)
         longest = float(past.limits.max())
 
-    running = state.holding
-    queued = [*running, *line_of(state)[0], *(submitted(ask, state.now) for ask in asks)]
+    running = state.holding if nodes is None else nodes.holders
+    line = line_of(state)[0]
+    queued = [*running, *line, *(submitted(ask, state.now) for ask in asks)]
     count = len(queued)
-    limits = np.array([max(job.estimate or longest, LEAST_LIMIT) for job in queued])
+    lengths = [job.estimate or longest for job in queued]
+    if nodes is not None:  # Plans by node go by the ends of running jobs that are told.
+        for place, job in enumerate(running):
+            if job.start is not None and job.end is not None:
+                lengths[place] = job.end - job.start
+    limits = np.maximum(np.array(lengths, float), LEAST_LIMIT)
     dates = [state.now if job.submission is None else job.submission for job in queued]
     submissions = np.minimum(np.array(dates) - calendar.unix_start, now)
     names = [[job.user, job.application, job.partition] for job in queued]
@@ -117,9 +132,25 @@ def _with_queue(
     joined: dict[str, Any] = {
         name: np.concatenate([getattr(past, name), column]) for name, column in columns.items()
     }
-    everything = past._replace(processors=state.processors, jobs=[*past.jobs, *jobs], **joined)
     rows = past.history + np.arange(count)
+    if nodes is not None:
+        asked = _asked_before(past, nodes.machine)
+        asked += [held.hosts_asked for held in nodes.running]
+        asked += [nodes.simulated(job) for job in line]
+        joined["nodes"] = NodeRows(nodes.layout, [*asked, *map(nodes.asked, asks)])
+        for row, held in zip(rows.tolist(), nodes.running, strict=False):
+            joined["nodes"].held[row] = held.request.held.copied()
+    everything = past._replace(processors=state.processors, jobs=[*past.jobs, *jobs], **joined)
     return everything, Moment(now, rows[: len(running)], rows[len(running) :])
+
+
+def _asked_before(past: Past, machine: Machine) -> list[Any]:
+    """Return what the jobs of a history asked of nodes; of which that is not told, cores."""
+    if past.nodes is not None:
+        return list(past.nodes.asked)
+    pairs = [*zip(past.widths.tolist(), past.names[:, -1].tolist(), strict=True)]
+    known = {pair: any_cores(*pair, machine) for pair in {*pairs}}
+    return [known[pair] for pair in pairs]
 
 
 def submitted(ask: Ask, now: float) -> QueuedJob:

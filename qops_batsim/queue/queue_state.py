@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 
 import msgspec
@@ -61,15 +61,12 @@ class QueueNodes(msgspec.Struct, frozen=True, kw_only=True):
         Nodes that are powered down.
     partitions
         Names of the partitions that they are of.
-    not_counted
-        Why their processors cannot be counted as one machine; empty if they can.
     """
 
     machine: Machine
     away: dict[str, float | None] = {}
     asleep: frozenset[str] = frozenset()
     partitions: tuple[str, ...] = ()
-    not_counted: str = ""
 
 
 class QueueState(msgspec.Struct, frozen=True, kw_only=True):
@@ -116,23 +113,6 @@ class QueueState(msgspec.Struct, frozen=True, kw_only=True):
     asleep: int = 0
     margin: float = 0.0
     nodes: QueueNodes | None = None
-
-    def counted(self) -> QueueState:
-        """Return the queue for plans by processors; InputError where its nodes are not one pool.
-
-        Waiting jobs that are wider than the machine cannot start in these.
-        """
-        if self.nodes is None:
-            return self
-        if self.nodes.not_counted:
-            raise InputError(self.nodes.not_counted)
-        why = TOO_WIDE_NOW if self.away else TOO_WIDE
-        wide = [j for j in self.jobs if j.start is None and j.processors > self.processors]
-        kept = [j for j in self.jobs if j.start is not None or j.processors <= self.processors]
-        blocked = [msgspec.structs.replace(job, reason=why) for job in wide]
-        return msgspec.structs.replace(
-            self, jobs=kept, blocked=[*self.blocked, *blocked], nodes=None
-        )
 
     @property
     def machine(self) -> int:
@@ -261,7 +241,7 @@ class Ask(msgspec.Struct, frozen=True, kw_only=True):
             raise InputError(
                 f"job {self.name} asks for {', '.join(asked)}, but {state.source} is planned by "
                 "processors; a list of nodes (--nodes) and a queue whose jobs tell what they ask "
-                "of nodes (squeue --json), and no --history, are expected"
+                "of nodes (squeue --json) are expected"
             )
 
 
@@ -280,26 +260,32 @@ def parse_ask(text: str) -> Ask:
     takes of each of its ``nodes`` (1 by default), and its ``partition``.
     """
     short, *more = text.split(",")
-    processors, run_time = parse_job(short)
+    pairs = [entry.partition("=") for entry in more]
+    return ask_for(*parse_job(short), [(name, value) for name, _, value in pairs], text)
+
+
+def ask_for(processors: int, run_time: float, more: Iterable[tuple[str, str]], text: str) -> Ask:
+    """Return a job that asks for processors for some seconds, and for ``more``, pairs as in
+    :func:`parse_ask`; InputError, which names the ``text``, if a pair is none of these.
+    """
     each: dict[str, int] = {}
     nodes = 0
     partition = ""
-    for entry in more:
-        name, equals, value = entry.partition("=")
+    for name, value in more:
         where = f"{name} in {text}"
         if name == "partition" and value:
             partition = value
         elif name == "memory":
             each[name] = read_memory(value, where=where)
-        elif equals and name and value.isdecimal() and len(value) < 10:
+        elif name and value.isdecimal() and len(value) < 10:
             if name == "nodes":
                 nodes = int(value)
             else:
                 each[name] = int(value)
         else:
             raise InputError(
-                f"{shown(entry)} in {text}: nodes=N, gpus=N, gpus:TYPE=N, memory=SIZE, another "
-                "kind of nodes with its number, or partition=NAME is expected"
+                f"{shown(f'{name}={value}')} in {text}: nodes=N, gpus=N, gpus:TYPE=N, "
+                "memory=SIZE, another kind of nodes with its number, or partition=NAME is expected"
             )
     if each:
         nodes = max(nodes, 1)

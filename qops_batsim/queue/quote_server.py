@@ -36,7 +36,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from qops_batsim.errors import InputError, QopsError, shown
 from qops_batsim.quantities import TIME
 from qops_batsim.queue.queue_quote import QueueAnswer, QueueAsker
-from qops_batsim.queue.queue_state import Ask
+from qops_batsim.queue.queue_state import Ask, ask_for
 from qops_batsim.version import __version__
 
 MOST_AT_ONCE = 4
@@ -221,8 +221,7 @@ class QuoteServer(uvicorn.Server):
 
     async def _quote(self, request: Request) -> Any:
         expected = "processors=N&time=DURATION is expected, and deadline=DURATION may be added"
-        fields = _fields_of(request, expected, processors=True, time=True, deadline=False)
-        ask = _ask_of(fields)
+        ask = _ask_of(request, expected, "deadline")
         asker = await self._asker()
         until = time.monotonic() + self._seconds
 
@@ -238,7 +237,7 @@ class QuoteServer(uvicorn.Server):
         fields: dict[str, str] = {}
         if b"processors=" in request.scope["query_string"]:
             expected = "processors=N&time=DURATION is expected, and user=NAME may be added"
-            ask = _ask_of(_fields_of(request, expected, processors=True, time=True, user=False))
+            ask = _ask_of(request, expected, "user")
         else:
             expected = "nothing, job=ID or user=NAME is expected; or processors=N&time=DURATION"
             fields = _fields_of(request, expected, job=False, user=False)
@@ -411,11 +410,15 @@ def _is_loopback(name: str) -> bool:
         return False
 
 
+_OTHER_QUESTIONS = {"job", "user", "deadline"}
+
+
 def _fields_of(request: Request, expected: str, **allowed: bool) -> dict[str, str]:
     """Return the fields of a request's query; ``allowed`` has a field's name and whether it is
     required.
 
-    A refusal tells what is ``expected``.
+    A refusal tells what is ``expected``. Where "" is allowed, any field is that is of no other
+    question.
     """
     query = request.scope["query_string"].decode("latin-1")
     if len(query) > 1000:
@@ -429,12 +432,20 @@ def _fields_of(request: Request, expected: str, **allowed: bool) -> dict[str, st
         raise HTTPException(400, expected) from None
     needed = {name for name, is_needed in allowed.items() if is_needed}
     has_twins = any(len(values) != 1 for values in fields.values())
-    if has_twins or not needed <= fields.keys() <= allowed.keys():
+    others = fields.keys() - allowed.keys()
+    if "" in allowed:
+        others &= _OTHER_QUESTIONS
+    if has_twins or others or not needed <= fields.keys():
         raise HTTPException(400, expected)
     return {name: value for name, (value,) in fields.items()}
 
 
-def _ask_of(fields: Mapping[str, str]) -> Ask:
+def _ask_of(request: Request, expected: str, further: str) -> Ask:
+    """Return the job that a request asks about: fields other than its processors, its time and the
+    ``further`` one are what it takes of nodes, as behind the job of a command.
+    """
+    allowed = {"processors": True, "time": True, further: False, "": False}
+    fields = _fields_of(request, expected, **allowed)
     count = fields["processors"]
     if not (count.isascii() and count.isdecimal() and len(count) < 10):
         raise InputError(f"processors is {shown(count)}; a whole number is expected")
@@ -443,7 +454,9 @@ def _ask_of(fields: Mapping[str, str]) -> Ask:
         for name in ("time", "deadline")
         if name in fields
     }
-    return Ask(processors=int(count), user=fields.get("user", ""), **times)
+    more = [pair for pair in fields.items() if pair[0] not in ("processors", "time", further)]
+    ask = ask_for(int(count), times.pop("time"), more, "the request")
+    return msgspec.structs.replace(ask, user=fields.get("user", ""), **times)
 
 
 def _about(asker: QueueAsker) -> dict[str, Any]:

@@ -188,7 +188,6 @@ class QueueSource:
                 away={node.node[0]: return_of(node, state.now) for node in away},
                 asleep=self.nodes.asleep_names(partitions),
                 partitions=tuple(partitions),
-                not_counted=self._not_one,
             )
             state = replace(state, nodes=nodes)
         return without_away(state, away)

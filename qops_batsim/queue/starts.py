@@ -21,12 +21,12 @@ from qops_batsim.errors import InputError
 from qops_batsim.experiments.page import Aliases
 from qops_batsim.limits import MAX_SECONDS
 from qops_batsim.queue.backtest import INTERVALS, LEVELS, MEDIAN, Correction, corrected
-from qops_batsim.queue.forecast import Drawn, Moment, quantiles
+from qops_batsim.queue.forecast import Drawn, Moment, Simulator, quantiles
 from qops_batsim.queue.node_plan import NodePlan
 from qops_batsim.queue.past import FIELDS, Habits, Past, Patience, no_past
 from qops_batsim.queue.queue_rows import simulation_of, submitted
 from qops_batsim.queue.queue_state import Ask, QueuedJob, QueueState, line_of
-from qops_batsim.queue.unexplained_waits import UnexplainedWait, without_date
+from qops_batsim.queue.unexplained_waits import AT_ONCE, UnexplainedWait, without_date
 from qops_batsim.slurm.heterogeneous_jobs import listed
 from qops_batsim.slurm.waiting_reasons import Cause, WaitKind
 
@@ -126,7 +126,7 @@ class QueueStarts(msgspec.Struct, frozen=True, kw_only=True):
     time_zone
         Zone of the history's hours, and of dates without an offset.
     by_node
-        Whether jobs are planned node by node: each at its earliest fit, by priority.
+        Whether jobs are planned, or simulated, node by node.
     """
 
     is_forecast: bool
@@ -171,7 +171,8 @@ class ForecastBasis(NamedTuple):
     past, calendar
         The machine's history, and the dates of its seconds; None: starts are planned by limits.
     scheduler, settings
-        The scheduler that decides on the machine, and its options.
+        The scheduler that decides on the machine, and its options. Empty: ``easy``; in a plan by
+        nodes, without a history, each job has its earliest fit by priority.
     seed
         The number that random choices begin with.
     corrections
@@ -180,7 +181,7 @@ class ForecastBasis(NamedTuple):
 
     past: Past | None = None
     calendar: Calendar | None = None
-    scheduler: str = "easy"
+    scheduler: str = ""
     settings: Mapping[str, Any] = MappingProxyType({})
     seed: int = 1
     corrections: Sequence[Correction] = ()
@@ -207,21 +208,22 @@ def queue_starts(
     on_progress
         Gets how many simulations are done.
     """
-    if basis.past is None and state.nodes is not None:
-        return _on_nodes(state)
-    state = state.counted()
     model = _model_of(state, basis)
     plan = model.planned(model.moment)
     starts = model.starts(draws, on_progress)
 
     line, blocked = line_of(state)
-    unexplained, no_date = _unexplained(state, line, plan - model.moment.now)
+    unexplained, no_date = model.unexplained(line, plan)
     jobs = [
         model.without_date(job, no_date[job.id])
         if job.id in no_date
         else model.start_of(job, starts[:, place], float(plan[place]), is_first=not place)
         for place, job in enumerate(line)
     ]
+    if model.nodes is not None:
+        dated = [model.placed[job.id] for job in line if job.id not in no_date]
+        lacking = model.nodes.lacking(dated)
+        jobs = [msgspec.structs.replace(j, lacks=lacking.get(j.id, UNSET)) for j in jobs]
     jobs += [model.without_date(job, job.meaning.waits) for job in blocked]
 
     return QueueStarts(
@@ -230,47 +232,11 @@ def queue_starts(
         processors=state.processors,
         running=state.count_running(),
         left_out=state.left_out,
-        unsure={**state.unsure, **model.strangers()},
+        unsure=model.unsure(),
         unexplained=unexplained,
-        scheduler=basis.scheduler,
+        scheduler=model.decider,
         jobs=jobs,
         **model.about(draws),
-    )
-
-
-def _on_nodes(state: QueueState) -> QueueStarts:
-    """Return the starts of a queue in the plan node by node."""
-    plan = NodePlan(state)
-    line, blocked = line_of(state)
-    placed = plan.all_placed(line)
-    unexplained, no_date = plan.without_date(placed)
-    lacking = plan.lacking([placed[job.id] for job in line if job.id not in no_date])
-    jobs: list[JobStart] = []
-    for place, job in enumerate(line):
-        start = placed[job.id].start
-        never = WaitKind.CANNOT_START if start >= MAX_SECONDS / 2 else None
-        why = no_date.get(job.id, never)
-        jobs.append(
-            JobStart(
-                **_about(job, is_first=not place),
-                no_date=why,
-                planned=None if why else state.now + start,
-                lacks=lacking.get(job.id, UNSET),
-            )
-        )
-    jobs += [JobStart(**_about(job), no_date=job.meaning.waits, planned=None) for job in blocked]
-    return QueueStarts(
-        is_forecast=False,
-        source=state.source,
-        now=state.now,
-        processors=state.processors,
-        running=state.count_running(),
-        left_out=state.left_out,
-        unsure={**state.unsure, **plan.unsure},
-        unexplained=unexplained,
-        scheduler="conservative",
-        jobs=jobs,
-        by_node=True,
     )
 
 
@@ -287,8 +253,6 @@ def asked_starts(
     In a forecast each is simulated by itself; run times of the others and what comes are drawn once
     for all of them. See :func:`queue_starts`.
     """
-    if basis.past is None and state.nodes is not None:
-        return _asked_on_nodes(state, asks)
     found = [*simulated_starts(state, asks, basis, draws)]
     return AskedStarts(
         is_forecast=basis.past is not None,
@@ -296,24 +260,6 @@ def asked_starts(
         unexplained=found[0].unexplained if found else [],
         jobs=[simulated.told for simulated in found],
     )
-
-
-def _asked_on_nodes(state: QueueState, asks: Sequence[Ask]) -> AskedStarts:
-    """Return the starts of new jobs, each as the last of the queue, in the plan node by node."""
-    plan = NodePlan(state)
-    line, _ = line_of(state)
-    unexplained, _ = plan.without_date(plan.all_placed(line))
-    jobs = []
-    for ask in asks:
-        state.check_width(ask.processors)
-        start = plan.start_of_new(ask)
-        never = WaitKind.CANNOT_START if start >= MAX_SECONDS / 2 else None
-        why = WaitKind.BEHIND if unexplained else never
-        about = _about(submitted(ask, state.now), is_first=not line)
-        if ask.partition:
-            about["id"] += f",partition={ask.partition}"
-        jobs.append(JobStart(**about, no_date=why, planned=None if why else state.now + start))
-    return AskedStarts(is_forecast=False, now=state.now, unexplained=unexplained, jobs=jobs)
 
 
 class SimulatedStart(NamedTuple):
@@ -336,7 +282,6 @@ def simulated_starts(
     """Simulate the starts of jobs if they were submitted now, and yield the result of each: see
     :func:`asked_starts`.
     """
-    state = state.counted()
     for ask in asks:
         state.check_width(ask.processors)
         ask.check_counted(state)
@@ -345,12 +290,14 @@ def simulated_starts(
     queue, ours = np.split(waiting, [len(waiting) - len(asks)])
 
     # Behind a wait that the plan of the queue itself does not explain nobody has a date.
-    waits = model.planned(Moment(now, running, queue)) - now
-    unexplained, _ = _unexplained(state, line_of(state)[0], waits)
+    plan_of_queue = model.planned(Moment(now, running, queue))
+    unexplained, _ = model.unexplained(line_of(state)[0], plan_of_queue)
     none = np.empty(0)
     drawn = None if unexplained else model.draw(draws)
     for place, (row, ask) in enumerate(zip(ours.tolist(), asks, strict=True)):
         job = submitted(ask, state.now)
+        if model.nodes is not None and ask.partition:
+            job = msgspec.structs.replace(job, id=f"{job.id},partition={ask.partition}")
         if drawn is None:
             undated = model.without_date(job, WaitKind.BEHIND)
             yield SimulatedStart(none, none, (), undated, unexplained)
@@ -361,17 +308,6 @@ def simulated_starts(
         plan = float(model.planned(moment)[-1])
         told = model.start_of(job, starts, plan, is_first=not len(queue))
         yield SimulatedStart(starts, of_job.run_times[:, -1], model.levels(starts), told)
-
-
-def _unexplained(
-    state: QueueState, line: Sequence[QueuedJob], waits: np.ndarray
-) -> tuple[list[UnexplainedWait], dict[str, WaitKind]]:
-    """Return the waits of a queue that its plan does not explain, and why jobs have no date, by id.
-
-    ``waits`` are from now to the planned starts of the jobs in line (seconds).
-    """
-    planned = dict(zip([job.id for job in line], waits.tolist(), strict=True))
-    return without_date(state, planned)
 
 
 def variants(ask: Ask, size: int) -> list[Ask]:
@@ -441,15 +377,46 @@ class _Plan:
         self.basis = basis
         self.past = past
         self.calendar = calendar
-        self.simulator, self.moment = simulation_of(
-            state, past, calendar, asks, basis.scheduler, basis.settings
-        )
+        self.asks = asks
+        self.nodes = None if state.nodes is None else NodePlan(state)
+        self.placed = {} if self.nodes is None else self.nodes.all_placed(line_of(state)[0])
+        self.fits_earliest = self.nodes is not None and not (basis.scheduler or past.history)
+        self.decider = "conservative" if self.fits_earliest else basis.scheduler or "easy"
+        if self.fits_earliest:
+            rows = np.arange(len(self.placed) + len(asks))
+            self.simulator = Simulator(past)  # Of no future.
+            self.moment = Moment(state.now - calendar.unix_start, rows[:0], rows)
+        else:
+            self.simulator, self.moment = simulation_of(
+                state, past, calendar, asks, self.decider, basis.settings, self.nodes
+            )
 
     def planned(self, moment: Moment) -> np.ndarray:
         """Return the starts of the waiting jobs by time limits (seconds; infinite: never)."""
-        starts = self.simulator.planned(moment)
+        if self.nodes is not None and self.fits_earliest:
+            waits = [job.start for job in self.placed.values()]
+            new = (moment.waiting[len(waits) :] - len(waits)).tolist()
+            waits += [self.nodes.start_of_new(self.asks[place]) for place in new]
+            starts = moment.now + np.array(waits)
+        else:
+            starts = self.simulator.planned(moment)
         # What starts when a job without a limit ends may never start.
         return np.where(starts < moment.now + MAX_SECONDS / 2, starts, np.inf)
+
+    def unexplained(
+        self, line: Sequence[QueuedJob], plan: np.ndarray
+    ) -> tuple[list[UnexplainedWait], dict[str, WaitKind]]:
+        """Return the waits of the queue that its plan does not explain, and why jobs have no date,
+        by id.
+
+        ``plan`` has the planned starts of the jobs in line (seconds).
+        """
+        names = [job.id for job in line]
+        waits = dict(zip(names, (plan - self.moment.now).tolist(), strict=True))
+        if self.nodes is None:
+            return without_date(self.state, waits)
+        started = {name for name, wait in waits.items() if wait < AT_ONCE}
+        return self.nodes.without_date(self.placed, started)
 
     def draw(self, draws: int) -> Drawn:
         """Draw ``draws`` random futures of the queue; without a history there are none."""
@@ -479,13 +446,13 @@ class _Plan:
         """Return what is told of a job that has no date."""
         return self.kind(**_about(job), no_date=why, planned=None)
 
-    def strangers(self) -> dict[str, int]:
-        """Count, under a sentence about them, the jobs whose users the history does not know."""
-        return {}
+    def unsure(self) -> dict[str, int]:
+        """Count the jobs of which something is not known, by what it is."""
+        return {**self.state.unsure, **({} if self.nodes is None else self.nodes.unsure)}
 
     def about(self, draws: int) -> dict[str, Any]:
         """Return how the starts are calculated, as fields of :class:`QueueStarts`."""
-        return {"is_forecast": False}
+        return {"is_forecast": False} | ({} if self.nodes is None else {"by_node": True})
 
     def _date(self, seconds: float) -> float | None:
         return seconds + self.calendar.unix_start if np.isfinite(seconds) else None
@@ -520,9 +487,11 @@ class _Forecast(_Plan):
         drawn = self.simulator.draw(self.moment, self._habits, draws, rng, self._patience)
 
         # When nodes come back is known.
-        running = len(self.moment.running)
-        returns = [job.estimate for job in self.state.closed]
-        drawn.run_times[:, running - len(returns) : running] = returns
+        holders = self.state.holding if self.nodes is None else self.nodes.holders
+        closed = {job.id for job in self.state.closed} if self.nodes is None else self.nodes.closed
+        for place, job in enumerate(holders):
+            if job.id in closed:
+                drawn.run_times[:, place] = job.estimate
         return drawn
 
     def levels(self, starts: np.ndarray) -> tuple[float, ...]:
@@ -557,16 +526,16 @@ class _Forecast(_Plan):
             within=(in_an_hour, in_a_day),
         )
 
-    def strangers(self) -> dict[str, int]:
-        """Count, under a sentence about them, the jobs whose users the history does not know."""
+    def unsure(self) -> dict[str, int]:
+        """Count the jobs of which something is not known, also those of unknown users."""
         known = {*self.past.names[: self.past.history, FIELDS.index("user")].tolist()}
         count = sum(job.user not in known for job in self.state.jobs if job.user)
         what = "of users whom the history does not know: run times are those of all users"
-        return {what: count} if count else {}
+        return super().unsure() | ({what: count} if count else {})
 
     def about(self, draws: int) -> dict[str, Any]:
         """Return how the starts are calculated, as fields of :class:`QueueStarts`."""
-        return {
+        return super().about(draws) | {
             "is_forecast": True,
             "draws": draws,
             "seed": self.basis.seed,

@@ -43,24 +43,29 @@ class HostRequests:
         self._largest = largest_of(map(machine.of_host, range(machine.hosts)))
         self.unsure: Counter[str] = Counter()
 
-    def of(self, components: Sequence[QueuedAmounts], *, by_host: bool = False) -> list[HostsAsked]:
+    def of(
+        self, components: Sequence[QueuedAmounts], *, by_host: bool = False
+    ) -> tuple[list[HostsAsked], HostsAsked]:
         """Return what a job's components ask for, in each of its partitions if it may start in
-        several.
+        several; and on hosts of any of them.
 
         ``by_host``, tasks are amounts that are the same on each host; else they may go to any.
         """
         for each in components:
             self.unsure.update(f"ask for {what}, which is not planned" for what in each.unmodelled)
         known = self.licences(components)
-        made = [
-            [part for each in components for part in self._parts(each, self._in(each), by_host)]
+        anywhere = [
+            part for each in components for part in self._parts(each, self._in(each), by_host)
         ]
+        together = HostsAsked(parts=tuple(anywhere), licences=known)
         # On one host it is in one partition, whichever that is.
-        is_apart = not by_host or sum(part.hosts for part in made[0]) > 1
-        if len(components) == 1 and is_apart and len(components[0].partitions) > 1:
-            masks = dict.fromkeys(map(self._labelled, components[0].partitions))
-            made = [self._parts(components[0], mask, by_host) for mask in masks]
-        return [HostsAsked(parts=tuple(parts), licences=known) for parts in made if parts]
+        is_apart = not by_host or sum(part.hosts for part in anywhere) > 1
+        if len(components) != 1 or not is_apart or len(components[0].partitions) < 2:
+            return [together], together
+
+        masks = dict.fromkeys(map(self._labelled, components[0].partitions))
+        made = [self._parts(components[0], mask, by_host) for mask in masks]
+        return [HostsAsked(parts=tuple(parts), licences=known) for parts in made], together
 
     def licences(self, components: Sequence[QueuedAmounts]) -> dict[str, int]:
         """Return the licences of a job of which the machine has as many."""

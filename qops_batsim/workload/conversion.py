@@ -98,6 +98,8 @@ class Conversion(msgspec.Struct, kw_only=True):
     the job or array, where the log tells it."""
     texts: dict[str, Words] = {}
     """Names by field of a job (``user``, ``group``, ``queue``), for each record."""
+    nodes: Words | None = None
+    """On which nodes each record's job ran, as Slurm lists them."""
     cancelled: CancelledJobs | None = None
     """Jobs that were cancelled while they waited, submitted between those of the workload; their
     texts have a row for each."""
@@ -225,6 +227,7 @@ def convert_log(
         not_counted=log.not_counted,
         open_jobs=log.open_jobs,
         texts={name: texts.at(records["job_number"] - 1) for name, texts in log.texts.items()},
+        nodes=log.nodes and log.nodes.at(records["job_number"] - 1),
         cancelled=_cancelled(log, begin, last, repairs.processors_field),
         offered_load=load,
     )
@@ -281,7 +284,7 @@ def _cancelled(log: Log, begin: float, last: float, field: str) -> CancelledJobs
     """Return the jobs that were cancelled while they waited, submitted from ``begin`` to ``last``
     (seconds of the log); ``field`` is the count of processors to take.
     """
-    records, texts = log.cancelled or CancelledJobs(log.records, {})
+    records, texts, asked = log.cancelled or CancelledJobs(log.records, {})
     records = records.copy()
     _choose_width(records, field)
     submitted = records["submit_time"]
@@ -291,7 +294,8 @@ def _cancelled(log: Log, begin: float, last: float, field: str) -> CancelledJobs
     records = records[kept]
     records = records[np.argsort(records["submit_time"], kind="stable")]
     rows = records["job_number"] - 1
-    return CancelledJobs(records, {name: column.at(rows) for name, column in texts.items()})
+    asked = asked and [asked[row] for row in rows.tolist()]
+    return CancelledJobs(records, {name: column.at(rows) for name, column in texts.items()}, asked)
 
 
 def _did(counts: Iterable[RepairCount]) -> str:

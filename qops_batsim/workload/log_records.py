@@ -18,6 +18,7 @@ from qops_batsim.tables import Floats, Words
 if TYPE_CHECKING:
     from qops_batsim.core.machine import Machine
     from qops_batsim.dates import Calendar
+    from qops_batsim.job_fields import HostsAsked
 
 # A star: may hold fractions.
 _COLUMNS = """
@@ -64,11 +65,13 @@ def unknown_records(count: int) -> Records:
 
 class CancelledJobs(NamedTuple):
     """Jobs that were cancelled while they waited: their records, whose ``wait_time`` is how long
-    they waited (seconds), and their fields that are texts, by job number from 1.
+    they waited (seconds), their fields that are texts, by job number from 1, and what they asked of
+    each host, where that is known.
     """
 
     records: Records
     texts: Mapping[str, Words] = MappingProxyType({})
+    asked: Sequence[HostsAsked | None] | None = None
 
 
 def names_of(records: Records, texts: Mapping[str, Words], field: str, unknown: str) -> list[str]:
@@ -164,6 +167,8 @@ class Log(ABC):
     """What jobs ask of each host, by job number from 1: see :meth:`asked_of`."""
     machine: Machine | None = None
     """What each host of the machine has, if that was told."""
+    nodes: Words | None = None
+    """On which nodes jobs ran, as Slurm lists them, by job number from 1."""
 
     @abstractmethod
     def calendar(self, time_zone: str | None = None) -> Calendar:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 import time
 from pathlib import Path
@@ -10,13 +11,17 @@ from tempfile import TemporaryDirectory
 import pytest
 
 from qops_batsim import read_run, verify
+from qops_batsim.dates import Calendar
 from qops_batsim.live import Journal, decided_fates
 from qops_batsim.live.as_run import export_run
 from qops_batsim.live.book import LiveBook
+from qops_batsim.queue import ForecastBasis, QueueSource, queue_starts
 from qops_batsim.queue import QueueSource, queue_starts
+from qops_batsim.queue.starts import StartForecast
 from qops_batsim.slurm.waiting_reasons import WaitKind, is_for_resources
 from support.live_process import Deciding
 from support.node_queues import naive_starts
+from support.pasts import past
 from support.slurm_cluster import SlurmCluster
 
 pytestmark = [pytest.mark.sweep, pytest.mark.usefixtures("slurm")]
@@ -107,6 +112,15 @@ def test_starts_are_those_of_a_naive_planner_and_none_that_lacks_resources_is_no
             undated = [job.no_date for job in found.jobs if job.no_date is not None]
             assert undated == [WaitKind.FOR_OTHERS], text
 
+            # Jobs use half of their ten minutes, so that nobody starts within one.
+            history = past(48, [(0.0, 0.0, 300.0, 600.0, 1)])
+            calendar = Calendar(int(now) - 3 * 86_400, "UTC")
+            for scheduler in ("easy", "slurm"):
+                basis = ForecastBasis(history, calendar, scheduler)
+                for start in queue_starts(state, basis, draws=10).jobs:
+                    if start.id in lacks:
+                        assert isinstance(start, StartForecast)
+                        assert (start.early or math.inf) - now > 60, (text, scheduler, start)
 
 LIVE_JOBS = [
     *["-n3 --mem=4G", "-n5 -N2", "-pgpu -n2 --gres=gpu:2", "-n7", "-palone -n3", "-n12"],

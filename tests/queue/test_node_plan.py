@@ -18,6 +18,7 @@ from qops_batsim.queue.source import QueueSource
 from qops_batsim.queue.starts import asked_starts, node_variants, queue_starts
 from qops_batsim.queue.unexplained_waits import why_no_date
 from qops_batsim.slurm.waiting_reasons import WaitKind
+from support.drawn_queues import NODE, job, runs
 from support.node_oracles import NodeJob, Part
 from support.node_queues import NOW, naive_starts, random_queue
 
@@ -78,48 +79,9 @@ def test_promises_lie_between_those_without_and_behind_all_waiting_jobs(
 #
 # 20 asks for 2 GPUs: at 10, on n2. 21 asks for 4 cores and no GPU: now, on n2. 22 asks for both
 # nodes alone, behind all of these.
-NODE = """NodeName={name} CoresPerSocket=8
-   CPUAlloc={used} CPUTot=8
-   Gres={gres}
-   RealMemory=16000 AllocMem=2000
-   State=MIXED Weight=1
-   Partitions={partitions}
-"""
 NODES = NODE.format(name="n1", used=6, gres="(null)", partitions="cpu") + NODE.format(
     name="n2", used=2, gres="gpu:4", partitions="cpu,gpu"
 )
-
-
-def job(number: int, cores: int, gpus: int = 0, minutes: int = 30, **more: Any) -> dict[str, Any]:
-    """Return a waiting job as squeue tells of it."""
-    return {
-        "job_id": number,
-        "job_state": "PENDING",
-        "cpus": cores,
-        "node_count": 1,
-        "time_limit": minutes,
-        "partition": "gpu" if gpus else "cpu",
-        "state_reason": "Priority",
-        "priority": 1000 - number,
-        "memory_per_node": 1000,
-        "tasks": 1,
-        "tres_req_str": f"cpu={cores},mem=1000M,node=1",
-        "tres_per_node": f"gres:gpu:{gpus}" if gpus else "",
-        **more,
-    }
-
-
-def runs(left: int, node: str, told: dict[str, Any]) -> dict[str, Any]:
-    """Return the job as it runs on a node for so many more minutes."""
-    gres = told["tres_per_node"].removeprefix("gres:")
-    return told | {
-        "job_state": "RUNNING",
-        "start_time": NOW - 600,
-        "end_time": NOW + 60 * left,
-        "nodes": node,
-        "tres_alloc_str": told["tres_req_str"],
-        "gres_detail": [f"{gres}(IDX:0)"] if gres else [],
-    }
 
 
 RUNNING = [runs(20, "n1", job(11, 6)), runs(10, "n2", job(12, 2, 3))]
@@ -249,21 +211,20 @@ def test_without_amounts_processors_are_counted_as_before(tmp_path: Path) -> Non
         source_of(tmp_path, NODES, some).state()
 
 
-def test_partitions_with_different_nodes_cannot_be_counted(tmp_path: Path) -> None:
+def test_what_no_nodes_have_has_no_date(tmp_path: Path) -> None:
     state = source_of(tmp_path, NODES, queue_of(job(20, 20))).state()
     assert [each.no_date for each in queue_starts(state).jobs] == [WaitKind.CANNOT_START]
-    with pytest.raises(InputError, match="not one pool"):
-        state.counted()
 
 
 def test_the_command_tells_how_it_plans(cli: Any, tmp_path: Path) -> None:
     source_of(tmp_path, NODES, queue_of(job(20, 2, 2, state_reason="Resources")))
     files = [tmp_path / "queue.txt", "--nodes", tmp_path / "nodes.txt", "--now", str(NOW)]
-    done = cli("queue", "starts", *files, "--by-scheduler", "slurm")
+    done = cli("queue", "starts", *files)
     assert done.exit_code == 0, done.err
     assert "node by node, each job at its earliest fit by priority" in done.out
     assert "job 20 waits for what nodes lack: 1 host has 2 gpus free only from" in done.out
-    assert "not as --by-scheduler slurm" in done.err
+    by_slurm = cli("queue", "starts", *files, "--by-scheduler", "slurm")
+    assert "planned by time limits, by slurm, node by node" in by_slurm.out
     what = cli("queue", "starts", *files, "--job", "4x30m,gpus=2", "--what-if", "--json")
     assert [each["id"] for each in json.loads(what.out)["jobs"]][:2] == [
         "4x30m,gpus=2",
@@ -272,7 +233,7 @@ def test_the_command_tells_how_it_plans(cli: Any, tmp_path: Path) -> None:
     quoted = cli("queue", "quote", tmp_path / "queue.txt", "4x30m,gpus=1", *files[1:])
     assert "30 min" in quoted.out
 
-    # A forecast counts processors, and says so.
+    # The jobs of this history ask for cores only, which is told.
     rows = ["JobID|User|Partition|State|Submit|Start|End|ElapsedRaw|AllocCPUS|Timelimit"]
     for number in range(1, 40):
         begin = NOW - 90_000 + 500 * number
@@ -281,9 +242,14 @@ def test_the_command_tells_how_it_plans(cli: Any, tmp_path: Path) -> None:
     (tmp_path / "sacct.txt").write_text("\n".join(rows) + "\n")
     alike = NODES.replace("Partitions=cpu,gpu", "Partitions=cpu").replace("=cpu\n", "=cpu,gpu\n")
     (tmp_path / "nodes.txt").write_text(alike)
-    forecast = cli("queue", "starts", *files, "--history", tmp_path / "sacct.txt", "--draws", "10")
+    history = ["--history", tmp_path / "sacct.txt", "--draws", "10"]
+    forecast = cli("queue", "starts", *files, *history)
     assert forecast.exit_code == 0, forecast.err
-    assert "the forecast counts processors" in forecast.err
+    assert "10 simulations by easy, node by node" in forecast.out
+    assert "its jobs ask for cores only, since it does not tell more" in forecast.err
+    job_20 = json.loads(cli("queue", "starts", *files, *history, "--json").out)["jobs"][0]
+    # Counted, six cores would be free for its two: it would start now.
+    assert NOW + 1 <= job_20["early"] <= job_20["late"] <= NOW + 600
 
 
 @pytest.mark.parametrize(
@@ -298,6 +264,8 @@ def test_the_command_tells_how_it_plans(cli: Any, tmp_path: Path) -> None:
         ("40-nodes-away", {"nodes_file": "idle-drain.txt"}, {"20": 3600.0}),
         ("40-nodes-away", {"nodes_file": "maintenance.txt"}, {"20": 3600.0}),
         ("40-nodes-away", {"nodes_file": "not-responding.txt"}, {"20": 3600.0}),
+        # Nodes that are powered down are there, and come when a job needs them.
+        ("40-nodes-away", {"nodes_file": "powered-down.txt"}, {"20": 0.0}),
     ],
 )
 def test_queues_that_centres_had(

@@ -60,6 +60,9 @@ def test_a_told_priority_is_its_age_and_what_does_not_change() -> None:
     # Where there is nothing else, the others have nothing else.
     assert told_priorities(queue(*jobs), WEIGHTS | NO_OTHERS)[1]["weight_partition"] == 0.0
     assert told_priorities(queue(waiting("a")), settings) == ({}, settings)
+    # Without factors, Slurm counts down from 2^32, and others come behind.
+    bases, others = told_priorities(queue(waiting("a", priority=2.0**32 - 65_536)), {})
+    assert others["weight_partition"] == 1e9 < bases["a"]
 
 
 @pytest.mark.parametrize("first", ["b", "c"])

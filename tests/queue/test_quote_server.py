@@ -26,7 +26,10 @@ from qops_batsim import InputError
 from qops_batsim.cli.queue import serve_quotes
 from qops_batsim.queue import Ask as Asked
 from qops_batsim.queue import QueueAsker, QueueSource, quote_server
+from qops_batsim.queue.latest import StartCalculator
 from qops_batsim.queue.quote_server import QuoteServer, StartTeller, parse_address
+from qops_batsim.queue.starts import ForecastBasis
+from support.drawn_queues import GPUS, gpu_queue
 
 NOW = 1_780_000_000
 QUEUE = {
@@ -400,3 +403,25 @@ def test_the_command_stops_at_a_signal(tmp_path: Path) -> None:
     finally:
         process.kill()
     assert (process.returncode, rest) == (0, "GET /quote 200\nstopped\n")
+
+
+def test_amounts_of_nodes_are_asked_for_as_behind_a_job_of_a_command(tmp_path: Path) -> None:
+    (tmp_path / "nodes.txt").write_text(GPUS)
+    (tmp_path / "queue.json").write_text(gpu_queue())
+    nodes_file = tmp_path / "nodes.txt"
+    now = 1_782_000_000.0
+    source = QueueSource(tmp_path / "queue.json", now=now, nodes_file=nodes_file)
+    starts = StartCalculator(ForecastBasis(), partition="cpu")
+    new = "processors=1&time=10m"
+    for ask, _, _ in served(source.asker, starts=starts):
+        waits = []
+        for asked in ("", "&gpus=1", "&gpus=2", "&memory=16GB", "&nodes=1&partition=gpu"):
+            told = ask("GET", f"/starts?{new}{asked}")[1]["jobs"][0]["planned"] - now
+            quoted = ask("GET", f"/quote?{new}{asked}&deadline=3h")[1]["jobs"][0]
+            assert (quoted["wait"], quoted["admitted"]) == (told, True)
+            waits.append(told)
+        assert waits == [0.0, 1800.0, 4200.0, 4200.0, 0.0]
+        for wrong in ("gpus=x", "gpus=", "partition=cpu", "deadline=2h", "job=20", "user="):
+            path = "quote" if "user" in wrong or "job" in wrong else "starts"
+            status, answer = ask("GET", f"/{path}?{new}&{wrong}")
+            assert (status, "is expected" in answer["error"]) == (400, True), wrong

@@ -33,16 +33,21 @@ def impatient(jobs: Past) -> Past:
     return jobs._replace(starts=starts, cancelled=cancelled)
 
 
-def write(path: Path, loop: SchedulerLoop, made_of: tuple[Any, ...]) -> int:
-    """Write a simulation as a run's jobs; return how many ran."""
-    _, ids, _, _, _, dates, widths, limits, _ = made_of
+def write(path: Path, loop: SchedulerLoop, made_of: tuple[Any, ...], left: Any) -> int:
+    """Write a simulation as a run's jobs, those as well that would have ended after the last start
+    that was asked for; ``left`` is for how long they run then. Return how many ran.
+    """
+    _, ids, _, _, _, dates, widths, limits, *_ = made_of
     ran = 0
     with path.open("w", newline="") as stream:
         rows = csv.writer(stream)
         rows.writerow(COLUMNS)
         manager = loop.manager
         for index, job_id in enumerate(ids):
-            start, end = loop.starts[index], loop.finishes[index]
+            start = loop.starts[index]
+            end = loop.finishes[index]
+            if np.isnan(end):
+                end = max(start, left[0]) + left[1][index]
             told = [job_id, "q", "", dates[index], widths[index], limits[index]]
             if np.isnan(start):
                 rows.writerow([*told, 0, "REJECTED", *[""] * 6, "", -1, ""])
@@ -65,6 +70,7 @@ def test_no_simulation_breaks_a_rule(
 ) -> None:
     made: list[tuple[Any, ...]] = []
     loops: list[SchedulerLoop] = []
+    lasting: list[Any] = []
 
     def kept_submissions(*given: Any) -> Submissions:
         made.append(given)
@@ -72,6 +78,7 @@ def test_no_simulation_breaks_a_rule(
 
     def kept_loop(*given: Any) -> SchedulerLoop:
         loops.append(SchedulerLoop(*given))
+        lasting.append(given[3])
         return loops[-1]
 
     jobs = impatient(history())
@@ -90,7 +97,7 @@ def test_no_simulation_breaks_a_rule(
     assert 0 < np.isnan(found).sum() < found.size
     for number, (loop, made_of) in enumerate(zip(loops, made, strict=True)):
         path = tmp_path / f"draw{number}_jobs.csv"
-        ran = write(path, loop, made_of)
+        ran = write(path, loop, made_of, (now, lasting[number]))
         assert ran > len(moment.running) + len(moment.waiting) / 2
         assert verify(path) == []
     assert len(loops) == 8

@@ -369,6 +369,33 @@ class Easy(Scheduler):
                 nodes.take(found, date, date + job.estimate)
 
 
+class EasyFromNow(Easy):
+    """EASY that begins at 0 with what others hold until some dates."""
+
+    def __init__(
+        self,
+        machine: SharedMachine,
+        jobs: Sequence[NodeJob],
+        held: Sequence[tuple[Placement, int]],
+    ) -> None:
+        super().__init__(machine, jobs)
+        self.held = held
+        self.now = 0
+
+    def nodes(self) -> NaiveNodes:
+        nodes = super().nodes()
+        for placement, end in self.held:
+            nodes.take(placement, 0, end)
+        return nodes
+
+    def planned_starts(self) -> set[int]:
+        return {end for _, end in self.held if end > self.now}
+
+    def decide(self, now: int, new: list[int], early: bool) -> None:
+        self.now = now
+        super().decide(now, new, early)
+
+
 Plan = dict[int, tuple[float, Placement]]
 """Planned start and what is held from then on, by job."""
 

@@ -14,7 +14,14 @@ import re
 from dataclasses import dataclass, field
 from typing import Any
 
-from support.node_oracles import NaiveNodes, NodeJob, Part, SharedHost, SharedMachine
+from support.node_oracles import (
+    NaiveNodes,
+    NodeJob,
+    Part,
+    Placement,
+    SharedHost,
+    SharedMachine,
+)
 
 NOW = 1_782_000_000
 MIB = 1 << 20
@@ -226,12 +233,19 @@ def _scontrol(jobs: list[dict[str, Any]]) -> str:
 # The planner
 
 
-def naive_starts(
-    nodes: str, queue: str, new: NodeJob | None = None, now: float = NOW
-) -> dict[str, float]:
-    """Return when each waiting job starts by limits (seconds from now; infinite: never), by id; a
-    ``new`` job, which is none of these, starts behind them, and alone without them.
+@dataclass(frozen=True)
+class NaiveQueue:
+    """A queue: what running jobs hold for how many more seconds, and what waiting ones ask for, by
+    id, in the order of their priority.
     """
+
+    machine: SharedMachine
+    held: list[tuple[Placement, int]]
+    waiting: dict[str, list[NodeJob]]
+
+
+def naive_queue(nodes: str, queue: str, now: float = NOW) -> NaiveQueue:
+    """Read a queue and its nodes."""
     hosts = [_host(text) for text in re.split(r"^(?=NodeName=)", nodes, flags=re.MULTILINE) if text]
     names = [name for name, _, _ in hosts]
     jobs = json.loads(queue)["jobs"] if queue.startswith("{") else _jobs_of_text(queue)
@@ -258,7 +272,7 @@ def naive_starts(
     )
     there = [name for name, _, is_away in hosts if not is_away]
 
-    plan = NaiveNodes(machine)
+    running: list[tuple[Placement, int]] = []
     for job in jobs:
         if job["job_state"] == "RUNNING":
             left = max(job["end_time"] - now, 1)
@@ -268,14 +282,27 @@ def naive_starts(
                     held = machine.vector(amounts)
                     if job.get("shared") == "none":
                         held = machine.capacity(host)
-                    plan.take({host: held}, 0, left)
+                    running.append(({host: held}, left))
+    return NaiveQueue(machine, running, {str(name): asked for name, asked in options.items()})
+
+
+def naive_starts(
+    nodes: str, queue: str, new: NodeJob | None = None, now: float = NOW
+) -> dict[str, float]:
+    """Return when each waiting job starts by limits (seconds from now; infinite: never), by id; a
+    ``new`` job, which is none of these, starts behind them, and alone without them.
+    """
+    read = naive_queue(nodes, queue, now)
+    plan = NaiveNodes(read.machine)
+    for placement, left in read.held:
+        plan.take(placement, 0, left)
     starts = {} if new is None else {"alone": plan.fit(new, 0)[0]}
-    for job in waiting:
-        fits = [(plan.fit(option, 0), option) for option in options[job["job_id"]]]
+    for name, options in read.waiting.items():
+        fits = [(plan.fit(option, 0), option) for option in options]
         (start, placement), option = min(fits, key=lambda fit: fit[0][0])
         if start < math.inf:
             plan.take(placement, start, start + option.estimate)
-        starts[str(job["job_id"])] = start
+        starts[name] = start
     return starts if new is None else {**starts, "new": plan.fit(new, 0)[0]}
 
 

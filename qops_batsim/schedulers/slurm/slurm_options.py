@@ -11,7 +11,9 @@ from qops_batsim.core.options import SchedulerOptions, seconds
 from qops_batsim.errors import InputError, shown
 from qops_batsim.limits import MAX_SECONDS
 
-Weight = Annotated[float, Meta(ge=0, le=1e9)]
+MOST_WEIGHT = 1e9
+
+Weight = Annotated[float, Meta(ge=0, le=MOST_WEIGHT)]
 Most = Annotated[int, Meta(ge=1)]
 
 

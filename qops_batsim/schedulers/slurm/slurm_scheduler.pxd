@@ -109,6 +109,7 @@ cdef class Slurm(QueueScheduler):
     cpdef note_hosts(self, Py_ssize_t announced)
     @cython.locals(entry=QueueEntry, job=Job)
     cdef measure(self)
+    cdef measure_one(self, Job job)
     @cython.locals(entry=QueueEntry)
     cpdef reject_wider(self)
     @cython.locals(manager=ResourceManager, entry=QueueEntry, date=double)

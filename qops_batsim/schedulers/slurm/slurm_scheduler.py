@@ -316,7 +316,7 @@ class Slurm(QueueScheduler):
             self.free_hosts.remove(entry.hosts)
         self.run(entry, job.start)
         if self.shared is not None:
-            self.measure()
+            self.measure_one(job)
         self.has_changed = True
 
     def cancelled(self, job: Job) -> None:
@@ -355,10 +355,13 @@ class Slurm(QueueScheduler):
         """Measure again what running jobs leave free of the hosts on which jobs may start."""
         self.amounts.reset(0.0, self.free_hosts)
         for entry in self.active:
-            request = entry.job.request
-            request.held.copy_from(request.used)
-            request.held.keep_within(self.free_hosts.mask())
-            self.amounts.take(entry.job, 0.0, _INFINITY)
+            self.measure_one(entry.job)
+
+    def measure_one(self, job: Job) -> None:
+        """Take off what is free what a running job has of the hosts on which jobs may start."""
+        job.request.held.copy_from(job.request.used)
+        job.request.held.keep_within(self.free_hosts.mask())
+        self.amounts.take(job, 0.0, _INFINITY)
 
     def reject_wider(self) -> None:
         """Reject the waiting jobs that are wider than the machine will ever be again."""

@@ -8,7 +8,12 @@ import numpy as np
 
 from qops_batsim.dates import Calendar
 from qops_batsim.tables import Floats
-from qops_batsim.workload.accounting.amounts import TOLD, chosen_machine, set_labels
+from qops_batsim.workload.accounting.amounts import (
+    TOLD,
+    chosen_machine,
+    given_requests,
+    set_labels,
+)
 from qops_batsim.workload.accounting.choices import Choices
 from qops_batsim.workload.accounting.rows import Rows
 from qops_batsim.workload.accounting.runs import keep_restarts, merge_parts, select, settle
@@ -75,6 +80,7 @@ def log_of(rows: Rows, choices: Choices, kind: str, source: str) -> AccountingLo
     if choices.by == "amounts":
         machine = chosen_machine(choices)
         set_labels(rows, machine)
+        set_labels(cancelled, machine)
         for rule, mask in rows.marked.items():
             told, done = TOLD[rule]
             rows.tell(rule, told, rows.lines[mask].tolist(), done)
@@ -97,12 +103,16 @@ def log_of(rows: Rows, choices: Choices, kind: str, source: str) -> AccountingLo
     else:
         size, size_is = machine_size(rows, own, choices)
 
+    asked = None
+    if cancelled.asked is not None:
+        of_texts = given_requests(cancelled.asked)
+        asked = [of_texts[place] for place in cancelled.asked.which.tolist()]
     waited = _records_of(cancelled, np.full(len(cancelled.ids), -1.0), start)
     waited["wait_time"] = cancelled.ended - cancelled.submitted
     return AccountingLog(
         format=kind,
         records=_records_of(rows, own, start),
-        cancelled=CancelledJobs(waited[waited["wait_time"] >= 0], cancelled.texts),
+        cancelled=CancelledJobs(waited[waited["wait_time"] >= 0], cancelled.texts, asked),
         lines=rows.lines,
         ids=rows.ids,
         texts=rows.texts,
@@ -116,6 +126,7 @@ def log_of(rows: Rows, choices: Choices, kind: str, source: str) -> AccountingLo
         counted="; ".join(filter(None, (counted, rows.units))),
         not_counted=[name for name, held in rows.not_counted.items() if held.any()],
         asked=rows.asked,
+        nodes=rows.nodes,
         machine=machine,
     )
 
