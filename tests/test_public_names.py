@@ -1,28 +1,33 @@
-"""The public names that the changelog lists for its newest version are those of the package."""
+"""What docs/interface.md promises to stay is what the package has."""
 
 from __future__ import annotations
 
 import inspect
 import re
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+import typer
 
 import qops_batsim
-from qops_batsim.cli.main import COMMANDS
+from qops_batsim.cli.main import command_line
 from qops_batsim.schedulers import scheduler_names
 
-CHANGELOG = Path(__file__).resolve().parent.parent / "CHANGELOG.md"
+PAGE = Path(__file__).resolve().parent.parent / "docs" / "interface.md"
 
-pytestmark = pytest.mark.skipif(not CHANGELOG.is_file(), reason="no changelog beside the tests")
+pytestmark = pytest.mark.skipif(not PAGE.is_file(), reason="no pages beside the tests")
 
 
-def listed(what: str) -> list[str]:
-    """Return what the newest version lists, as it stands between backquotes."""
-    newest = CHANGELOG.read_text().split("\n## ")[1]
-    section = newest.partition("### Public names\n")[2].partition("\n### ")[0]
-    (entry,) = re.findall(rf"^- {what}: (.*?)\.$", section, re.MULTILINE | re.DOTALL)
-    return [" ".join(name.split()) for name in re.findall(r"`(.*?)`", entry, re.DOTALL)]
+def section(title: str) -> str:
+    """Return what stands under a heading of the page."""
+    return PAGE.read_text().partition(f"\n## {title}\n")[2].partition("\n## ")[0]
+
+
+def quoted(text: str) -> list[str]:
+    """Return what stands between backquotes, on one line each."""
+    return [" ".join(each.split()) for each in re.findall(r"`(.*?)`", text, re.DOTALL)]
 
 
 def told(name: str) -> str:
@@ -38,11 +43,32 @@ def told(name: str) -> str:
     return f"{name}({', '.join(arguments)})"
 
 
+def options(command: Any, name: str = "") -> Iterator[tuple[str, list[str]]]:
+    """Yield each command with its long options."""
+    for each, inner in getattr(command, "commands", {}).items():
+        yield from options(inner, f"{name} {each}".strip())
+    if not hasattr(command, "commands"):
+        shown = [each for each in command.params if not getattr(each, "hidden", False)]
+        names = [one for each in shown for one in (*each.opts, *each.secondary_opts)]
+        yield name, [each for each in names if each.startswith("--")]
+
+
 def test_the_names_of_the_package_are_listed_with_their_arguments() -> None:
-    assert listed("In `qops_batsim`") == [told(name) for name in qops_batsim.__all__]
+    listed = quoted(section("Names in Python").partition("\nAlso ")[0])
+    assert listed[0] == "qops_batsim"
+    assert sorted(listed[1:]) == sorted(map(told, qops_batsim.__all__))
 
 
-def test_commands_and_schedulers_are_listed() -> None:
-    assert listed("Commands") == [name for group in COMMANDS.values() for name in group]
-    ours = [name for name in scheduler_names() if name in listed("Schedulers")]
-    assert ours == listed("Schedulers")
+def test_commands_are_listed_with_their_options() -> None:
+    listed = {}
+    for row in re.findall(r"^\| `.*$", section("Commands"), re.MULTILINE):
+        name, *names = quoted(row)
+        listed[name] = names
+    assert listed == dict(options(typer.main.get_command(command_line())))
+
+
+def test_schedulers_are_listed() -> None:
+    ours = re.search(r"Ours are (.*?);", section("Plug-ins"), re.DOTALL)
+    assert ours is not None
+    assert quoted(ours[1]) == [name for name in scheduler_names() if name in quoted(ours[1])]
+    assert len(quoted(ours[1])) == 12

@@ -91,7 +91,7 @@ _encode = msgspec.json.Encoder().encode
 
 def texts_of(values: Sequence[object]) -> list[str]:
     """Return numbers, booleans or None each as JSON writes it, infinite numbers as ``null``."""
-    return _encode(values).decode()[1:-1].split(",") if values else []
+    return _encode(values).decode().strip("[]").split(",") if values else []
 
 
 def lines_of(log: PlanLog) -> Iterator[str]:

@@ -98,7 +98,8 @@ class Person:
         self.chosen = random.Random(f"{seed} {told.name}")
         self.lies = self.chosen.random() < liars
         self.hoards = self.chosen.random() < hoarders
-        self.breaks = [batch.time for batch in told.batches[:-1] if batch.then != "think"]
+        followed = told.batches[: len(told.batches) - 1]
+        self.breaks = [batch.time for batch in followed if batch.then != "think"]
 
 
 class Visit:
