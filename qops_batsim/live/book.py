@@ -56,6 +56,7 @@ from qops_batsim.protocol.events import (
     RequestedCall,
 )
 from qops_batsim.slurm.host_requests import HostRequests
+from qops_batsim.slurm.queued_amounts import QueuedAmounts
 from qops_batsim.timing import SHORTEST
 from qops_batsim.workload.workload_model import Workload, delay_profile, read_jobs
 
@@ -281,8 +282,8 @@ class LiveBook:
         machine = self._machine
         if machine is None or not entry.amounts or entry.amounts.exclusive:
             return {host: self._has(host) for host in hosts}
-        if entry.is_ours:
-            return dict.fromkeys(hosts, self.asked_by(entry).parts[0].amounts)
+        if entry.request:
+            return dict.fromkeys(hosts, entry.request.parts[0].amounts)
         held = entry.amounts.held
         names = self._about.nodes
         return {
@@ -293,15 +294,14 @@ class LiveBook:
     def _has(self, host: int) -> dict[str, int]:
         return {"node": 1} if self._machine is None else self._machine.of_host(host)
 
-    def asked_by(self, entry: JobRun) -> HostsAsked:
-        """Return what a run asks for, the same on each of its hosts, where jobs share nodes: of
-        several partitions in the one that has the most hosts for it.
+    def _requested(self, amounts: QueuedAmounts) -> HostsAsked:
+        """Return what is asked for a job: of several partitions in the one with the most hosts for
+        it.
         """
-        assert entry.amounts
-        options, _ = self._requests.of((entry.amounts,), by_host=True)
-        return max(options, key=lambda asked: sum(p.size for p in self._request(asked).parts))
+        options, _ = self._requests.of((amounts,), by_host=True)
+        return max(options, key=lambda asked: sum(p.size for p in self._possible(asked).parts))
 
-    def _request(self, asked: HostsAsked) -> NodeRequest:
+    def _possible(self, asked: HostsAsked) -> NodeRequest:
         return self._layout.request(asked, 1)
 
     def new_entry(self, job: SeenJob, now: float, **further: object) -> JobRun:
@@ -330,7 +330,8 @@ class LiveBook:
         )
         if job.amounts and job.phase is JobPhase.WAITING:
             self._requests.unsure.clear()
-            entry.nodes = sum(part.hosts for part in self.asked_by(entry).parts)
+            entry.request = self._requested(job.amounts)
+            entry.nodes = sum(part.hosts for part in entry.request.parts)
             self.alarms += [
                 f"job {job.id} asks{what.removeprefix('ask')}" for what in self._requests.unsure
             ]
@@ -383,8 +384,8 @@ class LiveBook:
         """
         size = len(self._about.nodes)
         wide: Refusal | None = None
-        if self._machine is not None:
-            wide = self._request(self.asked_by(entry)).refusal
+        if entry.request:
+            wide = self._possible(entry.request).refusal
         elif entry.nodes > size:
             wide = Refusal(kind=RefusalKind.TOO_WIDE, processors=entry.nodes, machine_size=size)
         if entry.deadline is not None or wide is None:
@@ -416,8 +417,8 @@ class LiveBook:
             qos["user_priority"] = min(-entry.nice / MOST_NICE, 1.0)
         if qos:
             fields["qos"] = qos
-        if self._machine is not None:
-            fields |= written_hosts(self.asked_by(entry))
+        if entry.request:
+            fields |= written_hosts(entry.request)
         return Job.from_fields(fields, where=f"job {entry.job}")
 
     def workload_of(
@@ -502,7 +503,7 @@ class LiveBook:
         if entry.amounts:
             if not job.amounts:
                 return  # They are not told yet.
-            if entry.is_named:  # What Slurm shows is what the last start has named.
+            if entry.is_named:
                 job = replace(job, amounts=entry.amounts)
         width = job.amounts or job.nodes
         known_width = entry.amounts or entry.nodes
@@ -559,10 +560,14 @@ class LiveBook:
 
     def _again(self, entry: JobRun, job: SeenJob, now: float) -> JobRun:
         """Return the entry of a requeued job's next run, which keeps the job's promise."""
-        kept = {"promise": entry.promise, "asked": entry.asked, "deadline": entry.deadline}
-        again = replace(self.new_entry(job, now), **kept)
-        if entry.amounts:
+        again = self.new_entry(job, now)
+        again.promise = entry.promise
+        again.asked = entry.asked
+        again.deadline = entry.deadline
+        if entry.request:
+            # What Slurm shows as asked for is what the last start has named.
             again.amounts = entry.amounts
+            again.request = entry.request
             again.nodes = entry.nodes
             again.is_named = True
         return again

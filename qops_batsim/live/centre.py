@@ -406,10 +406,10 @@ class LiveCentre:
         if order.kind == "start":
             hosts = order.detail.split(",")
             entry = self._book.jobs.get(order.job)
-            if entry is None or not entry.amounts:
+            if entry is None or not entry.request:
                 self._manager.start(order.job, hosts)
             else:
-                part = self._book.asked_by(entry).parts[0]
+                part = entry.request.parts[0]
                 cores = 0 if part.exclusive else part.amounts.get("cores", 0)
                 self._manager.start(order.job, hosts, cores)
         elif order.kind == "requeue":

@@ -170,11 +170,13 @@ def _shared_nodes(partition: str | None, run: Run) -> Finding:
             text = f"no nodes in {name or 'any partition'}; one that `sinfo` lists is expected"
             return Finding(about="partition", is_fine=False, text=text)
         are_shared |= any(kinds)
-    if are_shared and shared_hosts(run, partition) is not None:
-        text = "nodes are shared by jobs, and decisions are about what each has"
-        return Finding(about="shared nodes", is_fine=True, text=text)
+    by_amounts = are_shared and shared_hosts(run, partition) is not None
+    about = "shared nodes" if by_amounts else "whole nodes"
     text = "every job has its nodes for itself"
-    if are_shared:
+    if by_amounts:
+        text = "nodes are shared by jobs, and decisions are about what each has"
+        are_shared = False
+    elif are_shared:
         text = (
             "nodes may be shared by jobs, and decisions are about whole nodes: "
             "OverSubscribe=EXCLUSIVE on the partition is expected"
@@ -192,7 +194,7 @@ def _shared_nodes(partition: str | None, run: Run) -> Finding:
         if node.tier >= tier or not node.gives_way
     )
     try:
-        NodeSizes(counted).refuse_cut(chosen, alike=bool(listed))
+        NodeSizes(counted).refuse_cut(chosen, alike=bool(listed) and not by_amounts)
     except InputError as error:
-        return Finding(about="whole nodes", is_fine=False, text=str(error))
-    return Finding(about="whole nodes", is_fine=not are_shared, text=text)
+        return Finding(about=about, is_fine=False, text=str(error))
+    return Finding(about=about, is_fine=not are_shared, text=text)

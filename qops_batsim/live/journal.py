@@ -22,7 +22,7 @@ from qops_batsim.core.host_properties import machine_of
 from qops_batsim.core.machine import Machine
 from qops_batsim.dates import Calendar
 from qops_batsim.errors import InputError, require, shown
-from qops_batsim.job_fields import is_number
+from qops_batsim.job_fields import HostsAsked, is_number
 from qops_batsim.live.manager import SeenJob
 from qops_batsim.protocol.decisions import Decision
 from qops_batsim.protocol.events import Event
@@ -118,7 +118,10 @@ class JobRun(msgspec.Struct, kw_only=True):
     is_withdrawn: bool = False
     """Whether its user, or an administrator, cancelled it while it ran."""
     amounts: QueuedAmounts | UnsetType = UNSET
-    """What it asks of nodes, where jobs share them; of a job that is not ours, what it holds."""
+    """What Slurm says that it asks of nodes, or holds there if it is not ours, where jobs share
+    them."""
+    request: HostsAsked | UnsetType = UNSET
+    """What is asked for it then, the same on each of its hosts."""
     is_named: bool | UnsetType = UNSET
     """Whether Slurm shows the nodes that a start of an earlier run has named as asked for."""
 

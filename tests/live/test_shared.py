@@ -30,6 +30,7 @@ from qops_batsim.live import (
 )
 from qops_batsim.live.as_run import export_run
 from qops_batsim.live.centre import journal_queue
+from qops_batsim.live.check import check_slurm
 from qops_batsim.live.journal_report import report
 from qops_batsim.live.slurm_manager import _AMOUNT_COLUMNS, _COLUMNS
 from qops_batsim.queue import Ask, QueueSource
@@ -101,6 +102,13 @@ def test_starts_go_by_cores_and_memory_of_each_node(shared: Site) -> None:
     assert late.phase is JobPhase.WAITING
     assert shared.entry(late.id).promise is not None
     assert shared.entry(late.id).planned - d.start <= 661
+
+
+def test_cores_of_a_start_are_whole_where_they_have_threads(tmp_path: Path) -> None:
+    site = Site(tmp_path / "journal.db", shared={"n1": NODES["n1"] | {"threads": "2"}})
+    jobs = [submit(site, asks(3, tasks=3)) for _ in range(3)]
+    site.pass_time(3)
+    assert [job.cores for job in jobs] == [4, 4, 0]
 
 
 def test_what_no_nodes_have_is_refused_or_waits(shared: Site) -> None:
@@ -349,7 +357,7 @@ def test_journals_of_whole_nodes_have_nothing_of_it(site: Site) -> None:
     ]
     assert len(rows) == 3
     names = {name for row in rows for name in row}
-    assert names.isdisjoint({"amounts", "is_named"})
+    assert names.isdisjoint({"amounts", "is_named", "request"})
     assert "hosts" not in rows[0]
 
 
@@ -418,11 +426,11 @@ def test_a_job_of_several_partitions_is_in_one_unless_it_is_on_one_node() -> Non
     machine = machine_of([*NODES.values()], [*NODES])
     requests = HostRequests(machine)
     both = asks(4, tasks=4, partitions=("cpu", "gpu"))
-    (one,) = requests.of((both,), by_host=True)
+    (one,), _ = requests.of((both,), by_host=True)
     assert one.parts[0].labels == ()
-    two = requests.of((replace(both, nodes=2, most=2),), by_host=True)
+    two, _ = requests.of((replace(both, nodes=2, most=2),), by_host=True)
     assert [asked.parts[0].labels for asked in two] == [("cpu",), ("gpu",)]
-    (named,) = requests.of((asks(4, wanted=("n1", "n3"), nodes=3, tasks=3),), by_host=True)
+    (named,), _ = requests.of((asks(4, wanted=("n1", "n3"), nodes=3, tasks=3),), by_host=True)
     assert [(part.hosts, part.labels) for part in named.parts] == [
         (2, ("hosts:0 2",)),
         (1, ("hosts:1",)),
@@ -434,6 +442,8 @@ def test_a_job_of_several_partitions_is_in_one_unless_it_is_on_one_node() -> Non
 
 class Squeue:
     """A Slurm that tells rows of squeue, and records as JSON."""
+
+    select = "CR_CORE_MEMORY"
 
     def __init__(self, *jobs: dict[str, Any]) -> None:
         self.jobs = jobs
@@ -452,7 +462,7 @@ class Squeue:
             rows = [usual | job["row"] for job in self.jobs]
             return "".join("".join(row[name] + end for name, end in columns) for row in rows)
         return {
-            "config": "SelectType = select/cons_tres\nSelectTypeParameters = CR_CORE_MEMORY\n",
+            "config": f"SelectType = select/cons_tres\nSelectTypeParameters = {self.select}\n",
             "node": "\n".join(
                 f"NodeName={name} CPUAlloc=0 CPUTot=8 Gres=(null) State=IDLE RealMemory=100 "
                 "ThreadsPerCore=2 "
@@ -536,6 +546,27 @@ def test_a_start_names_nodes_and_amounts() -> None:
         "MinCPUsNode=4",
         "scontrol update jobid=8 StartTime=now ReqNodeList=n1,n2 NumNodes=2-2",
     ]
+
+
+def test_check_accepts_shared_nodes_whose_amounts_slurm_counts() -> None:
+    run = Squeue()
+
+    def nodes_of(partition: str) -> tuple[str, bool, str]:
+        found = check_slurm(partition, 1.0, run).findings[-1]
+        return found.about, found.is_fine, found.text
+
+    assert nodes_of("cpu,other")[:2] == ("shared nodes", True)
+    # Jobs of another partition would take what is promised, but for one that gives way.
+    about, is_fine, text = nodes_of("cpu")
+    assert (about, is_fine) == ("shared nodes", False)
+    assert "partitions cpu, other share nodes" in text
+    run.select = "CR_CPU"
+    hosts = SlurmManager("cpu", run).shared_hosts()
+    assert hosts is not None
+    assert hosts["n1"] == {"cores": "8", "labels": "cpu", "weight": "0"}
+    run.select = "CR_SOCKET"
+    assert nodes_of("cpu,other")[:2] == ("whole nodes", False)
+    assert SlurmManager("cpu", run).shared_hosts() is None
 
 
 def test_other_amounts_than_those_of_the_journal_raise_an_alarm(shared: Site) -> None:
