@@ -18,6 +18,7 @@ from qops_batsim.core.news import News
 from qops_batsim.engine.loop import SchedulerLoop, Submissions
 from qops_batsim.engine.loop_columns import floats, wholes
 from qops_batsim.engine.simulation import ignore
+from qops_batsim.garbage import garbage_of_what_follows
 from qops_batsim.protocol.events import JOB_CANCELLED, Notify
 from qops_batsim.protocol.port import make_scheduler
 from qops_batsim.queue.past import Habits, Past, Patience
@@ -252,10 +253,11 @@ class Simulator:
         """
         found = np.empty((len(drawn.arrivals), len(moment.waiting)))
         futures = zip(drawn.run_times, drawn.arrivals, drawn.cancelled, strict=True)
-        for draw, future in enumerate(futures, 1):
-            found[draw - 1] = self.starts(moment, *future)
-            if on_progress is not None:
-                on_progress(draw)
+        with garbage_of_what_follows():
+            for draw, future in enumerate(futures, 1):
+                found[draw - 1] = self.starts(moment, *future)
+                if on_progress is not None:
+                    on_progress(draw)
         return found
 
     def draw(
