@@ -66,11 +66,11 @@ class HostPart:
                 most = min(most, amounts[first + kind] // self.amounts[kind])
         return max(most, 0)
 
-    def set_candidates(self, rows: list[int], tiers: list[float]) -> None:
+    def set_candidates(self, rows: array[int], tiers: array[float]) -> None:
         """Set on which rows it fits when they are empty, and their tiers."""
         self.size = len(rows)
-        self.candidates = array("q", rows)
-        self.tiers = array("d", tiers)
+        self.candidates = rows
+        self.tiers = tiers
 
 
 class Places:
@@ -292,6 +292,8 @@ class NodeLayout:
 
         self.totals = machine.totals
         self.known: dict[Any, HostPart | Refusal] = {}
+        self.with_labels: dict[tuple[str, ...], array[int]] = {}
+        self.weights = array("d", [weight * (len(machine.kinds) + 1) for weight in machine.weights])
 
     def request(self, asked: HostsAsked | None, hosts: int) -> NodeRequest:
         """Return the request of a job that asks for ``hosts`` hosts, whole ones unless ``asked``
@@ -332,19 +334,34 @@ class NodeLayout:
         is_whole = asked.exclusive or not asked.amounts
         part = HostPart(asked.hosts, asked.tasks, is_whole, False, amounts)
 
-        labelled = machine.labelled(asked.labels)
-        rows: list[int] = []
-        tiers: list[float] = []
-        with_labels = list(HostSet(labelled))
-        for row in with_labels:
-            has = machine.amounts[row]
-            if any(has[kind] < amounts[kind] for kind in range(len(has))):
-                continue
-            idle = sum(1 for kind, amount in enumerate(has) if amount > 0 and amounts[kind] == 0)
-            rows.append(row)
-            tiers.append(float(machine.weights[row] * (len(machine.kinds) + 1) + idle))
-        part.set_candidates(rows, tiers)
-        return self.why_too_few(asked, part, with_labels) or part
+        with_labels = self.rows_with(asked.labels)
+        candidates = array("q", with_labels)
+        tiers = array("d", bytes(8 * len(candidates)))
+        count = 0
+        for place in range(len(candidates)):
+            row = candidates[place]
+            idle = 0
+            is_able = True
+            for kind in range(len(machine.kinds)):
+                has = self.capacity[row * self.kinds + kind]
+                is_able = is_able and has >= amounts[kind]
+                idle += has > 0 and amounts[kind] == 0
+            if is_able:
+                candidates[count] = row
+                tiers[count] = self.weights[row] + idle
+                count += 1
+        part.set_candidates(candidates[:count], tiers[:count])
+        if part.tasks == 0 and part.size >= part.count:
+            return part
+        return self.why_too_few(asked, part, list(with_labels)) or part
+
+    def rows_with(self, labels: tuple[str, ...]) -> array[int]:
+        """Return the hosts that have all of these labels, ascending."""
+        known = self.with_labels.get(labels)
+        if known is None:
+            known = array("q", HostSet(self.machine.labelled(labels)))
+            self.with_labels[labels] = known
+        return known
 
     def why_unknown(self, asked: AskedPart) -> Refusal | None:
         """Return a refusal if a part asks for a kind or a label that no host has, else None."""
@@ -410,7 +427,7 @@ class NodeLayout:
             if has:
                 amounts[self.licences.index(name)] = amount
         part = HostPart(1, 0, False, True, amounts)
-        part.set_candidates([self.hosts], [0.0])
+        part.set_candidates(array("q", [self.hosts]), array("d", [0.0]))
         return part
 
     def size_of(self, parts: tuple[AskedPart, ...]) -> float:

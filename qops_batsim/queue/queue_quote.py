@@ -108,6 +108,7 @@ class QueueAsker:
         # One job for whatever is asked about: the plan never takes it.
         self._job = Job(NEW_JOB, 0.0, 1, "", qos=QosRequest(estimated_runtime=1.0))
         self._scheduler.plan.arrived(self._job)
+        self._asker = SearchAsker(self._scheduler, self._job)
 
     def about(self) -> dict[str, Any]:
         """Return what is not sure of the queue, and which waits the plan does not explain, where
@@ -176,9 +177,8 @@ class QueueAsker:
                     return job.request.refusal, NO_END
             job.estimate = ask.time + self.state.margin
             job.duration = duration_on_grid(job.estimate)
-            asker = SearchAsker(self._scheduler, job)
-            refusal = None if ask.deadline is None else asker.refusal(ask.deadline)
-            return refusal, asker.earliest(within=WITHIN, share=SHARE)
+            refusal = None if ask.deadline is None else self._asker.refusal(ask.deadline)
+            return refusal, self._asker.earliest(within=WITHIN, share=SHARE)
 
 
 def waiting_jobs(
