@@ -769,6 +769,27 @@ class NodeProfile(Profile):
             steps.append((self.dates[step], tuple(cells)))
         return steps
 
+    def step_dates(self) -> list[float]:
+        """Return the dates at which steps of any row begin, ascending. O(steps × log steps)."""
+        first = self.room_for_steps
+        dates = set()
+        for row in range(self.rows):
+            for step in range(row * first, row * first + self.sizes[row]):
+                dates.add(self.dates[step])
+        return sorted(dates)
+
+    def room_at(self, part: HostPart, rows: list[int], date: float) -> list[int]:
+        """Return for how many tasks of a part each of these rows has room at a date. O(rows × log
+        steps).
+        """
+        return [self.tasks_at(self.step_of(row, date), row, part) for row in rows]
+
+    def more_room_from(self, part: HostPart, row: int, most: int) -> float:
+        """Return the first date from which a row has room for more than ``most`` tasks of a part
+        for good.
+        """
+        return self.more_from(row, part, self.begin, INFINITY, most)
+
     def check(self, processors: int, least: float = 0) -> None:
         """Raise an AssertionError unless the dates of each row rise and its amounts are within what
         the host has; ``least`` below 0 also allows less than nothing.

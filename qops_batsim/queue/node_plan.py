@@ -9,8 +9,10 @@ labels of hosts, so partitions may overlap.
 from __future__ import annotations
 
 import math
+from array import array
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from operator import sub
 
 import msgspec
 from msgspec.structs import replace
@@ -18,11 +20,9 @@ from msgspec.structs import replace
 from qops_batsim.core.job import RUNNING, Job
 from qops_batsim.core.machine import Machine
 from qops_batsim.core.node_profile import NodeProfile, request_of
-from qops_batsim.core.node_request import NodeLayout
-from qops_batsim.core.node_use import NodeUse
-from qops_batsim.core.plan import Plan
+from qops_batsim.core.node_request import HostPart, NodeLayout, NodeRequest
 from qops_batsim.core.refusal import sentence
-from qops_batsim.core.shortage import shortage_text, shortages
+from qops_batsim.core.shortage import Shortage, shortage_text, shortages
 from qops_batsim.errors import InputError, shown
 from qops_batsim.job_fields import AskedPart, HostsAsked, complete_amounts
 from qops_batsim.jobs import QosRequest
@@ -105,7 +105,7 @@ class NodePlan:
         self.machine: Machine = replace(machine, labels=dict(sorted(labels.items())))
         self.size = self.machine.hosts
         self.layout = NodeLayout(self.machine)
-        self.use = NodeUse(self.layout)
+        self._own_parts: dict[tuple[int, ...], HostPart] = {}
         self.running: list[Job] = []
         self._begin(held)
 
@@ -140,6 +140,8 @@ class NodePlan:
     def _licences(self, job: QueuedJob) -> dict[str, int]:
         """Return the licences of a job of which the machine has as many."""
         licences: Counter[str] = Counter()
+        if not any(each.licences for each in job.amounts):
+            return licences
         for each in job.amounts:
             licences.update(each.licences)
         known = {k: n for k, n in licences.items() if n <= self._machine.licences.get(k, 0)}
@@ -195,11 +197,11 @@ class NodePlan:
     # What running jobs hold
 
     def _held(self) -> list[tuple[QueuedJob, dict[int, tuple[int, ...]]]]:
-        """Return what each running job holds, by host and kind, at most what is left there; with
-        labels for these hosts. A job whose nodes are not told holds nothing yet.
+        """Return what each running job holds, by host and kind, at most what is left there. A job
+        whose nodes are not told holds nothing yet.
         """
         kinds = self._machine.kinds
-        free = [list(amounts) for amounts in self._machine.amounts]
+        free = [*self._machine.amounts]
         found = []
         for job in [*self._state.running, *self._state.apart]:
             sums: dict[str, Counter[str]] = {}
@@ -213,13 +215,11 @@ class NodePlan:
                 if (row := self._rows.get(name)) is None:
                     continue
                 has = free[row]
-                taken = [min(wanted[kind], left) for kind, left in zip(kinds, has, strict=True)]
-                is_over |= any(wanted[kind] > got for kind, got in zip(kinds, taken, strict=True))
-                if alone:
-                    taken = [*has]
-                free[row] = [left - got for left, got in zip(has, taken, strict=True)]
-                on_hosts[row] = tuple(taken)
-                self._label(1 << row)
+                asked = tuple(map(wanted.__getitem__, kinds))
+                taken = tuple(map(min, asked, has))
+                is_over |= taken != asked
+                on_hosts[row] = has if alone else taken
+                free[row] = tuple(map(sub, has, on_hosts[row]))
             if is_over:
                 self.unsure[_OVER] += 1
             if on_hosts or not sums:
@@ -229,13 +229,11 @@ class NodePlan:
         for row, left in self._closed.items():
             closed = QueuedJob(id=f"{self._machine.names[row]} away", processors=1, start=0.0)
             closed = replace(closed, end=self._state.now + left)
-            found.append((closed, {row: tuple(free[row])}))
-            self._label(1 << row)
+            found.append((closed, {row: free[row]}))
         return found
 
     def _begin(self, held: Sequence[tuple[QueuedJob, dict[int, tuple[int, ...]]]]) -> None:
         """Give the running jobs their hosts; those of which these are not told, where they fit."""
-        kinds = self.machine.kinds
         profile = NodeProfile(self.layout)
         self._profile = profile
         waiting: list[QueuedJob] = []
@@ -243,41 +241,50 @@ class NodePlan:
             if not on_hosts:
                 waiting.append(queued)
                 continue
-            parts: list[AskedPart] = []
+            parts: list[HostPart] = []
             places: list[tuple[int, int, int]] = []
             for row, amounts in on_hosts.items():
                 if any(amounts):
-                    has = {kind: n for kind, n in zip(kinds, amounts, strict=True) if n}
                     places.append((row, len(parts), 1))
-                    parts.append(AskedPart(hosts=1, amounts=has, labels=self._label(1 << row)))
+                    parts.append(self._own_part(amounts))
             if not parts:
                 continue
-            asked = HostsAsked(parts=tuple(parts), licences=self._licences(queued))
-            if asked.licences:
+            licences = self._licences(queued)
+            if licences:
                 places.append((self.machine.hosts, len(parts), 1))
-            job = self._running(queued, asked)
-            job.request.held.fill(job.request.parts, places)
-            self.use.take(job)
-            profile.take(job, 0.0, job.end)
-            self.running.append(job)
+                parts.append(self.layout.licence_part(licences))
+            left = self._left_of(queued)
+            job = Job(queued.id, 0.0, len(on_hosts), "", qos=_lasting(left))
+            job.request = NodeRequest(parts, None, job.size)
+            job.request.held.fill(parts, places)
+            self._run(job, left)
 
         for queued in waiting:
-            options = [self._running(queued, each) for each in self._alternatives[queued.id]]
+            left = self._left_of(queued)
+            asked = self._alternatives[queued.id]
+            options = [self.job(queued.id, each, _lasting(left)) for each in asked]
             found = next((one for one in options if profile.fit(one, 0.0) == 0.0), None)
             self.unsure[_NOWHERE if found is None else _SOMEWHERE] += 1
             if found is not None:
-                self.use.take(found)
-                profile.take(found, 0.0, found.end)
-                self.running.append(found)
+                self._run(found, left)
 
-    def _running(self, queued: QueuedJob, asked: HostsAsked) -> Job:
-        left = self._left_of(queued)
-        qos = QosRequest(estimated_runtime=left if left < math.inf else None)
-        job = self.job(queued.id, asked, qos)
+    def _own_part(self, amounts: tuple[int, ...]) -> HostPart:
+        """Return the part of a request for what a running job holds of a host."""
+        known = self._own_parts.get(amounts)
+        if known is None:
+            wide = array("q", bytes(8 * self.layout.kinds))
+            wide[: len(amounts)] = array("q", amounts)
+            known = HostPart(1, 0, False, False, wide)
+            self._own_parts[amounts] = known
+        return known
+
+    def _run(self, job: Job, left: float) -> None:
+        """Have a job run on the hosts that it holds for so long (seconds)."""
         job.phase = RUNNING
         job.start = 0.0
         job.end = end_of(0.0, left)
-        return job
+        self._profile.take(job, 0.0, job.end)
+        self.running.append(job)
 
     # Plans
 
@@ -285,11 +292,7 @@ class NodePlan:
         """Return a job that asks for this on these nodes."""
         hosts = sum(part.hosts for part in asked.parts)
         job = Job(name, submission, hosts, "", qos=qos, hosts_asked=asked)
-        # Parts of running jobs are known to find different hosts.
-        is_simple = len(asked.parts) == 1 or all(part.hosts == 1 for part in asked.parts)
-        request = self.layout.request(asked, hosts) if is_simple else request_of(self.layout, job)
-        job.request = request
-        job.size = request.size
+        request_of(self.layout, job)
         return job
 
     def all_placed(self, line: Sequence[QueuedJob]) -> dict[str, Job]:
@@ -306,7 +309,7 @@ class NodePlan:
         """Return the start of a new job behind those that were planned last (seconds)."""
         asked = self.asked(ask)
         job = self.job(ask.name, asked, QosRequest(estimated_runtime=ask.time))
-        return self._last.profile.try_fit(job, 0.0) if job.request.parts else math.inf
+        return self._last.try_fit(job, 0.0) if job.request.parts else math.inf
 
     def asked(self, ask: Ask) -> HostsAsked:
         """Return what a new job asks for: cores on any nodes, or what it takes of each of some; in
@@ -325,16 +328,14 @@ class NodePlan:
         part = AskedPart(hosts=ask.nodes, amounts=each, labels=labels)
         return HostsAsked(parts=(part,))
 
-    def plan(self) -> Plan:
+    def plan(self) -> NodeProfile:
         """Return a new plan, at 0 s, in which only the running jobs have hosts."""
-        plan = Plan(self.machine.hosts)
-        plan.share_hosts(self.use)
-        plan.running = list(self.running)
-        plan.reserve_plan(0.0)
+        plan = NodeProfile(self.layout)
+        plan.copy_from(self._profile)
         return plan
 
     def placed(
-        self, plan: Plan, queued: QueuedJob, qos: QosRequest, submission: float, after: float
+        self, plan: NodeProfile, queued: QueuedJob, qos: QosRequest, submission: float, after: float
     ) -> Job:
         """Reserve a waiting job's earliest fit from ``after`` on (seconds) in a plan, in that of
         its partitions where this is the earliest; return the job, with its start.
@@ -343,10 +344,10 @@ class NodePlan:
             self.job(queued.id, asked, qos, submission) for asked in self._alternatives[queued.id]
         ]
         for job in options:
-            job.start = plan.profile.fit(job, after) if job.request.parts else math.inf
+            job.start = plan.fit(job, after) if job.request.parts else math.inf
         best = min(options, key=lambda job: job.start)
         if best.start < math.inf:
-            plan.profile.take(best, best.start, end_of(best.start, best.duration))
+            plan.take(best, best.start, end_of(best.start, best.duration))
         return best
 
     def as_placed(self, placed: Job, qos: QosRequest) -> Job:
@@ -427,9 +428,7 @@ class NodePlan:
             if not short:
                 continue
             first = short[0]
-            holders = [
-                other.id for other in self.running if _holds(other, first.kind, first.missing)
-            ]
+            holders = [other.id for other in self.running if self._holds(other, first)]
             text = shortage_text(first, lambda date: date_text(now + date))
             where = [self.machine.names[host] for host in first.missing]
             if holders:
@@ -438,17 +437,18 @@ class NodePlan:
             return text
         return ""
 
+    def _holds(self, job: Job, short: Shortage) -> bool:
+        """Return whether a running job holds something of what is short where that is missing."""
+        kind = self.machine.kinds.index(short.kind) if short.kind else -1
+        for row, number, _ in job.request.held.told():
+            part = job.request.parts[number]
+            if row in short.missing and (kind < 0 or part.is_whole or part.amounts[kind]):
+                return True
+        return False
 
-def _holds(job: Job, kind: str, hosts: Sequence[int]) -> bool:
-    """Return whether a running job holds something of a kind (empty: any) on one of the hosts."""
-    asked = job.hosts_asked
-    assert asked is not None
-    places = [(row, part) for row, part, _ in job.request.used.told() if row in hosts]
-    for _, number in places:
-        part = asked.parts[number]
-        if not kind or part.exclusive or part.amounts.get(kind):
-            return True
-    return False
+
+def _lasting(left: float) -> QosRequest:
+    return QosRequest(estimated_runtime=left if left < math.inf else None)
 
 
 def _some(names: Sequence[str], most: int = 4) -> str:

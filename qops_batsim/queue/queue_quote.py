@@ -101,8 +101,8 @@ class QueueAsker:
         module = deadline_scheduler(scheduler, settings or {})
         listed = [*running, *waiting]
         shared = {} if nodes is None else {job.id: places_of(job) for job in listed}
-        on = {} if nodes is None else {j.id: HostSet(j.request.used.mask()) for j in running}
-        snapshot = standing_of_jobs(listed, 0.0, hosts=on, shared=shared)
+        on = {} if nodes is None else {j.id: HostSet(j.request.hosts_mask()) for j in running}
+        snapshot = standing_of_jobs(listed, 0.0, hosts=on, shared=shared, are_known=True)
         size, machine = (state.processors, None) if nodes is None else (nodes.size, nodes.machine)
         self._scheduler = resume(module, snapshot, size, amounts=machine)
         # One job for whatever is asked about: the plan never takes it.
@@ -246,23 +246,22 @@ def _planned(
     """Plan the waiting jobs in their order, each at its earliest fit; return them with jobs that
     have their starts (s from now).
     """
-    if nodes is None:
-        plan = Plan(state.processors)
+    by_node = None if nodes is None else nodes.plan()
+    plan = Plan(state.processors)
+    if by_node is None:
         plan.running = list(running)
         plan.reserve_plan(0.0)
-    else:
-        plan = nodes.plan()
     free = {array: list(ends) for array, ends in lanes.items()}
     planned: list[tuple[QueuedJob, Job]] = []
     for job in waiting:
         lane = free.get(job.array)
         after = 0.0 if lane is None else heappop(lane)
         placed = _job(job, state.now, None)
-        if nodes is None:
+        if nodes is None or by_node is None:
             plan.place(placed, after)
         else:
             qos = QosRequest(estimated_runtime=job.estimate)
-            placed = nodes.placed(plan, job, qos, placed.submission_time, after)
+            placed = nodes.placed(by_node, job, qos, placed.submission_time, after)
         planned.append((job, placed))
         if lane is not None:
             heappush(lane, _end_of(job, placed.start))

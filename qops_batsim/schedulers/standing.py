@@ -62,6 +62,12 @@ class JobStanding(msgspec.Struct, kw_only=True):
     places: list[tuple[int, int, int]] | msgspec.UnsetType = msgspec.UNSET
 
 
+class KnownJob(JobStanding, kw_only=True):
+    """Snapshot of a job for one who resumes in the same process, who gets the job itself."""
+
+    job: Any
+
+
 class ClaimStanding(msgspec.Struct, kw_only=True):
     """Snapshot of a fixed reservation ("claim") of a job with a promised start, or of maintenance
     (``job`` is None).
@@ -211,13 +217,15 @@ def standing_of_jobs(
     capacity: Capacity | None = None,
     shared: Mapping[str, list[tuple[int, int, int]]] = MappingProxyType({}),
     is_late: bool = False,
+    are_known: bool = False,
 ) -> Standing:
     """Return the snapshot of a plan of which only the jobs are known, as of ``now`` (seconds).
 
     ``jobs`` come in order of arrival with phases and targets set, waiting ones with their planned
     starts, running ones with their starts, expected ends and lags; those that wait with a fixed
     start have been promised it. ``hosts`` of running jobs, by id, are told where they matter;
-    ``shared`` are the places of running and waiting jobs on hosts that they share.
+    ``shared`` are the places of running and waiting jobs on hosts that they share. Only one resumes
+    from it if the jobs ``are_known``, which are those of the scheduler then.
     """
     plan = Plan(1)  # Of as many processors as it may be: nothing is reserved in it.
     for job in jobs:
@@ -239,7 +247,8 @@ def standing_of_jobs(
     # Any gap may have come free since the jobs were placed.
     plan.given_from = -math.inf
     plan.given_until = math.inf
-    return _standing(jobs, plan, hosts, capacity, shared, profile_start=now, is_late=is_late)
+    rest = {"profile_start": now, "is_late": is_late}
+    return _standing(jobs, plan, hosts, capacity, shared, are_known=are_known, **rest)
 
 
 def _standing(
@@ -248,6 +257,8 @@ def _standing(
     hosts: Mapping[str, HostSet],
     capacity: Capacity | None,
     shared: Mapping[str, list[tuple[int, int, int]]] = MappingProxyType({}),
+    *,
+    are_known: bool = False,
     **rest: Any,
 ) -> Standing:
     """Return the snapshot of a plan with these jobs on these hosts, and the ``rest``."""
@@ -264,10 +275,8 @@ def _standing(
     return Standing(
         version=VERSION,
         jobs=[
-            JobStanding(
-                fields=job.fields,
-                dates={name: stored(getattr(job, name)) for name in DATES},
-                numbers={name: getattr(job, name) for name in NUMBERS},
+            (KnownJob if are_known else JobStanding)(
+                **(_known(job) if are_known else _attributes(job)),
                 is_kept=job.is_kept,
                 is_running=job.phase == RUNNING,
                 hosts=str(hosts.get(job.id, "")),
@@ -294,6 +303,18 @@ def _standing(
         },
         **rest,
     )
+
+
+def _known(job: Job) -> dict[str, Any]:
+    return {"job": job, "fields": {}, "dates": {}, "numbers": {}}
+
+
+def _attributes(job: Job) -> dict[str, Any]:
+    return {
+        "fields": job.fields,
+        "dates": {name: stored(getattr(job, name)) for name in DATES},
+        "numbers": {name: getattr(job, name) for name in NUMBERS},
+    }
 
 
 def restore(scheduler: RestorableScheduler, standing: Standing) -> list[Job]:
@@ -326,7 +347,10 @@ def restore(scheduler: RestorableScheduler, standing: Standing) -> list[Job]:
 
     jobs: list[Job] = []
     for place, stored_job in enumerate(standing.jobs):
-        job = Job.from_fields(stored_job.fields, where=f"job {place} of the snapshot")
+        if isinstance(stored_job, KnownJob):
+            job = stored_job.job
+        else:
+            job = Job.from_fields(stored_job.fields, where=f"job {place} of the snapshot")
         for name, date in stored_job.dates.items():
             setattr(job, name, float(date))
         for name, number in stored_job.numbers.items():
