@@ -23,14 +23,14 @@ def made_queue(hosts: int, running: int, waiting: int, seed: int) -> tuple[str, 
     """Return nodes and queue as ``scontrol show node`` and ``squeue --json`` tell them.
 
     Of ten nodes seven have 64 cores, two four times the memory as well, and one GPUs; partitions
-    overlap. Jobs run wherever they fit, until there are so many, or until as many as wait did not
-    fit.
+    overlap. Jobs run wherever they fit, until there are so many, or three times as many as wait did
+    not fit.
     """
     rng = random.Random(seed)
-    nodes = [_node(number, rng) for number in range(hosts)]
+    nodes = made_nodes(hosts, seed)
     held: list[Record] = []
     misfits = 0
-    while len(held) < running and misfits < waiting:
+    while len(held) < running and misfits < 3 * waiting:
         started = _started(_job(100_000 + len(held), rng), nodes, rng)
         if started is None:
             misfits += 1
@@ -38,6 +38,12 @@ def made_queue(hosts: int, running: int, waiting: int, seed: int) -> tuple[str, 
             held.append(started)
     line = [_job(200_000 + number, rng, WAITING) for number in range(waiting)]
     return "\n".join(map(_text, nodes)), json.dumps({"meta": {}, "jobs": [*held, *line]})
+
+
+def made_nodes(hosts: int, seed: int) -> list[Node]:
+    """Return the nodes of the machine, with nothing on them."""
+    rng = random.Random(seed)
+    return [_node(number, rng) for number in range(hosts)]
 
 
 def _node(number: int, rng: random.Random) -> Node:

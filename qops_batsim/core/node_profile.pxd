@@ -73,6 +73,8 @@ cdef class NodeProfile(Profile):
     cdef count_tasks(self, HostPart part, double date, double end)
     @cython.locals(able=Py_ssize_t, place=Py_ssize_t, index=Py_ssize_t, missing="long long", more="long long", best=Py_ssize_t, many="long long")
     cdef bint choose_for_tasks(self, HostPart part, Places found, Py_ssize_t number) except -1
+    @cython.locals(step=Py_ssize_t)
+    cdef long long room_now(self, HostPart part, Py_ssize_t row) noexcept
     @cython.locals(start=double)
     cpdef bint fits_at(self, Job job, double date) except -1
     @cython.locals(request=NodeRequest, part=HostPart, room=Py_ssize_t, start=double, end=double)

@@ -396,9 +396,7 @@ class NodeProfile(Profile):
                 self.is_taken[found.row_of(place)] = 0
         return chosen
 
-    def choose_found(
-        self, parts: list[HostPart], found: Places, date: float, end: float
-    ) -> None:
+    def choose_found(self, parts: list[HostPart], found: Places, date: float, end: float) -> None:
         """Set ``found`` to the hosts of the only part at the date that was just found for it."""
         found.clear(parts)
         if parts[0].tasks > 0:
@@ -526,6 +524,11 @@ class NodeProfile(Profile):
             if missing == 0:
                 return True
         return False
+
+    def room_now(self, part: HostPart, row: int) -> int:
+        """Return for how many tasks of a part a row has room in its first step; 0 or 1 without."""
+        step = row * self.room_for_steps
+        return self.tasks_at(step, row, part) if part.tasks > 0 else self.has(step, row, part)
 
     # Reservations of jobs
 
@@ -768,15 +771,6 @@ class NodeProfile(Profile):
             cells = self.amounts[step * self.kinds : (step + 1) * self.kinds]
             steps.append((self.dates[step], tuple(cells)))
         return steps
-
-    def step_dates(self) -> list[float]:
-        """Return the dates at which steps of any row begin, ascending. O(steps × log steps)."""
-        first = self.room_for_steps
-        dates = set()
-        for row in range(self.rows):
-            for step in range(row * first, row * first + self.sizes[row]):
-                dates.add(self.dates[step])
-        return sorted(dates)
 
     def room_at(self, part: HostPart, rows: list[int], date: float) -> list[int]:
         """Return for how many tasks of a part each of these rows has room at a date. O(rows × log

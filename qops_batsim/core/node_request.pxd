@@ -1,5 +1,7 @@
 cimport cython
 
+cdef long long[::1] NO_CELLS
+
 cdef class HostPart:
     cdef readonly Py_ssize_t count
     cdef readonly long long tasks  # 0: hosts are asked for
@@ -11,9 +13,13 @@ cdef class HostPart:
 
     cdef public long long failed_pass
     cdef public double failed_duration
+    cdef public long long owner, room
+    cdef public Py_ssize_t seen
 
     @cython.locals(most="long long", kind=Py_ssize_t)
     cpdef long long tasks_in(self, const long long[::1] amounts, Py_ssize_t first) noexcept
+    @cython.locals(low=Py_ssize_t, high=Py_ssize_t, middle=Py_ssize_t)
+    cdef bint has_candidate(self, Py_ssize_t row) noexcept
     cpdef set_candidates(self, long long[::1] rows, double[::1] tiers)
 
 cdef class Places:

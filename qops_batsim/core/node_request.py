@@ -19,6 +19,8 @@ from qops_batsim.core.machine import Machine
 from qops_batsim.core.refusal import Refusal, RefusalKind
 from qops_batsim.job_fields import AskedPart, HostsAsked, asked_or_whole
 
+NO_CELLS = array("q")
+
 
 class HostPart:
     """One part of a request: amounts on each of a number of hosts, or of a number of tasks.
@@ -56,6 +58,12 @@ class HostPart:
         self.failed_pass = -1
         self.failed_duration = 0.0
 
+        # Of the free hosts of SharedHosts: which, on how many of those that have come free it was
+        # looked for, and for how many hosts or tasks there is room at most.
+        self.owner = -1
+        self.seen = 0
+        self.room = 0
+
     def tasks_in(self, amounts: array[int], first: int) -> int:
         """Return how many of its tasks there is room for where so much is free (by kind, from index
         ``first`` on). O(kinds).
@@ -65,6 +73,18 @@ class HostPart:
             if self.amounts[kind] > 0:
                 most = min(most, amounts[first + kind] // self.amounts[kind])
         return max(most, 0)
+
+    def has_candidate(self, row: int) -> bool:
+        """Return whether it fits on a row that is empty. O(log candidates)."""
+        low = 0
+        high = self.size
+        while low < high:
+            middle = (low + high) >> 1
+            if self.candidates[middle] < row:
+                low = middle + 1
+            else:
+                high = middle
+        return low < self.size and self.candidates[low] == row
 
     def set_candidates(self, rows: array[int], tiers: array[float]) -> None:
         """Set on which rows it fits when they are empty, and their tiers."""
@@ -81,7 +101,7 @@ class Places:
     def __init__(self) -> None:
         self.size = 0
         self.room = 0
-        self.cells = array("q")
+        self.cells = NO_CELLS
         self.parts: list[HostPart] = []
 
     def clear(self, parts: list[HostPart]) -> None:

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import math
 from array import array
-from bisect import bisect_left
 from collections.abc import Callable, Mapping, Sequence
+from operator import ge
 
 import msgspec
 
 from qops_batsim.core.hostset import HostSet
+from qops_batsim.core.job import Job
 from qops_batsim.core.node_profile import NodeProfile
-from qops_batsim.core.node_request import HostPart
+from qops_batsim.core.node_request import HostPart, NodeRequest
 from qops_batsim.core.refusal import seconds
 from qops_batsim.job_fields import AskedPart
 from qops_batsim.limits import MAX_HOST_AMOUNT
 from qops_batsim.texts import amount_text
+from qops_batsim.timing import SHORTEST
 
 
 class Shortage(msgspec.Struct, frozen=True, kw_only=True):
@@ -107,6 +109,9 @@ class _Search:
         asked = array("q", bytes(8 * running.layout.kinds))
         for number, kind in enumerate(kinds):
             asked[number] = amounts.get(kind, 0)
+        if part.exclusive:
+            has = running.layout.machine.amounts
+            rows = [row for row in rows if all(map(ge, has[row], asked))]
         one = HostPart(part.hosts, MAX_HOST_AMOUNT, part.exclusive, False, asked)
 
         def room(date: float) -> list[int]:
@@ -118,9 +123,13 @@ class _Search:
         if now >= needed:
             return None
 
-        dates = running.step_dates()
-        place = bisect_left(dates, needed, key=lambda date: self._together(room(date)))
-        date = dates[place] if place < len(dates) else None
+        # Amounts come free for good, so that they are there when they are for the shortest time.
+        job = Job("", running.start, 1, "", walltime=SHORTEST)
+        whole = HostPart(part.hosts, part.tasks, part.exclusive, False, asked)
+        whole.set_candidates(array("q", rows), array("d", bytes(8 * len(rows))))
+        job.request = NodeRequest([whole], None, 1.0)
+        found = running.try_fit(job, running.start)
+        date = found if found < math.inf else None
         later = room(math.inf if date is None else date)
         more = [
             (running.more_room_from(one, host, before), host)

@@ -22,8 +22,9 @@ from qops_batsim.core.machine import Machine
 from qops_batsim.core.node_profile import NodeProfile, request_of
 from qops_batsim.core.node_request import HostPart, NodeLayout, NodeRequest
 from qops_batsim.core.refusal import sentence
-from qops_batsim.core.shortage import Shortage, shortage_text, shortages
+from qops_batsim.core.shortage import shortage_text, shortages
 from qops_batsim.errors import InputError, shown
+from qops_batsim.garbage import without_garbage_collection
 from qops_batsim.job_fields import AskedPart, HostsAsked, complete_amounts
 from qops_batsim.jobs import QosRequest
 from qops_batsim.queue.queue_state import Ask, QueuedJob, QueueState, by_priority, limit_of
@@ -61,6 +62,7 @@ class NodePlan:
         Counts what is not known of running jobs, or of what jobs ask for, by what it is.
     """
 
+    @without_garbage_collection()
     def __init__(
         self, state: QueueState, left_of: Callable[[QueuedJob], float] | None = None
     ) -> None:
@@ -204,10 +206,13 @@ class NodePlan:
         free = [*self._machine.amounts]
         found = []
         for job in [*self._state.running, *self._state.apart]:
-            sums: dict[str, Counter[str]] = {}
-            for each in job.amounts:
-                for name, amounts in each.held.items():
-                    sums.setdefault(name, Counter()).update(amounts)
+            sums: Mapping[str, Mapping[str, int]] = job.amounts[0].held if job.amounts else {}
+            if len(job.amounts) > 1:
+                added: dict[str, Counter[str]] = {}
+                for each in job.amounts:
+                    for name, amounts in each.held.items():
+                        added.setdefault(name, Counter()).update(amounts)
+                sums = added
             alone = any(each.exclusive for each in job.amounts)
             on_hosts: dict[int, tuple[int, ...]] = {}
             is_over = False
@@ -215,7 +220,7 @@ class NodePlan:
                 if (row := self._rows.get(name)) is None:
                     continue
                 has = free[row]
-                asked = tuple(map(wanted.__getitem__, kinds))
+                asked = tuple([wanted.get(kind, 0) for kind in kinds])
                 taken = tuple(map(min, asked, has))
                 is_over |= taken != asked
                 on_hosts[row] = has if alone else taken
@@ -252,7 +257,9 @@ class NodePlan:
             licences = self._licences(queued)
             if licences:
                 places.append((self.machine.hosts, len(parts), 1))
-                parts.append(self.layout.licence_part(licences))
+                licence = self.layout.licence_part(licences)
+                assert isinstance(licence, HostPart)
+                parts.append(licence)
             left = self._left_of(queued)
             job = Job(queued.id, 0.0, len(on_hosts), "", qos=_lasting(left))
             job.request = NodeRequest(parts, None, job.size)
@@ -295,6 +302,7 @@ class NodePlan:
         request_of(self.layout, job)
         return job
 
+    @without_garbage_collection()
     def all_placed(self, line: Sequence[QueuedJob]) -> dict[str, Job]:
         """Plan the waiting jobs in this order; return them with their starts, by id."""
         self._last = self.plan()
@@ -408,16 +416,22 @@ class NodePlan:
         """
         told: dict[str, str] = {}
         known: set[bytes] = set()
+        holders: dict[int, list[tuple[int, HostPart]]] = {}
+        for number, other in enumerate(self.running):
+            parts = other.request.parts
+            for row, part, _ in other.request.held.told():
+                holders.setdefault(row, []).append((number, parts[part]))
         for job in placed:
             key = msgspec.json.encode(job.hosts_asked)
             if job.start < AT_ONCE or key in known or len(known) == SHORTAGES:
                 continue
             known.add(key)
-            if text := self._lack(job):
+            if text := self._lack(job, holders):
                 told[job.id] = text
         return told
 
-    def _lack(self, job: Job) -> str:
+    def _lack(self, job: Job, on: Mapping[int, Sequence[tuple[int, HostPart]]]) -> str:
+        """Return what a job lacks, and who has it, given who is ``on`` each host."""
         assert job.hosts_asked is not None
         now = self._state.now
         refusal = job.request.refusal
@@ -428,7 +442,14 @@ class NodePlan:
             if not short:
                 continue
             first = short[0]
-            holders = [other.id for other in self.running if self._holds(other, first)]
+            kind = self.machine.kinds.index(first.kind) if first.kind else -1
+            numbers = {
+                number
+                for row in first.missing
+                for number, held in on.get(row, ())
+                if kind < 0 or held.is_whole or held.amounts[kind]
+            }
+            holders = [self.running[number].id for number in sorted(numbers)]
             text = shortage_text(first, lambda date: date_text(now + date))
             where = [self.machine.names[host] for host in first.missing]
             if holders:
@@ -436,15 +457,6 @@ class NodePlan:
                 text += f"; {jobs} {_some(holders)} on {_some(where)}"
             return text
         return ""
-
-    def _holds(self, job: Job, short: Shortage) -> bool:
-        """Return whether a running job holds something of what is short where that is missing."""
-        kind = self.machine.kinds.index(short.kind) if short.kind else -1
-        for row, number, _ in job.request.held.told():
-            part = job.request.parts[number]
-            if row in short.missing and (kind < 0 or part.is_whole or part.amounts[kind]):
-                return True
-        return False
 
 
 def _lasting(left: float) -> QosRequest:

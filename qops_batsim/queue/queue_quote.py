@@ -16,6 +16,7 @@ from qops_batsim.core.job import RUNNING, WAITING, Job
 from qops_batsim.core.plan import Plan
 from qops_batsim.core.refusal import Refusal, sentence
 from qops_batsim.errors import require
+from qops_batsim.garbage import without_garbage_collection
 from qops_batsim.jobs import QosRequest
 from qops_batsim.limits import MAX_SECONDS
 from qops_batsim.queue.node_plan import NodePlan
@@ -74,6 +75,7 @@ class QueueAsker:
     ``unexplained`` has those.
     """
 
+    @without_garbage_collection()
     def __init__(
         self,
         state: QueueState,

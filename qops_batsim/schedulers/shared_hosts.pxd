@@ -1,11 +1,12 @@
 from qops_batsim.core.job cimport Job
 from qops_batsim.core.node_profile cimport NodeProfile
-from qops_batsim.core.node_request cimport HostPart, NodeRequest
+from qops_batsim.core.node_request cimport HostPart, NodeRequest, Places
 from qops_batsim.core.scheduler cimport ResourceManager
 from qops_batsim.timing cimport end_of, up_to_grid
 cimport cython
 
 cdef double SHORTEST
+cdef Py_ssize_t MOST_FREED
 
 cdef class SharedHosts:
     cdef readonly ResourceManager manager
@@ -15,6 +16,14 @@ cdef class SharedHosts:
     cdef public bint is_stale
     cdef list overdue  # those that the current pass has extended
     cdef list reserved  # from job.trial on; empty between passes
+    cdef long long owner  # of what parts know of the free hosts
+    cdef list freed  # rows, since then
+
+    cdef forget(self)
+    @cython.locals(place=Py_ssize_t)
+    cdef came_free(self, Places places)
+    @cython.locals(profile=NodeProfile, needed="long long", place=Py_ssize_t, row=Py_ssize_t, room="long long")
+    cdef bint is_short(self, HostPart part) except -1
 
     cdef double end_of(self, Job job) except? -1
     @cython.locals(manager=ResourceManager, profile=NodeProfile, job=Job, end=double)

@@ -8,8 +8,12 @@ from qops_batsim.core.host_bits import HostBits
 from qops_batsim.core.hostset import HostSet
 from qops_batsim.core.job import Job
 from qops_batsim.core.node_profile import NodeProfile
+from qops_batsim.core.node_request import HostPart, Places
 from qops_batsim.core.scheduler import ResourceManager
 from qops_batsim.timing import SHORTEST, end_of, up_to_grid
+
+MOST_FREED = 10_000
+"""Of so many hosts is noted that they came free; then all are looked at again."""
 
 
 class SharedHosts:
@@ -41,6 +45,45 @@ class SharedHosts:
         self.is_stale = False
         self.overdue: list[Job] = []
         self.reserved: list[Job] = []
+        self.owner = 0
+        self.freed: list[int] = []
+        self.forget()
+
+    def forget(self) -> None:
+        """Forget what parts know of the free hosts: any may have come free."""
+        self.owner = self.profile.layout.next_stamp()
+        self.freed.clear()
+
+    def came_free(self, places: Places) -> None:
+        """Note that amounts came free on the hosts of places. O(places)."""
+        if len(self.freed) > MOST_FREED:
+            self.forget()
+        for place in range(places.size):
+            self.freed.append(places.row_of(place))
+
+    def is_short(self, part: HostPart) -> bool:
+        """Return whether too little is free now for a part, for however short a time. O(hosts that
+        came free since it was last asked), now and then O(candidates).
+        """
+        profile = self.profile
+        needed = part.tasks or part.count
+        if part.owner == self.owner:
+            for place in range(part.seen, len(self.freed)):
+                row: Any = self.freed[place]
+                room = profile.room_now(part, row)
+                if room > 0 and part.has_candidate(row):
+                    part.room += room
+            part.seen = len(self.freed)
+            if part.room < needed:
+                return True
+
+        # A host may have been counted twice, and another one been taken.
+        part.owner = self.owner
+        part.seen = len(self.freed)
+        part.room = 0
+        for place in range(part.size):
+            part.room += profile.room_now(part, part.candidates[place])
+        return part.room < needed
 
     def end_of(self, job: Job) -> float:
         """Return the expected end of a running job (seconds, whole microseconds)."""
@@ -73,6 +116,7 @@ class SharedHosts:
         """
         manager = self.manager
         self.is_stale = False
+        self.forget()
         closed = manager.capacity.closed(drains=manager.drains)
         there = HostSet.first(manager.machine_size) - closed
         self.profile.reset(self.now, HostBits.of(there.mask, manager.machine_size))
@@ -102,6 +146,8 @@ class SharedHosts:
         """Release what waiting jobs have reserved in this pass."""
         for job in self.reserved:
             self.profile.give(job, job.trial, end_of(job.trial, job.duration))
+            if job.trial <= self.now:
+                self.came_free(job.request.held)
         self.reserved.clear()
 
     def started(self, job: Job) -> None:
@@ -111,6 +157,7 @@ class SharedHosts:
     def ended(self, job: Job) -> None:
         """Release the hosts of a job that has ended."""
         self.profile.give(job, up_to_grid(self.manager.now), self.end_of(job))
+        self.came_free(job.request.held)
 
     def fit(self, job: Job) -> float:
         """Return the earliest fit of a waiting job (seconds), which holds the hosts found there."""
@@ -126,6 +173,9 @@ class SharedHosts:
         part: Any = request.parts[0] if request.is_single else None
         is_known = part is not None and part.failed_pass == self.number
         if is_known and job.duration >= part.failed_duration:
+            return False
+        # Where news is late, hosts come free without any.
+        if part is not None and self.manager.grace == 0 and self.is_short(part):
             return False
         if self.profile.fits_at(job, self.now):
             return True
