@@ -141,9 +141,9 @@ class NodePlan:
 
     def _licences(self, job: QueuedJob) -> dict[str, int]:
         """Return the licences of a job of which the machine has as many."""
-        licences: Counter[str] = Counter()
         if not any(each.licences for each in job.amounts):
-            return licences
+            return {}
+        licences: Counter[str] = Counter()
         for each in job.amounts:
             licences.update(each.licences)
         known = {k: n for k, n in licences.items() if n <= self._machine.licences.get(k, 0)}
@@ -206,13 +206,10 @@ class NodePlan:
         free = [*self._machine.amounts]
         found = []
         for job in [*self._state.running, *self._state.apart]:
-            sums: Mapping[str, Mapping[str, int]] = job.amounts[0].held if job.amounts else {}
-            if len(job.amounts) > 1:
-                added: dict[str, Counter[str]] = {}
-                for each in job.amounts:
-                    for name, amounts in each.held.items():
-                        added.setdefault(name, Counter()).update(amounts)
-                sums = added
+            sums: dict[str, Mapping[str, int]] = {}
+            for each in job.amounts:
+                for name, more in each.held.items():
+                    sums[name] = Counter(sums[name]) + Counter(more) if name in sums else more
             alone = any(each.exclusive for each in job.amounts)
             on_hosts: dict[int, tuple[int, ...]] = {}
             is_over = False
@@ -410,6 +407,7 @@ class NodePlan:
     def _hosts_of(self, part: AskedPart) -> int:
         return self.machine.labelled(part.labels)
 
+    @without_garbage_collection()
     def lacking(self, placed: Sequence[Job]) -> dict[str, str]:
         """Return in words what waiting jobs lack now beside the running ones, by id: of the first
         jobs that ask for different things.

@@ -248,9 +248,8 @@ def _planned(
     """Plan the waiting jobs in their order, each at its earliest fit; return them with jobs that
     have their starts (s from now).
     """
-    by_node = None if nodes is None else nodes.plan()
-    plan = Plan(state.processors)
-    if by_node is None:
+    plan: Any = nodes.plan() if nodes is not None else Plan(state.processors)
+    if nodes is None:
         plan.running = list(running)
         plan.reserve_plan(0.0)
     free = {array: list(ends) for array, ends in lanes.items()}
@@ -259,11 +258,11 @@ def _planned(
         lane = free.get(job.array)
         after = 0.0 if lane is None else heappop(lane)
         placed = _job(job, state.now, None)
-        if nodes is None or by_node is None:
+        if nodes is None:
             plan.place(placed, after)
         else:
             qos = QosRequest(estimated_runtime=job.estimate)
-            placed = nodes.placed(by_node, job, qos, placed.submission_time, after)
+            placed = nodes.placed(plan, job, qos, placed.submission_time, after)
         planned.append((job, placed))
         if lane is not None:
             heappush(lane, _end_of(job, placed.start))

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from functools import partial
 from operator import attrgetter
 from types import MappingProxyType
 from typing import Any, Protocol
@@ -275,8 +276,10 @@ def _standing(
     return Standing(
         version=VERSION,
         jobs=[
-            (KnownJob if are_known else JobStanding)(
-                **(_known(job) if are_known else _attributes(job)),
+            (partial(KnownJob, job=job) if are_known else JobStanding)(
+                fields={} if are_known else job.fields,
+                dates={name: stored(getattr(job, name)) for name in DATES},
+                numbers={name: getattr(job, name) for name in NUMBERS},
                 is_kept=job.is_kept,
                 is_running=job.phase == RUNNING,
                 hosts=str(hosts.get(job.id, "")),
@@ -303,18 +306,6 @@ def _standing(
         },
         **rest,
     )
-
-
-def _known(job: Job) -> dict[str, Any]:
-    return {"job": job, "fields": {}, "dates": {}, "numbers": {}}
-
-
-def _attributes(job: Job) -> dict[str, Any]:
-    return {
-        "fields": job.fields,
-        "dates": {name: stored(getattr(job, name)) for name in DATES},
-        "numbers": {name: getattr(job, name) for name in NUMBERS},
-    }
 
 
 def restore(scheduler: RestorableScheduler, standing: Standing) -> list[Job]:
