@@ -1,10 +1,14 @@
 """CPU time of planning, admitting and simulating jobs that share hosts.
 
     python benchmarks/nodes.py [--hosts 1000] [--waiting 1000] [--small 300] [--jobs 2600]
-        [--load 1.1] [--seed 3]
+        [--load 1.1] [--seed 3] [--only-queue]
 
-Jobs are drawn from Graham's log (QOPS_SHARED, default ../shared), for the hosts of
-studies/shared_nodes. First, hosts are filled with running jobs, until 3,000 of those drawn did not
+First, the queue of a made centre (benchmarks/shared_queue.py) with four running jobs a host is
+read, planned by limits, asked for quotes, and simulated until all have started. Two installations
+that print the same sums plan the same.
+
+Other jobs are drawn from Graham's log (QOPS_SHARED, default ../shared), for the hosts of
+studies/shared_nodes. Hosts are filled with running jobs, until 3,000 of those drawn did not
 fit at once. Behind them, jobs are planned one after the other, each at its earliest fit, and QoPS
 decides about 200 new jobs behind 100 waiting ones; what it decides is not kept. Last, jobs with
 Poisson arrivals at an offered load (dominant shares) run on fewer hosts.
@@ -15,21 +19,31 @@ from __future__ import annotations
 import argparse
 import random
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
 from time import process_time
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
+from msgspec.structs import replace
 
 sys.path.append(str(Path(__file__).resolve().parents[1]))
+
+from shared_queue import NOW, made_nodes, made_queue
 
 from qops_batsim import InputError, Job, Qops, QosRequest, simulate
 from qops_batsim.core.node_profile import NodeProfile, request_of
 from qops_batsim.core.node_request import NodeLayout
 from qops_batsim.experiments import markdown_table
+from qops_batsim.job_fields import AskedPart, HostsAsked
+from qops_batsim.platform import EqualHosts, make_mixed_cluster
+from qops_batsim.queue.queue_quote import QueueAsker
+from qops_batsim.queue.queue_state import QueueState, limit_of, parse_ask
+from qops_batsim.queue.source import QueueSource
+from qops_batsim.queue.starts import queue_starts
 from qops_batsim.timing import end_of
 from qops_batsim.workload import Workload, read_workload, run_times_until_killed
 from studies.shared import settings_of
@@ -44,6 +58,9 @@ WAITING, NEW = 100, 200
 MISFITS = 3000
 LONGEST = 259_200.0
 NEW_NAME = "new"
+
+
+Result = TypeVar("Result")
 
 
 class Probed(Qops):
@@ -182,6 +199,95 @@ def simulations(
         yield [what, f"{spent:.2f} s"]
 
 
+ASKS = ("1x1h", "64x24h,nodes=1", "256x4h,nodes=4,memory=64GB", "8x2h,gpus=2", "128x2h")
+
+
+def timed(work: Callable[[], Result]) -> tuple[Result, float]:
+    """Return the result of a function and its CPU time (seconds)."""
+    begin = process_time()
+    result = work()
+    return result, process_time() - begin
+
+
+def queue(hosts: int, waiting: int, seed: int) -> Iterator[list[str]]:
+    """Yield the times of reading and planning a queue, of quotes, and of its simulation."""
+    nodes, jobs = made_queue(hosts, 4 * hosts, waiting, seed)
+    with TemporaryDirectory() as directory:
+        (Path(directory) / "nodes.txt").write_text(nodes)
+        (Path(directory) / "queue.json").write_text(jobs)
+        source = QueueSource(
+            Path(directory) / "queue.json", now=NOW, nodes_file=Path(directory) / "nodes.txt"
+        )
+        state, spent = timed(source.state)
+    what = f"queue of {state.count_running():,} running and {waiting:,} waiting jobs, "
+    yield [f"{what}{hosts:,} hosts: read", f"{spent:.3f} s"]
+
+    found, spent = timed(partial(queue_starts, state))
+    total = sum(job.planned - NOW for job in found.jobs if job.planned is not None)
+    yield [f"planned by limits, what they lack (sum of waits {total:,.0f} s)", f"{spent:.3f} s"]
+
+    for may_wait in (False, True):
+        who = "waiting jobs may wait longer" if may_wait else "waiting jobs keep planned ends"
+        asker, spent = timed(partial(QueueAsker, state, may_wait=may_wait))
+        yield [f"ready for quotes, {who}", f"{spent:.3f} s"]
+        asked = [timed(partial(asker.ask, parse_ask(text))) for text in 2 * ASKS]
+        ends = sum(answer.response or 0.0 for answer, _ in asked)
+        worst = 1000 * max(spent for _, spent in asked)
+        middle = 1000 * median(spent for _, spent in asked)
+        what = f"{len(asked)} quotes (sum of responses {ends:,.0f} s)"
+        yield [what, f"first {1000 * asked[0][1]:.1f} ms, median {middle:.1f}, longest {worst:.1f}"]
+    yield started(state, made_nodes(hosts, seed), seed)
+
+
+def started(state: QueueState, nodes: Sequence[Mapping[str, Any]], seed: int) -> list[str]:
+    """Return the time of a simulation under EASY from when the waiting jobs come, until all have
+    ended.
+    """
+    rng = random.Random(seed)
+    platform = make_mixed_cluster(
+        [
+            EqualHosts(
+                hosts=1,
+                cores=node["cores"],
+                memory=node["memory"] << 20,
+                gpus={"a100": node["gpus"]} if node["gpus"] else None,
+                labels=node["partitions"],
+            )
+            for node in nodes
+        ]
+    )
+    assert platform.machine is not None
+    largest = platform.machine.of_host(0) | platform.machine.of_host(len(nodes) - 1)
+    running: list[Job] = []
+    others: list[Job] = []
+    profiles = {}
+    for job in state.jobs:
+        (told,) = job.amounts
+        if job.start is None:
+            limit = job.estimate or LONGEST
+            part = replace(told.part(largest), labels=told.partitions[:1])
+        else:
+            limit = max(limit_of(job) - state.now, 1.0)
+            held = next(iter(told.held.values()))
+            amounts = {kind: amount for kind, amount in held.items() if amount}
+            part = AskedPart(hosts=len(told.held), amounts=amounts)
+        profiles[job.id] = {"type": "delay", "delay": max(1.0, limit * rng.random())}
+        asked = HostsAsked(parts=(part,))
+        into, date = (others, 1.0) if job.start is None else (running, 0.0)
+        into.append(Job(job.id, date, part.hosts, job.id, limit, None, None, asked))
+
+    def simulated(jobs: list[Job]) -> Any:
+        again = [like(job, job.id, job.submission_time) for job in jobs]
+        workload = Workload(jobs=again, profiles=profiles, processors=1)
+        return simulate("easy", workload, platform).ended_jobs
+
+    _, before = timed(partial(simulated, running))
+    ended, spent = timed(partial(simulated, [*running, *others]))
+    waits = (ended.starts - ended.submission_times)[ended.ran].sum()
+    what = f"the same simulated under easy until all have ended (sum of waits {waits:,.0f} s)"
+    return [what, f"{spent - before:.3f} s, and {before:.3f} for those that run"]
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -190,7 +296,13 @@ def main() -> None:
         parser.add_argument(f"--{name}", type=int, default=default)
     parser.add_argument("--load", type=float, default=1.1)
     parser.add_argument("--seed", type=int, default=3)
+    parser.add_argument("--only-queue", action="store_true", help="needs no log")
     asked = parser.parse_args()
+    rows = list(queue(asked.hosts, asked.waiting, asked.seed))
+    if asked.only_queue:
+        print("\n".join(markdown_table(["what", "CPU time"], rows)))
+        return
+
     with TemporaryDirectory() as directory:
         import_log(SETTINGS, Path(directory))
         source = read_workload(Path(directory) / IMPORTED)
@@ -202,11 +314,11 @@ def main() -> None:
             if 8 * job.processors <= hosts and (job.walltime or 0) <= LONGEST
         ]
 
-    rows: Iterable[list[str]] = [
+    rows += [
         *planning(taken(asked.hosts), asked.hosts, asked.waiting, asked.seed),
         *simulations(source, taken(asked.small), asked.small, asked.jobs, asked.load, asked.seed),
     ]
-    print("\n".join(markdown_table(["what", "CPU time"], list(rows))))
+    print("\n".join(markdown_table(["what", "CPU time"], rows)))
 
 
 if __name__ == "__main__":

@@ -24,7 +24,7 @@ cdef class NodeProfile(Profile):
 
     # Of one search, by candidate: next starts or scores, a copy to reorder, tasks that fit
     cdef double[::1] starts, ordered
-    cdef long long[::1] counts
+    cdef long long[::1] counts, able
     cdef long long[::1] is_taken  # by row: an earlier part of the job has it
 
     cdef bint is_in(self, HostBits hosts, Py_ssize_t row) noexcept
@@ -46,11 +46,10 @@ cdef class NodeProfile(Profile):
     cdef double common_date(self, list parts, double after, double duration, double limit) except? -1
     @cython.locals(following=double, row=Py_ssize_t, step=Py_ssize_t)
     cdef double next_step(self, double date) noexcept
-    @cython.locals(low=Py_ssize_t, high=Py_ssize_t, middle=Py_ssize_t)
     cdef bint may_take(self, Py_ssize_t row, HostPart part, double date, double duration) noexcept
-    @cython.locals(count=Py_ssize_t, best=double, place=Py_ssize_t, row=Py_ssize_t, start=double, date=double, later=double)
+    @cython.locals(count=Py_ssize_t, best=double, until=double, place=Py_ssize_t, row=Py_ssize_t, start=double, date=double, later=double)
     cdef double first_date(self, HostPart part, double after, double duration, double limit, Py_ssize_t more) noexcept
-    @cython.locals(date=double, end=double, following=double, place=Py_ssize_t, row=Py_ssize_t, most="long long")
+    @cython.locals(date=double, end=double, following=double, is_enough=bint, is_last=bint, place=Py_ssize_t, row=Py_ssize_t, most="long long")
     cdef double first_date_of_tasks(self, HostPart part, double after, double duration, double limit) noexcept
     cdef long long tasks_at(self, Py_ssize_t step, Py_ssize_t row, HostPart part) noexcept
     @cython.locals(step=Py_ssize_t, behind=Py_ssize_t, most="long long")
@@ -62,6 +61,8 @@ cdef class NodeProfile(Profile):
     cpdef bint has_place(self, list parts) except -1
     @cython.locals(chosen=bint, number=Py_ssize_t, part=HostPart, place=Py_ssize_t)
     cdef bint choose_all(self, list parts, Places found, double date, double end) except -1
+    @cython.locals(part=HostPart)
+    cdef choose_found(self, list parts, Places found, double date, double end)
     @cython.locals(best=double, chosen=Py_ssize_t, able=Py_ssize_t, place=Py_ssize_t, row=Py_ssize_t, score=double, worst=double, missing=Py_ssize_t)
     cdef bint choose(self, HostPart part, Places found, Py_ssize_t number, double date, double end) except -1
     @cython.locals(request=NodeRequest, row=Py_ssize_t, end=double, is_found=bint)
@@ -69,8 +70,10 @@ cdef class NodeProfile(Profile):
     cdef take_place(self, Places found, Py_ssize_t row, Py_ssize_t number, long long times)
     @cython.locals(step=Py_ssize_t, behind=Py_ssize_t, last=Py_ssize_t, left=double, kind=Py_ssize_t, asked="long long", has="long long", least="long long", one=Py_ssize_t)
     cdef double score(self, Py_ssize_t row, HostPart part, double tier, double date, double end) noexcept
-    @cython.locals(place=Py_ssize_t, row=Py_ssize_t, is_other=bint, missing="long long", count="long long", is_more=bint, best=Py_ssize_t, many="long long")
-    cdef bint choose_for_tasks(self, HostPart part, Places found, Py_ssize_t number, double date, double end) except -1
+    @cython.locals(place=Py_ssize_t, row=Py_ssize_t, is_other=bint)
+    cdef count_tasks(self, HostPart part, double date, double end)
+    @cython.locals(able=Py_ssize_t, place=Py_ssize_t, index=Py_ssize_t, missing="long long", more="long long", best=Py_ssize_t, many="long long")
+    cdef bint choose_for_tasks(self, HostPart part, Places found, Py_ssize_t number) except -1
     @cython.locals(start=double)
     cpdef bint fits_at(self, Job job, double date) except -1
     @cython.locals(request=NodeRequest, part=HostPart, room=Py_ssize_t, start=double, end=double)

@@ -61,6 +61,7 @@ class NodeProfile(Profile):
         self.starts = array("d", bytes(8 * self.rows))
         self.ordered = array("d", bytes(8 * self.rows))
         self.counts = array("q", bytes(8 * self.rows))
+        self.able = array("q", bytes(8 * self.rows))
         self.is_taken = array("q", bytes(8 * self.rows))
         self.reset(self.begin, None)
 
@@ -155,6 +156,9 @@ class NodeProfile(Profile):
         """Return the step (of all rows' steps) of a row that holds a date. O(log steps)."""
         low = row * self.room_for_steps
         high = low + self.sizes[row]
+        # Most dates are those of the first step.
+        if high - low > 1 and date < self.dates[low + 1]:
+            return low
         while high - low > 1:
             middle = (low + high) >> 1
             if self.dates[middle] <= date:
@@ -204,7 +208,7 @@ class NodeProfile(Profile):
         if request.is_single:
             start = self.first_date(parts[0], after, duration, limit, 0)
             if start < INFINITY:
-                self.choose_all(parts, request.found, start, end_of(start, duration))
+                self.choose_found(parts, request.found, start, end_of(start, duration))
             return start
 
         start = after
@@ -249,18 +253,22 @@ class NodeProfile(Profile):
     ) -> float:
         """Return the first date from ``after`` on at which a part by itself fits, and ``more``
         hosts could take as much; infinite if that is not before ``limit``.
+
+        What its candidates can take then is known (``starts`` or ``counts``): those are able whose
+        next start is that date.
         """
         if part.tasks > 0:
             return self.first_date_of_tasks(part, after, duration, limit)
         count = part.count + more
         if count == 1:
             best = limit
+            until = limit
             for place in range(part.size):
-                start = self.next_start(part.candidates[place], part, after, duration, best)
+                start = self.next_start(part.candidates[place], part, after, duration, until)
+                self.starts[place] = start
                 if start < best:
                     best = start
-                    if start == after:
-                        return start
+                    until = start + SHORTEST
             return best if best < limit else INFINITY
 
         for place in range(part.size):
@@ -281,15 +289,7 @@ class NodeProfile(Profile):
 
     def may_take(self, row: int, part: HostPart, date: float, duration: float) -> bool:
         """Return whether a row can take some of a part from a date on. O(log hosts + steps)."""
-        low = 0
-        high = part.size
-        while low < high:
-            middle = (low + high) >> 1
-            if part.candidates[middle] < row:
-                low = middle + 1
-            else:
-                high = middle
-        if low == part.size or part.candidates[low] != row:
+        if not part.has_candidate(row):
             return False
         if part.tasks > 0:
             return self.tasks_on(row, part, date, end_of(date, duration)) > 0
@@ -304,19 +304,28 @@ class NodeProfile(Profile):
 
         Until one of the hosts can take more of them than at a date, all together cannot.
         """
+        # From ``starts`` on a host may have more room than ``counts``, not before.
         date = after
+        is_enough = True
         while date < limit:
+            # What was counted at an earlier date is at most too high.
+            is_last = is_enough
             end = end_of(date, duration)
             following = INFINITY
             for place in range(part.size):
-                row = part.candidates[place]
-                most = self.tasks_on(row, part, date, end)
-                self.counts[place] = most
-                if most < part.tasks:
-                    following = min(following, self.more_from(row, part, date, end, most))
-            if self.most_together(part) >= part.tasks:
+                if is_last or self.starts[place] <= date:
+                    row = part.candidates[place]
+                    most = self.tasks_on(row, part, date, end)
+                    self.counts[place] = most
+                    self.starts[place] = INFINITY
+                    if most < part.tasks:
+                        self.starts[place] = self.more_from(row, part, date, end, most)
+                following = min(following, self.starts[place])
+            is_enough = self.most_together(part) >= part.tasks
+            if is_enough and is_last:
                 return date
-            date = following
+            if not is_enough:
+                date = following
         return INFINITY
 
     def tasks_at(self, step: int, row: int, part: HostPart) -> int:
@@ -352,7 +361,8 @@ class NodeProfile(Profile):
 
     def most_together(self, part: HostPart) -> int:
         """Return how many tasks as many hosts as allowed take together (``counts``)."""
-        if part.count >= part.size:
+        # As many hosts as tasks are never too few.
+        if part.count >= min(part.size, part.tasks):
             total = 0
             for place in range(part.size):
                 total += self.counts[place]
@@ -383,23 +393,36 @@ class NodeProfile(Profile):
         for number in range(len(parts)):
             part = parts[number]
             if part.tasks > 0:
-                chosen = chosen and self.choose_for_tasks(part, found, number, date, end)
+                self.count_tasks(part, date, end)
+                chosen = chosen and self.choose_for_tasks(part, found, number)
             else:
+                for place in range(part.size):
+                    self.starts[place] = date
                 chosen = chosen and self.choose(part, found, number, date, end)
         if len(parts) > 1:
             for place in range(found.size):
                 self.is_taken[found.row_of(place)] = 0
         return chosen
 
+    def choose_found(self, parts: list[HostPart], found: Places, date: float, end: float) -> None:
+        """Set ``found`` to the hosts of the only part at the date that was just found for it."""
+        found.clear(parts)
+        if parts[0].tasks > 0:
+            self.choose_for_tasks(parts[0], found, 0)
+        else:
+            self.choose(parts[0], found, 0, date, end)
+
     def choose(self, part: HostPart, found: Places, number: int, date: float, end: float) -> bool:
-        """Add the hosts with the least scores to ``found``; return whether there are enough."""
+        """Add the hosts with the least scores to ``found``, of those whose ``starts`` are the date;
+        return whether there are enough.
+        """
         best = INFINITY
         chosen = -1
         able = 0
         for place in range(part.size):
             row = part.candidates[place]
             score = INFINITY
-            if self.is_taken[row] == 0:
+            if self.starts[place] == date and self.is_taken[row] == 0:
                 score = self.score(row, part, part.tiers[place], date, end)
             self.starts[place] = score
             able += score < INFINITY
@@ -473,33 +496,34 @@ class NodeProfile(Profile):
             left += (least - asked) / has
         return tier + left / self.divisor
 
-    def choose_for_tasks(
-        self, part: HostPart, found: Places, number: int, date: float, end: float
-    ) -> bool:
-        """Add hosts for tasks to ``found``, those first on which most fit; return whether all
-        tasks find room. O(hosts taken × candidates).
+    def count_tasks(self, part: HostPart, date: float, end: float) -> None:
+        """Count for how many tasks there is room in an interval (``counts``), on hosts that no
+        other part has.
         """
         for place in range(part.size):
             row = part.candidates[place]
             is_other = self.is_taken[row] == 1
             self.counts[place] = 0 if is_other else self.tasks_on(row, part, date, end)
 
+    def choose_for_tasks(self, part: HostPart, found: Places, number: int) -> bool:
+        """Add hosts for tasks to ``found``, those first on which most fit (``counts``); return
+        whether all tasks find room. O(candidates + hosts taken × those with room).
+        """
+        able = 0
+        for place in range(part.size):
+            if self.counts[place] > 0:
+                self.able[able] = place
+                able += 1
+
         missing = part.tasks
-        for _ in range(min(part.count, part.size)):
-            best = -1
-            for place in range(part.size):
-                if self.counts[place] == 0:
-                    continue
-                if (
-                    best < 0
-                    or self.counts[place] > self.counts[best]
-                    or (
-                        self.counts[place] == self.counts[best]
-                        and part.tiers[place] < part.tiers[best]
-                    )
-                ):
+        for _ in range(min(part.count, able)):
+            best = self.able[0]
+            for index in range(1, able):
+                place = self.able[index]
+                more = self.counts[place] - self.counts[best]
+                if more > 0 or (more == 0 and part.tiers[place] < part.tiers[best]):
                     best = place
-            if best < 0:
+            if self.counts[best] == 0:
                 return False
             many = min(missing, self.counts[best])
             self.take_place(found, part.candidates[best], number, many)
@@ -750,6 +774,18 @@ class NodeProfile(Profile):
             cells = self.amounts[step * self.kinds : (step + 1) * self.kinds]
             steps.append((self.dates[step], tuple(cells)))
         return steps
+
+    def room_at(self, part: HostPart, rows: list[int], date: float) -> list[int]:
+        """Return for how many tasks of a part each of these rows has room at a date. O(rows × log
+        steps).
+        """
+        return [self.tasks_at(self.step_of(row, date), row, part) for row in rows]
+
+    def more_room_from(self, part: HostPart, row: int, most: int) -> float:
+        """Return the first date from which a row has room for more than ``most`` tasks of a part
+        for good.
+        """
+        return self.more_from(row, part, self.begin, INFINITY, most)
 
     def check(self, processors: int, least: float = 0) -> None:
         """Raise an AssertionError unless the dates of each row rise and its amounts are within what

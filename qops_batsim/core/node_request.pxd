@@ -1,5 +1,7 @@
 cimport cython
 
+cdef long long[::1] NO_CELLS
+
 cdef class HostPart:
     cdef readonly Py_ssize_t count
     cdef readonly long long tasks  # 0: hosts are asked for
@@ -15,7 +17,9 @@ cdef class HostPart:
 
     @cython.locals(most="long long", kind=Py_ssize_t)
     cpdef long long tasks_in(self, const long long[::1] amounts, Py_ssize_t first) noexcept
-    cpdef set_candidates(self, list rows, list tiers)
+    @cython.locals(low=Py_ssize_t, high=Py_ssize_t, middle=Py_ssize_t)
+    cdef bint has_candidate(self, Py_ssize_t row) noexcept
+    cpdef set_candidates(self, long long[::1] rows, double[::1] tiers)
 
 cdef class Places:
     # Place i: row, index of the part, times its amounts; in cells 3 i, 3 i + 1 and 3 i + 2. Only
@@ -59,5 +63,9 @@ cdef class NodeLayout:
     cdef readonly long long[::1] capacity
     cdef readonly long long stamp
     cdef readonly dict known  # parts and refusals by what is asked for
+    cdef dict with_labels  # rows by labels
+    cdef double[::1] weights  # of hosts, times the number of kinds and one
 
+    @cython.locals(part=HostPart, amounts="long long[::1]", candidates="long long[::1]", tiers="double[::1]", count=Py_ssize_t, place=Py_ssize_t, row=Py_ssize_t, idle=Py_ssize_t, is_able=bint, kind=Py_ssize_t, has="long long")
+    cdef made_part(self, object asked)
     cdef long long next_stamp(self) noexcept

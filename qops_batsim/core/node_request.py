@@ -19,6 +19,8 @@ from qops_batsim.core.machine import Machine
 from qops_batsim.core.refusal import Refusal, RefusalKind
 from qops_batsim.job_fields import AskedPart, HostsAsked, asked_or_whole
 
+NO_CELLS = array("q")
+
 
 class HostPart:
     """One part of a request: amounts on each of a number of hosts, or of a number of tasks.
@@ -68,11 +70,23 @@ class HostPart:
                 most = min(most, amounts[first + kind] // self.amounts[kind])
         return max(most, 0)
 
-    def set_candidates(self, rows: list[int], tiers: list[float]) -> None:
+    def has_candidate(self, row: int) -> bool:
+        """Return whether it fits on a row that is empty. O(log candidates)."""
+        low = 0
+        high = self.size
+        while low < high:
+            middle = (low + high) >> 1
+            if self.candidates[middle] < row:
+                low = middle + 1
+            else:
+                high = middle
+        return low < self.size and self.candidates[low] == row
+
+    def set_candidates(self, rows: array[int], tiers: array[float]) -> None:
         """Set on which rows it fits when they are empty, and their tiers."""
         self.size = len(rows)
-        self.candidates = array("q", rows)
-        self.tiers = array("d", tiers)
+        self.candidates = rows
+        self.tiers = tiers
 
 
 class Places:
@@ -83,7 +97,7 @@ class Places:
     def __init__(self) -> None:
         self.size = 0
         self.room = 0
-        self.cells = array("q")
+        self.cells = NO_CELLS
         self.parts: list[HostPart] = []
 
     def clear(self, parts: list[HostPart]) -> None:
@@ -294,6 +308,8 @@ class NodeLayout:
 
         self.totals = machine.totals
         self.known: dict[Any, HostPart | Refusal] = {}
+        self.with_labels: dict[tuple[str, ...], array[int]] = {}
+        self.weights = array("d", [weight * (len(machine.kinds) + 1) for weight in machine.weights])
 
     def request(self, asked: HostsAsked | None, hosts: int) -> NodeRequest:
         """Return the request of a job that asks for ``hosts`` hosts, whole ones unless ``asked``
@@ -334,19 +350,34 @@ class NodeLayout:
         is_whole = asked.exclusive or not asked.amounts
         part = HostPart(asked.hosts, asked.tasks, is_whole, False, amounts)
 
-        labelled = machine.labelled(asked.labels)
-        rows: list[int] = []
-        tiers: list[float] = []
-        with_labels = list(HostSet(labelled))
-        for row in with_labels:
-            has = machine.amounts[row]
-            if any(has[kind] < amounts[kind] for kind in range(len(has))):
-                continue
-            idle = sum(1 for kind, amount in enumerate(has) if amount > 0 and amounts[kind] == 0)
-            rows.append(row)
-            tiers.append(float(machine.weights[row] * (len(machine.kinds) + 1) + idle))
-        part.set_candidates(rows, tiers)
-        return self.why_too_few(asked, part, with_labels) or part
+        with_labels = self.rows_with(asked.labels)
+        candidates = array("q", with_labels)
+        tiers = array("d", bytes(8 * len(candidates)))
+        count = 0
+        for place in range(len(candidates)):
+            row = candidates[place]
+            idle = 0
+            is_able = True
+            for kind in range(len(machine.kinds)):
+                has = self.capacity[row * self.kinds + kind]
+                is_able = is_able and has >= amounts[kind]
+                idle += has > 0 and amounts[kind] == 0
+            if is_able:
+                candidates[count] = row
+                tiers[count] = self.weights[row] + idle
+                count += 1
+        part.set_candidates(candidates[:count], tiers[:count])
+        if part.tasks == 0 and part.size >= part.count:
+            return part
+        return self.why_too_few(asked, part, list(with_labels)) or part
+
+    def rows_with(self, labels: tuple[str, ...]) -> array[int]:
+        """Return the hosts that have all of these labels, ascending."""
+        known = self.with_labels.get(labels)
+        if known is None:
+            known = array("q", HostSet(self.machine.labelled(labels)))
+            self.with_labels[labels] = known
+        return known
 
     def why_unknown(self, asked: AskedPart) -> Refusal | None:
         """Return a refusal if a part asks for a kind or a label that no host has, else None."""
@@ -412,7 +443,7 @@ class NodeLayout:
             if has:
                 amounts[self.licences.index(name)] = amount
         part = HostPart(1, 0, False, True, amounts)
-        part.set_candidates([self.hosts], [0.0])
+        part.set_candidates(array("q", [self.hosts]), array("d", [0.0]))
         return part
 
     def size_of(self, parts: tuple[AskedPart, ...]) -> float:

@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import math
+from array import array
 from collections.abc import Callable, Mapping, Sequence
+from operator import ge
 
 import msgspec
 
 from qops_batsim.core.hostset import HostSet
+from qops_batsim.core.job import Job
 from qops_batsim.core.node_profile import NodeProfile
+from qops_batsim.core.node_request import HostPart, NodeRequest
 from qops_batsim.core.refusal import seconds
 from qops_batsim.job_fields import AskedPart
+from qops_batsim.limits import MAX_HOST_AMOUNT
 from qops_batsim.texts import amount_text
+from qops_batsim.timing import SHORTEST
 
 
 class Shortage(msgspec.Struct, frozen=True, kw_only=True):
@@ -52,7 +58,7 @@ def shortages(running: NodeProfile, part: AskedPart) -> list[Shortage]:
 
     Kinds are looked at one by one, and then together: a shortage of all at once is told if it
     lasts longer than that of each kind. Reservations of waiting jobs are not looked at.
-    O(kinds × hosts × log(hosts)), and the steps of the profile.
+    O(kinds × hosts × log²(steps)).
     """
     search = _Search(running, part)
     kinds = {} if part.exclusive else part.amounts
@@ -87,74 +93,64 @@ def _until(shortage: Shortage) -> float:
 
 
 class _Search:
-    """When hosts have amounts free beside the running jobs on them."""
+    """When hosts have amounts free beside the running jobs on them: never less than before."""
 
     def __init__(self, running: NodeProfile, part: AskedPart) -> None:
-        self._layout = running.layout
+        self._running = running
         self._part = part
-        self._now = running.start
-        hosts = HostSet(running.layout.machine.labelled(part.labels))
-        self._steps_of = {host: running.row_steps(host) for host in hosts}
+        self._rows = list(HostSet(running.layout.machine.labelled(part.labels)))
 
     def of(self, amounts: Mapping[str, int]) -> Shortage | None:
         """Return the shortage of some kinds at once, None if they are free now."""
         part = self._part
-        kinds = self._layout.machine.kinds
-        asked = [
-            (kinds.index(kind) if kind in kinds else -1, amount) for kind, amount in amounts.items()
-        ]
-        steps = {host: self._steps(host, asked) for host in self._steps_of}
-        dates = sorted({date for each in steps.values() for date, _ in each})
+        running = self._running
+        kinds = running.layout.machine.kinds
+        rows = self._rows if amounts.keys() <= {*kinds} else []
+        asked = array("q", bytes(8 * running.layout.kinds))
+        for number, kind in enumerate(kinds):
+            asked[number] = amounts.get(kind, 0)
+        if part.exclusive:
+            has = running.layout.machine.amounts
+            rows = [row for row in rows if all(map(ge, has[row], asked))]
+        one = HostPart(part.hosts, MAX_HOST_AMOUNT, part.exclusive, False, asked)
+
+        def room(date: float) -> list[int]:
+            return running.room_at(one, rows, date)
+
         needed = part.tasks or part.hosts
-        date = next((each for each in dates if self._room(_at(steps, each)) >= needed), None)
-        if date is not None and date <= self._now:
+        free = room(running.start)
+        now = self._together(free)
+        if now >= needed:
             return None
 
-        free = _at(steps, self._now)
-        room = self._room(free)
-        later = _at(steps, math.inf if date is None else date)
-        more = [host for host, count in later.items() if count > free[host]]
-        more.sort(key=lambda host: (next(d for d, n in steps[host] if n > free[host]), host))
+        # Amounts come free for good, so that they are there when they are for the shortest time.
+        job = Job("", running.start, 1, "", walltime=SHORTEST)
+        whole = HostPart(part.hosts, part.tasks, part.exclusive, False, asked)
+        whole.set_candidates(array("q", rows), array("d", bytes(8 * len(rows))))
+        job.request = NodeRequest([whole], None, 1.0)
+        found = running.try_fit(job, running.start)
+        date = found if found < math.inf else None
+        later = room(math.inf if date is None else date)
+        more = [
+            (running.more_room_from(one, host, before), host)
+            for host, before, after in zip(rows, free, later, strict=True)
+            if after > before
+        ]
         kind = next(iter(amounts)) if len(amounts) == 1 and not part.exclusive else ""
+        count = max(part.hosts - (0 if part.tasks else now), 0)
         return Shortage(
             kind=kind,
             amount=amounts[kind] if kind else 0,
             hosts=part.hosts,
             tasks=part.tasks,
-            free=room,
-            missing=tuple(more[: max(part.hosts - (0 if part.tasks else room), 0)]),
+            free=now,
+            missing=tuple(host for _, host in sorted(more)[:count]),
             date=date,
             whole=part.exclusive,
         )
 
-    def _room(self, counts: Mapping[int, int]) -> int:
+    def _together(self, counts: Sequence[int]) -> int:
         """Return on how many hosts, or for how many tasks, there is room, by the count of each."""
         if self._part.tasks:
-            return sum(sorted(counts.values(), reverse=True)[: self._part.hosts])
-        return sum(map(bool, counts.values()))
-
-    def _steps(self, host: int, asked: list[tuple[int, int]]) -> list[tuple[float, int]]:
-        """Return from when on a host holds how many tasks, or has the amounts once: dates and
-        counts, ascending.
-        """
-        kinds = self._layout.kinds
-        everything = tuple(self._layout.capacity[host * kinds : (host + 1) * kinds])
-        steps: list[tuple[float, int]] = []
-        for date, free in self._steps_of[host]:
-            is_taken = self._part.exclusive and free != everything
-            count = 0 if is_taken else _count(free, asked)
-            if not steps or count > steps[-1][1]:
-                steps.append((date, count))
-        return steps
-
-
-def _at(steps: Mapping[int, list[tuple[float, int]]], date: float) -> dict[int, int]:
-    return {
-        host: max((count for since, count in each if since <= date), default=0)
-        for host, each in steps.items()
-    }
-
-
-def _count(free: Sequence[int], asked: list[tuple[int, int]]) -> int:
-    """Return how often amounts are free; of a kind that the machine lacks, never."""
-    return min((free[k] // amount if k >= 0 else 0 for k, amount in asked), default=1)
+            return sum(sorted(counts, reverse=True)[: self._part.hosts])
+        return len(counts) - counts.count(0)

@@ -9,21 +9,21 @@ labels of hosts, so partitions may overlap.
 from __future__ import annotations
 
 import math
+from array import array
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
+from operator import sub
 
 import msgspec
-from msgspec.structs import replace
 
 from qops_batsim.core.job import RUNNING, Job
 from qops_batsim.core.machine import Machine
 from qops_batsim.core.node_profile import NodeProfile, request_of
-from qops_batsim.core.node_request import NodeLayout
-from qops_batsim.core.node_use import NodeUse
-from qops_batsim.core.plan import Plan
+from qops_batsim.core.node_request import HostPart, NodeLayout, NodeRequest
 from qops_batsim.core.refusal import sentence
 from qops_batsim.core.shortage import shortage_text, shortages
 from qops_batsim.errors import InputError, shown
+from qops_batsim.garbage import without_garbage_collection
 from qops_batsim.job_fields import AskedPart, HostsAsked, complete_amounts
 from qops_batsim.jobs import QosRequest
 from qops_batsim.queue.node_rows import any_cores
@@ -67,6 +67,7 @@ class NodePlan:
         Counts what is not known of running jobs, or of what jobs ask for, by what it is.
     """
 
+    @without_garbage_collection()
     def __init__(
         self, state: QueueState, left_of: Callable[[QueuedJob], float] | None = None
     ) -> None:
@@ -105,7 +106,7 @@ class NodePlan:
         held = self._held()
         self.size = self.machine.hosts
         self.layout = NodeLayout(self.machine)
-        self.use = NodeUse(self.layout)
+        self._own_parts: dict[tuple[int, ...], HostPart] = {}
         self.running: list[Job] = []
         self.holders: list[QueuedJob] = []
         self._begin(held)
@@ -113,17 +114,17 @@ class NodePlan:
     # What running jobs hold
 
     def _held(self) -> list[tuple[QueuedJob, dict[int, tuple[int, ...]]]]:
-        """Return what each running job holds, by host and kind, at most what is left there. A
-        job whose nodes are not told holds nothing yet.
+        """Return what each running job holds, by host and kind, at most what is left there. A job
+        whose nodes are not told holds nothing yet.
         """
         kinds = self.machine.kinds
-        free = [list(amounts) for amounts in self.machine.amounts]
+        free = [*self.machine.amounts]
         found = []
         for job in [*self._state.running, *self._state.apart]:
-            sums: dict[str, Counter[str]] = {}
+            sums: dict[str, Mapping[str, int]] = {}
             for each in job.amounts:
-                for name, amounts in each.held.items():
-                    sums.setdefault(name, Counter()).update(amounts)
+                for name, more in each.held.items():
+                    sums[name] = Counter(sums[name]) + Counter(more) if name in sums else more
             alone = any(each.exclusive for each in job.amounts)
             on_hosts: dict[int, tuple[int, ...]] = {}
             is_over = False
@@ -131,12 +132,11 @@ class NodePlan:
                 if (row := self._rows.get(name)) is None:
                     continue
                 has = free[row]
-                taken = [min(wanted[kind], left) for kind, left in zip(kinds, has, strict=True)]
-                is_over |= any(wanted[kind] > got for kind, got in zip(kinds, taken, strict=True))
-                if alone:
-                    taken = [*has]
-                free[row] = [left - got for left, got in zip(has, taken, strict=True)]
-                on_hosts[row] = tuple(taken)
+                asked = tuple([wanted.get(kind, 0) for kind in kinds])
+                taken = tuple(map(min, asked, has))
+                is_over |= taken != asked
+                on_hosts[row] = has if alone else taken
+                free[row] = tuple(map(sub, has, on_hosts[row]))
             if is_over:
                 self.unsure[_OVER] += 1
             if on_hosts or not sums:
@@ -148,12 +148,11 @@ class NodePlan:
             name = f"{self.machine.names[row]} away"
             closed = QueuedJob(id=name, processors=1, estimate=left, start=now, end=now + left)
             self.closed.add(name)
-            found.append((closed, {row: tuple(free[row])}))
+            found.append((closed, {row: free[row]}))
         return found
 
     def _begin(self, held: Sequence[tuple[QueuedJob, dict[int, tuple[int, ...]]]]) -> None:
         """Give the running jobs their hosts; those of which these are not told, where they fit."""
-        kinds = self.machine.kinds
         profile = NodeProfile(self.layout)
         self._profile = profile
         waiting: list[QueuedJob] = []
@@ -161,44 +160,53 @@ class NodePlan:
             if not on_hosts:
                 waiting.append(queued)
                 continue
-            parts: list[AskedPart] = []
+            parts: list[HostPart] = []
             places: list[tuple[int, int, int]] = []
             for row, amounts in on_hosts.items():
                 if any(amounts):
-                    has = {kind: n for kind, n in zip(kinds, amounts, strict=True) if n}
                     places.append((row, len(parts), 1))
-                    only = self._requests.only(1 << row)
-                    parts.append(AskedPart(hosts=1, amounts=has, labels=only))
+                    parts.append(self._own_part(amounts))
             if not parts:
                 continue
-            asked = HostsAsked(parts=tuple(parts), licences=self._requests.licences(queued.amounts))
-            if asked.licences:
+            licences = self._requests.licences(queued.amounts)
+            if licences:
                 places.append((self.machine.hosts, len(parts), 1))
-            job = self._running(queued, asked)
-            job.request.held.fill(job.request.parts, places)
-            self._take(job, queued)
+                licence = self.layout.licence_part(licences)
+                assert isinstance(licence, HostPart)
+                parts.append(licence)
+            left = self._left_of(queued)
+            job = Job(queued.id, 0.0, len(on_hosts), "", qos=_lasting(left))
+            job.request = NodeRequest(parts, None, job.size)
+            job.request.held.fill(parts, places)
+            self._run(job, queued, left)
 
         for queued in waiting:
-            options = [self._running(queued, each) for each in self._alternatives[queued.id]]
+            left = self._left_of(queued)
+            asked = self._alternatives[queued.id]
+            options = [self.job(queued.id, each, _lasting(left)) for each in asked]
             found = next((one for one in options if profile.fit(one, 0.0) == 0.0), None)
             self.unsure[_NOWHERE if found is None else _SOMEWHERE] += 1
             if found is not None:
-                self._take(found, queued)
+                self._run(found, queued, left)
 
-    def _take(self, job: Job, queued: QueuedJob) -> None:
-        self.use.take(job)
-        self._profile.take(job, 0.0, job.end)
-        self.running.append(job)
-        self.holders.append(queued)
+    def _own_part(self, amounts: tuple[int, ...]) -> HostPart:
+        """Return the part of a request for what a running job holds of a host."""
+        known = self._own_parts.get(amounts)
+        if known is None:
+            wide = array("q", bytes(8 * self.layout.kinds))
+            wide[: len(amounts)] = array("q", amounts)
+            known = HostPart(1, 0, False, False, wide)
+            self._own_parts[amounts] = known
+        return known
 
-    def _running(self, queued: QueuedJob, asked: HostsAsked) -> Job:
-        left = self._left_of(queued)
-        qos = QosRequest(estimated_runtime=left if left < math.inf else None)
-        job = self.job(queued.id, asked, qos)
+    def _run(self, job: Job, queued: QueuedJob, left: float) -> None:
+        """Have a job run on the hosts that it holds for so long (seconds)."""
         job.phase = RUNNING
         job.start = 0.0
         job.end = end_of(0.0, left)
-        return job
+        self._profile.take(job, 0.0, job.end)
+        self.running.append(job)
+        self.holders.append(queued)
 
     # Plans
 
@@ -206,13 +214,10 @@ class NodePlan:
         """Return a job that asks for this on these nodes."""
         hosts = sum(part.hosts for part in asked.parts)
         job = Job(name, submission, hosts, "", qos=qos, hosts_asked=asked)
-        # Parts of running jobs are known to find different hosts.
-        is_simple = len(asked.parts) == 1 or all(part.hosts == 1 for part in asked.parts)
-        request = self.layout.request(asked, hosts) if is_simple else request_of(self.layout, job)
-        job.request = request
-        job.size = request.size
+        request_of(self.layout, job)
         return job
 
+    @without_garbage_collection()
     def all_placed(self, line: Sequence[QueuedJob]) -> dict[str, Job]:
         """Plan the waiting jobs in this order; return them with their starts, by id."""
         self._last = self.plan()
@@ -228,7 +233,7 @@ class NodePlan:
         """Return the start of a new job behind those that were planned last (seconds)."""
         asked = self.asked(ask)
         job = self.job(ask.name, asked, QosRequest(estimated_runtime=ask.time))
-        return self._last.profile.try_fit(job, 0.0) if job.request.parts else math.inf
+        return self._last.try_fit(job, 0.0) if job.request.parts else math.inf
 
     def asked(self, ask: Ask) -> HostsAsked:
         """Return what a new job asks for: cores on any nodes, or what it takes of each of some; in
@@ -246,16 +251,14 @@ class NodePlan:
         part = AskedPart(hosts=ask.nodes, amounts=each, labels=labels)
         return HostsAsked(parts=(part,))
 
-    def plan(self) -> Plan:
+    def plan(self) -> NodeProfile:
         """Return a new plan, at 0 s, in which only the running jobs have hosts."""
-        plan = Plan(self.machine.hosts)
-        plan.share_hosts(self.use)
-        plan.running = list(self.running)
-        plan.reserve_plan(0.0)
+        plan = NodeProfile(self.layout)
+        plan.copy_from(self._profile)
         return plan
 
     def place(
-        self, plan: Plan, queued: QueuedJob, qos: QosRequest, submission: float, after: float
+        self, plan: NodeProfile, queued: QueuedJob, qos: QosRequest, submission: float, after: float
     ) -> Job:
         """Reserve a waiting job's earliest fit from ``after`` on (seconds) in a plan, in that of
         its partitions where this is the earliest; return the job, with its start.
@@ -264,11 +267,26 @@ class NodePlan:
             self.job(queued.id, asked, qos, submission) for asked in self._alternatives[queued.id]
         ]
         for job in options:
-            job.start = plan.profile.fit(job, after) if job.request.parts else math.inf
+            job.start = plan.fit(job, after) if job.request.parts else math.inf
         best = min(options, key=lambda job: job.start)
         if best.start < math.inf:
-            plan.profile.take(best, best.start, end_of(best.start, best.duration))
+            plan.take(best, best.start, end_of(best.start, best.duration))
         return best
+
+    def held_by(self, job: Job) -> HostsAsked:
+        """Return what a running job holds, as a request for just these nodes."""
+        if job.hosts_asked is not None:
+            return job.hosts_asked
+        parts = []
+        licences: dict[str, int] = {}
+        for row, number, _ in job.request.held.told():
+            amounts = job.request.parts[number].amounts
+            if row == self.machine.hosts:
+                licences = _named(self.layout.licences, amounts)
+                continue
+            has = _named(self.machine.kinds, amounts)
+            parts.append(AskedPart(hosts=1, amounts=has, labels=self._requests.only(1 << row)))
+        return HostsAsked(parts=tuple(parts), licences=licences)
 
     def simulated(self, queued: QueuedJob) -> HostsAsked:
         """Return what a waiting job that was planned asks for in simulations: of several partitions
@@ -334,22 +352,29 @@ class NodePlan:
     def _hosts_of(self, part: AskedPart) -> int:
         return self.machine.labelled(part.labels)
 
+    @without_garbage_collection()
     def lacking(self, placed: Sequence[Job]) -> dict[str, str]:
         """Return in words what waiting jobs lack now beside the running ones, by id: of the first
         jobs that ask for different things.
         """
         told: dict[str, str] = {}
         known: set[bytes] = set()
+        holders: dict[int, list[tuple[int, HostPart]]] = {}
+        for number, other in enumerate(self.running):
+            parts = other.request.parts
+            for row, part, _ in other.request.held.told():
+                holders.setdefault(row, []).append((number, parts[part]))
         for job in placed:
             key = msgspec.json.encode(job.hosts_asked)
             if job.start < AT_ONCE or key in known or len(known) == SHORTAGES:
                 continue
             known.add(key)
-            if text := self._lack(job):
+            if text := self._lack(job, holders):
                 told[job.id] = text
         return told
 
-    def _lack(self, job: Job) -> str:
+    def _lack(self, job: Job, on: Mapping[int, Sequence[tuple[int, HostPart]]]) -> str:
+        """Return what a job lacks, and who has it, given who is ``on`` each host."""
         assert job.hosts_asked is not None
         now = self._state.now
         refusal = job.request.refusal
@@ -360,9 +385,14 @@ class NodePlan:
             if not short:
                 continue
             first = short[0]
-            holders = [
-                other.id for other in self.running if _holds(other, first.kind, first.missing)
-            ]
+            kind = self.machine.kinds.index(first.kind) if first.kind else -1
+            numbers = {
+                number
+                for row in first.missing
+                for number, held in on.get(row, ())
+                if kind < 0 or held.is_whole or held.amounts[kind]
+            }
+            holders = [self.running[number].id for number in sorted(numbers)]
             text = shortage_text(first, lambda date: date_text(now + date))
             where = [self.machine.names[host] for host in first.missing]
             if holders:
@@ -372,16 +402,13 @@ class NodePlan:
         return ""
 
 
-def _holds(job: Job, kind: str, hosts: Sequence[int]) -> bool:
-    """Return whether a running job holds something of a kind (empty: any) on one of the hosts."""
-    asked = job.hosts_asked
-    assert asked is not None
-    places = [(row, part) for row, part, _ in job.request.used.told() if row in hosts]
-    for _, number in places:
-        part = asked.parts[number]
-        if not kind or part.exclusive or part.amounts.get(kind):
-            return True
-    return False
+def _named(names: Sequence[str], amounts: Sequence[int]) -> dict[str, int]:
+    """Return amounts by name, but those of which there is nothing."""
+    return {name: amounts[place] for place, name in enumerate(names) if amounts[place]}
+
+
+def _lasting(left: float) -> QosRequest:
+    return QosRequest(estimated_runtime=left if left < math.inf else None)
 
 
 def _some(names: Sequence[str], most: int = 4) -> str:

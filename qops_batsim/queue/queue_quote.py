@@ -16,6 +16,7 @@ from qops_batsim.core.job import RUNNING, WAITING, Job
 from qops_batsim.core.plan import Plan
 from qops_batsim.core.refusal import Refusal, sentence
 from qops_batsim.errors import require
+from qops_batsim.garbage import without_garbage_collection
 from qops_batsim.jobs import QosRequest
 from qops_batsim.limits import MAX_SECONDS
 from qops_batsim.queue.node_plan import NodePlan
@@ -74,6 +75,7 @@ class QueueAsker:
     ``unexplained`` has those.
     """
 
+    @without_garbage_collection()
     def __init__(
         self,
         state: QueueState,
@@ -101,13 +103,14 @@ class QueueAsker:
         module = deadline_scheduler(scheduler, settings or {})
         listed = [*running, *waiting]
         shared = {} if nodes is None else {job.id: places_of(job) for job in listed}
-        on = {} if nodes is None else {j.id: HostSet(j.request.used.mask()) for j in running}
-        snapshot = standing_of_jobs(listed, 0.0, hosts=on, shared=shared)
+        on = {} if nodes is None else {j.id: HostSet(j.request.hosts_mask()) for j in running}
+        snapshot = standing_of_jobs(listed, 0.0, hosts=on, shared=shared, are_known=True)
         size, machine = (state.processors, None) if nodes is None else (nodes.size, nodes.machine)
         self._scheduler = resume(module, snapshot, size, amounts=machine)
         # One job for whatever is asked about: the plan never takes it.
         self._job = Job(NEW_JOB, 0.0, 1, "", qos=QosRequest(estimated_runtime=1.0))
         self._scheduler.plan.arrived(self._job)
+        self._asker = SearchAsker(self._scheduler, self._job)
 
     def about(self) -> dict[str, Any]:
         """Return what is not sure of the queue, and which waits the plan does not explain, where
@@ -176,9 +179,8 @@ class QueueAsker:
                     return job.request.refusal, NO_END
             job.estimate = ask.time + self.state.margin
             job.duration = duration_on_grid(job.estimate)
-            asker = SearchAsker(self._scheduler, job)
-            refusal = None if ask.deadline is None else asker.refusal(ask.deadline)
-            return refusal, asker.earliest(within=WITHIN, share=SHARE)
+            refusal = None if ask.deadline is None else self._asker.refusal(ask.deadline)
+            return refusal, self._asker.earliest(within=WITHIN, share=SHARE)
 
 
 def waiting_jobs(
@@ -246,12 +248,10 @@ def _planned(
     """Plan the waiting jobs in their order, each at its earliest fit; return them with jobs that
     have their starts (s from now).
     """
+    plan: Any = nodes.plan() if nodes is not None else Plan(state.processors)
     if nodes is None:
-        plan = Plan(state.processors)
         plan.running = list(running)
         plan.reserve_plan(0.0)
-    else:
-        plan = nodes.plan()
     free = {array: list(ends) for array, ends in lanes.items()}
     planned: list[tuple[QueuedJob, Job]] = []
     for job in waiting:

@@ -135,7 +135,7 @@ def _with_queue(
     rows = past.history + np.arange(count)
     if nodes is not None:
         asked = _asked_before(past, nodes.machine)
-        asked += [held.hosts_asked for held in nodes.running]
+        asked += map(nodes.held_by, nodes.running)
         asked += [nodes.simulated(job) for job in line]
         joined["nodes"] = NodeRows(nodes.layout, [*asked, *map(nodes.asked, asks)])
         for row, held in zip(rows.tolist(), nodes.running, strict=False):

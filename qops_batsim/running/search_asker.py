@@ -67,6 +67,7 @@ class SearchAsker:
         self._job = job
         self._now = scheduler.plan.nominal()
         scheduler.prepare()
+        scheduler.failures = {}
 
     def start_for(self, deadline: float) -> float | None:
         """Return the start that would be planned for the new job with this deadline (both in

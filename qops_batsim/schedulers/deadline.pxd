@@ -21,6 +21,7 @@ cdef class DeadlineScheduler(PlanScheduler):
     cdef readonly Profile running  # what running jobs leave free; built where has_profile
     cdef readonly Profile base, draft
     cdef readonly list order
+    cdef public dict failures  # None unless it is only asked about
     cdef bint has_profile  # at this decision's date, and no start was promised since
 
     cdef bint has_search  # a subclass overrides try_admission()

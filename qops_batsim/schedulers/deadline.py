@@ -97,6 +97,9 @@ class DeadlineScheduler(PlanScheduler):
         Profiles that a search works on; the draft is the one of the plan that it finds.
     order
         The jobs of that plan, with their starts in ``job.trial``.
+    failures
+        While the plan stays, as what is searched for is only asked about: what a search has learned
+        for the next one. Else None.
 
     Examples
     --------
@@ -149,6 +152,7 @@ class DeadlineScheduler(PlanScheduler):
         self.draft = self.plan.empty_profile()
         self.order: list[Job] = []
         self.has_profile = False
+        self.failures: dict[int, tuple[int, Job]] | None = None
 
     def decide(self) -> None:
         """Update the plan, answer new jobs, start the jobs that are due."""
@@ -300,6 +304,7 @@ class DeadlineScheduler(PlanScheduler):
         running jobs.
         """
         now = self.plan.nominal()
+        self.failures = None
         self.plan.aim_again()
         if not self.has_profile or self.running.start != now:
             self.plan.reserve_running(self.running, now)

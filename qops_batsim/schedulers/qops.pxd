@@ -34,6 +34,7 @@ cdef class Qops(DeadlineScheduler):
     # The search. kept[i] is the draft as it was with (i + 1) * stride jobs placed from the point
     # on, kept_bounds[i] the bounds; the bounds hold for the draft only.
     cdef readonly Py_ssize_t point
+    cdef Py_ssize_t furthest  # index in the order up to which the last attempt came
     cdef readonly Job blamed
     cdef list kept, kept_bounds
     cdef FitBounds bounds
@@ -58,10 +59,10 @@ cdef class Qops(DeadlineScheduler):
     cdef keep(self, list line, Py_ssize_t kept, Py_ssize_t point)
     @cython.locals(order=list, job=Job, rank=Py_ssize_t, count=Py_ssize_t, bounds=FitBounds, now=double)
     cdef list in_order(self, list line, Job new)
-    @cython.locals(order=list, job=Job)
+    @cython.locals(order=list, job=Job, place=Py_ssize_t, failures=dict)
     cdef bint try_point(self, list line, list in_order, Job new, Py_ssize_t point) except -1
-    @cython.locals(order=list, draft=Profile, base=Profile, profile=Profile, bounds=FitBounds, known=FitBounds, number=Py_ssize_t, job=Job, placed=Py_ssize_t, touched=Py_ssize_t, end=Py_ssize_t, violations=Py_ssize_t, due=double, stride=Py_ssize_t, middle=Py_ssize_t, late=Py_ssize_t, now=double, start=double, soonest=double)
-    cdef bint place_line(self, Py_ssize_t point) except -1
+    @cython.locals(order=list, last=Job, draft=Profile, base=Profile, profile=Profile, bounds=FitBounds, known=FitBounds, number=Py_ssize_t, job=Job, placed=Py_ssize_t, touched=Py_ssize_t, end=Py_ssize_t, violations=Py_ssize_t, due=double, stride=Py_ssize_t, middle=Py_ssize_t, late=Py_ssize_t, now=double, start=double, soonest=double)
+    cdef bint place_line(self, Py_ssize_t point, Job new) except -1
     @cython.locals(draft=Profile, bounds=FitBounds, needed=Py_ssize_t, after=double, room=Py_ssize_t, start=double)
     cdef double fit_beside(self, Job job, double now) except? -1
     @cython.locals(profile=Profile, known=FitBounds, order=list, job=Job, number=Py_ssize_t, place=Py_ssize_t)

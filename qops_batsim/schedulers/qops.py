@@ -207,6 +207,7 @@ class Qops(DeadlineScheduler):
         self.kept_bounds = [self.plan.fit_bounds() for _ in range(KEPT)]
         self.last_order: list[Job] = []
         self.point = 0
+        self.furthest = 0
         self.past = UserPast()
 
     def key(self, job: Job) -> float:
@@ -428,15 +429,30 @@ class Qops(DeadlineScheduler):
         else:
             order += [job for job in in_order if job.rank >= point]
 
-        self.draft.copy_from(self.base)
-        return self.place_line(point)
+        # What failed before it came to the new job fails again, wherever behind that the job is.
+        place = point
+        while order[place] is not new:
+            place += 1
+        failures = self.failures
+        if failures is not None and point in failures:
+            self.furthest, self.blamed = failures[point]
+            if place > self.furthest:
+                return False
 
-    def place_line(self, point: int) -> bool:
+        self.draft.copy_from(self.base)
+        if self.place_line(point, new):
+            return True
+        if failures is not None and place > self.furthest:
+            failures[point] = self.furthest, self.blamed
+        return False
+
+    def place_line(self, point: int, new: Job) -> bool:
         """Place the jobs from an insertion point on at their earliest fits; return whether all
         targets are met.
 
         A critical job that is late even directly behind the kept ones ends the attempt, as does
-        the violation after the last one that is repaired. It is ``blamed``.
+        the violation after the last one that is repaired. It is ``blamed``, and ``furthest`` is
+        how far in the order the attempt came.
         """
         order = self.order
         base = self.base
@@ -445,7 +461,14 @@ class Qops(DeadlineScheduler):
         bounds.forget()
         now = self.plan.nominal()
         end = len(order)
+        if self.failures is not None and self.insertion == FIRST and not self.new_job_first:
+            # Who may wait is never late, and where it would be nobody asks.
+            last = order[end - 1]
+            while last is not new and last.target == _INFINITY:
+                end -= 1
+                last = order[end - 1]
 
+        self.furthest = 0
         placed = point
         violations = 0
         touched = point
@@ -453,6 +476,7 @@ class Qops(DeadlineScheduler):
         stride = max(SHORTEST_STRIDE, (end - point) // KEPT + 1)
         while placed < end:
             job = order[placed]
+            self.furthest = max(self.furthest, placed)
             start = self.fit_beside(job, now)
             due = end_of(start, job.duration)
             if due <= job.target + DEADLINE_TOLERANCE:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from functools import partial
 from operator import attrgetter
 from types import MappingProxyType
 from typing import Any, Protocol
@@ -60,6 +61,12 @@ class JobStanding(msgspec.Struct, kw_only=True):
     hosts: str = ""
     reserved: int | str
     places: list[tuple[int, int, int]] | msgspec.UnsetType = msgspec.UNSET
+
+
+class KnownJob(JobStanding, kw_only=True):
+    """Snapshot of a job for one who resumes in the same process, who gets the job itself."""
+
+    job: Any
 
 
 class ClaimStanding(msgspec.Struct, kw_only=True):
@@ -211,13 +218,15 @@ def standing_of_jobs(
     capacity: Capacity | None = None,
     shared: Mapping[str, list[tuple[int, int, int]]] = MappingProxyType({}),
     is_late: bool = False,
+    are_known: bool = False,
 ) -> Standing:
     """Return the snapshot of a plan of which only the jobs are known, as of ``now`` (seconds).
 
     ``jobs`` come in order of arrival with phases and targets set, waiting ones with their planned
     starts, running ones with their starts, expected ends and lags; those that wait with a fixed
     start have been promised it. ``hosts`` of running jobs, by id, are told where they matter;
-    ``shared`` are the places of running and waiting jobs on hosts that they share.
+    ``shared`` are the places of running and waiting jobs on hosts that they share. Only one resumes
+    from it if the jobs ``are_known``, which are those of the scheduler then.
     """
     plan = Plan(1)  # Of as many processors as it may be: nothing is reserved in it.
     for job in jobs:
@@ -239,7 +248,8 @@ def standing_of_jobs(
     # Any gap may have come free since the jobs were placed.
     plan.given_from = -math.inf
     plan.given_until = math.inf
-    return _standing(jobs, plan, hosts, capacity, shared, profile_start=now, is_late=is_late)
+    rest = {"profile_start": now, "is_late": is_late}
+    return _standing(jobs, plan, hosts, capacity, shared, are_known=are_known, **rest)
 
 
 def _standing(
@@ -248,6 +258,8 @@ def _standing(
     hosts: Mapping[str, HostSet],
     capacity: Capacity | None,
     shared: Mapping[str, list[tuple[int, int, int]]] = MappingProxyType({}),
+    *,
+    are_known: bool = False,
     **rest: Any,
 ) -> Standing:
     """Return the snapshot of a plan with these jobs on these hosts, and the ``rest``."""
@@ -264,8 +276,8 @@ def _standing(
     return Standing(
         version=VERSION,
         jobs=[
-            JobStanding(
-                fields=job.fields,
+            (partial(KnownJob, job=job) if are_known else JobStanding)(
+                fields={} if are_known else job.fields,
                 dates={name: stored(getattr(job, name)) for name in DATES},
                 numbers={name: getattr(job, name) for name in NUMBERS},
                 is_kept=job.is_kept,
@@ -326,7 +338,10 @@ def restore(scheduler: RestorableScheduler, standing: Standing) -> list[Job]:
 
     jobs: list[Job] = []
     for place, stored_job in enumerate(standing.jobs):
-        job = Job.from_fields(stored_job.fields, where=f"job {place} of the snapshot")
+        if isinstance(stored_job, KnownJob):
+            job = stored_job.job
+        else:
+            job = Job.from_fields(stored_job.fields, where=f"job {place} of the snapshot")
         for name, date in stored_job.dates.items():
             setattr(job, name, float(date))
         for name, number in stored_job.numbers.items():

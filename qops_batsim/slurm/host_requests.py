@@ -69,6 +69,8 @@ class HostRequests:
 
     def licences(self, components: Sequence[QueuedAmounts]) -> dict[str, int]:
         """Return the licences of a job of which the machine has as many."""
+        if not any(each.licences for each in components):
+            return {}
         licences: Counter[str] = Counter()
         for each in components:
             licences.update(each.licences)

@@ -16,7 +16,6 @@ from qops_batsim.live import Journal, decided_fates
 from qops_batsim.live.as_run import export_run
 from qops_batsim.live.book import LiveBook
 from qops_batsim.queue import ForecastBasis, QueueSource, queue_starts
-from qops_batsim.queue import QueueSource, queue_starts
 from qops_batsim.queue.starts import StartForecast
 from qops_batsim.slurm.waiting_reasons import WaitKind, is_for_resources
 from support.live_process import Deciding
@@ -121,6 +120,7 @@ def test_starts_are_those_of_a_naive_planner_and_none_that_lacks_resources_is_no
                     if start.id in lacks:
                         assert isinstance(start, StartForecast)
                         assert (start.early or math.inf) - now > 60, (text, scheduler, start)
+
 
 LIVE_JOBS = [
     *["-n3 --mem=4G", "-n5 -N2", "-pgpu -n2 --gres=gpu:2", "-n7", "-palone -n3", "-n12"],

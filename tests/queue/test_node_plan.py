@@ -287,3 +287,32 @@ def test_queues_that_centres_had(
         # A job without GPUs fits beside those that wait for them.
         answer = QueueAsker(state).ask(Ask(processors=8, time=3600.0))
         assert answer.wait == 0.0
+
+
+@pytest.mark.parametrize("may_wait", [False, True])
+def test_what_failed_before_is_not_tried_again_and_changes_no_answer(
+    tmp_path: Path, may_wait: bool
+) -> None:
+    # An asker remembers what fails whatever is asked, a fresh one for each job has nothing to
+    # remember of others, and one that forgets tries everything.
+    asks = [
+        Ask(processors=count, time=60.0 * minutes, deadline=60.0 * until)
+        for count, minutes, until in ((1, 5, 9), (6, 30, 40), (2, 3, 20), (4, 20, 200))
+    ]
+    asked = admitted = 0
+    for seed in range(200, 230):
+        nodes, queue = random_queue(seed)
+        source = source_of(tmp_path, nodes, queue, may_wait=may_wait)
+        state = source.state()
+        kept = source.asker()
+        forgetful = QueueAsker(state, may_wait=may_wait)
+        for ask in asks:
+            if ask.processors > state.processors:
+                continue
+            forgetful._scheduler.failures = None
+            answer = kept.ask(ask)
+            assert answer == QueueAsker(state, may_wait=may_wait).ask(ask), (seed, ask)
+            assert answer == forgetful.ask(ask), (seed, ask)
+            asked += 1
+            admitted += answer.admitted is True
+    assert 10 < admitted < asked
