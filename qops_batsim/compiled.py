@@ -35,6 +35,7 @@ COMPILED = (
     "engine/sharing_manager",
     "engine/wait_heap",
     "optimum/moves",
+    "row_writer",
     "schedulers/aroma/application",
     "schedulers/aroma/mapping",
     "schedulers/aroma/recurrence",

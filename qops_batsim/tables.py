@@ -1,8 +1,8 @@
 """CSV tables: columns formatted like C's ``printf``, written and read.
 
-Long tables go through Polars, short ones through plain Python: a table of a few thousand rows is
-written and read before Polars is imported. Both give the same bytes and the same columns, and
-whatever is wrong with a file is found by the plain reader, which names row and column.
+Rows are written by :mod:`~qops_batsim.row_writer`. Long tables are read by Polars, short ones by
+plain Python: one of a few thousand rows is read before Polars is imported. Both give the same
+columns, and whatever is wrong with a file is found by the plain reader, which names row and column.
 """
 
 from __future__ import annotations
@@ -23,16 +23,24 @@ import numpy.typing as npt
 
 from qops_batsim.errors import InputError, shown
 from qops_batsim.files import read_bytes, text_of
+from qops_batsim.row_writer import (
+    LEAST,
+    Cells,
+    DecimalCells,
+    GeneralCells,
+    IntervalCells,
+    RowWriter,
+    TextCells,
+    WholeCells,
+    WordCells,
+)
 from qops_batsim.texts import exact_text
 
 if TYPE_CHECKING:
     import polars as pl
 
-ROWS_AT_ONCE = 1 << 17
+ROWS_AT_ONCE = 1 << 14
 """Rows of a table that are formatted at once."""
-
-FEW_ROWS = 4_096
-"""Rows below which plain Python writes a table before Polars is imported."""
 
 FEW_BYTES = 1 << 19
 """Bytes below which plain Python reads a table before Polars is imported."""
@@ -51,8 +59,14 @@ _CELLS_OF_LETTER = 0.85
 _EXACT = 2.0**53
 """Up to here floats hold every whole number."""
 
-_MILLIONS = 10 ** np.arange(6, 17)
-"""Whole numbers from which one more digit is not written by ``%g``."""
+_MOST_MILLIONTHS = 4e12
+"""Numbers below are counted in millionths."""
+
+_POWERS = 10.0 ** np.arange(17)
+_SURELY = 0.5 - 1e-9
+"""Up to so far from a whole number below a million, a float that is rounded itself is rounded to it
+rightly.
+"""
 
 _QUOTED = re.compile(rb'(?<![^,\n])"(?:[^"]|"")*"(?![^,\r\n])')
 """A whole cell in quotes, with doubled ones in it."""
@@ -116,10 +130,90 @@ class Words(NamedTuple):
         return Words([change(*pair) for pair in pairs], which)
 
 
+class Decimals(NamedTuple):
+    """A column of numbers (float64), formatted like C's ``%.6f``; NaN is an empty cell.
+
+    Attributes
+    ----------
+    values
+        The numbers.
+    micros
+        Their millionths (int64); ``LEAST`` for no number, and for those whose texts are ``odd``.
+    odd
+        By row, texts of numbers that are too large to be counted so, of negative zeros, and of
+        those halfway between two.
+    """
+
+    values: Floats
+    micros: Integers
+    odd: dict[int, str]
+
+    @classmethod
+    def of(cls, values: np.ndarray) -> Decimals:
+        """Round numbers as C does. O(rows)."""
+        values = np.asarray(values, np.float64)
+        size = np.abs(values)
+        counted = size < _MOST_MILLIONTHS
+        size[~counted] = 0.0
+        whole = np.floor(size)
+        rest = (size - whole) * 1e6
+        rounded = np.rint(rest)
+        micros = whole.astype(np.int64) * 1_000_000 + rounded.astype(np.int64)
+        is_negative = np.signbit(values)
+        counted &= (np.abs(rest - rounded) < _SURELY) & ~(is_negative & (micros == 0))
+        micros[is_negative] *= -1
+        micros[~counted] = LEAST
+        others = np.flatnonzero(~counted & ~np.isnan(values)).tolist()
+        return cls(values, micros, {row: f"{values[row]:.6f}" for row in others})
+
+    def read(self) -> Floats:
+        """Return the numbers as they are read from the texts."""
+        # Texts of larger ones are exact.
+        small = (np.abs(self.values) < _EXACT / 1e6) & (self.micros != LEAST)
+        numbers = np.where(small, self.micros / 1e6, self.values)
+        for row, text in self.odd.items():
+            numbers[row] = float(text)
+        return numbers
+
+    def texts(self) -> list[str]:
+        """Return the numbers as texts with six decimals."""
+        return ["" if value != value else f"{value:.6f}" for value in self.values.tolist()]
+
+
 class General(NamedTuple):
     """A column of dates (float64, seconds), formatted like C's ``%g``."""
 
     values: np.ndarray
+
+    def rounded(self) -> tuple[Integers, Integers, dict[int, str]]:
+        """Return six digits of each date and the power of ten of the first one; for odd dates
+        ``LEAST``, and their texts by row. O(rows).
+        """
+        values = self.values
+        powers = np.searchsorted(_POWERS, values, side="right") - 1
+        usual = (powers >= 0) & (powers < len(_POWERS) - 1)
+        powers[~usual] = 0
+        scaled = np.where(usual, values, 0.0) / _POWERS[np.maximum(powers - 5, 0)]
+        scaled *= _POWERS[np.maximum(5 - powers, 0)]
+        digits = np.rint(scaled)
+        # The halves of whole numbers that are not too large are exact, and rounded to even ones.
+        exact = (values == np.floor(values)) & (powers <= 10)
+        usual &= exact | (np.abs(scaled - digits) < _SURELY)
+        usual |= (values == 0) & ~np.signbit(values)
+        powers += digits == 1_000_000
+        digits[digits == 1_000_000] = 100_000
+        found = np.where(usual, digits, 0).astype(np.int64)
+        found[~usual] = LEAST
+        others = np.flatnonzero(~usual).tolist()
+        return found, powers, {row: f"{values[row]:g}" for row in others}
+
+    def read(self) -> Floats:
+        """Return the dates as they are read from the texts."""
+        digits, powers, odd = self.rounded()
+        numbers = digits * _POWERS[np.maximum(powers - 5, 0)] / _POWERS[np.maximum(5 - powers, 0)]
+        for row, text in odd.items():
+            numbers[row] = float(text)
+        return numbers
 
     def texts(self) -> list[str]:
         """Return the dates as texts with six significant digits."""
@@ -150,7 +244,7 @@ class Intervals(NamedTuple):
         return [" ".join(intervals[since:until]) for since, until in bounds]
 
 
-Column = Sequence[str] | np.ndarray | Words | General | Intervals
+Column = Sequence[str] | np.ndarray | Words | Decimals | General | Intervals
 """Texts, written as they are; whole numbers; numbers to write as ``%.6f``, nothing for NaN."""
 
 
@@ -185,7 +279,7 @@ def shielded_column(column: Column) -> Column:
     """Return a column of free texts, each :func:`shielded`. O(letters)."""
     if isinstance(column, Words):
         return Words([*map(shielded, column.words)], column.which)
-    if isinstance(column, (np.ndarray, Intervals, General)):
+    if isinstance(column, (np.ndarray, Intervals, Decimals, General)):
         return column
     text = "\n" + (column.joined("\n") if isinstance(column, Texts) else "\n".join(column))
     if not any(f"\n{begin}" in text for begin in "'=+-@"):
@@ -195,115 +289,45 @@ def shielded_column(column: Column) -> Column:
 
 def format_rows(columns: Sequence[Column], rows: int) -> Iterator[bytes]:
     """Yield a table as CSV in blocks of many rows; nothing is quoted."""
-    if rows < FEW_ROWS:
-        lines = map(",".join, zip(*map(cells, columns), strict=True))
-        yield "".join(f"{line}\n" for line in lines).encode()
-        return
-    import polars as pl
-
-    shared = [pl.Series(column.words) if isinstance(column, Words) else None for column in columns]
-    for since in range(0, rows, ROWS_AT_ONCE):
-        part = slice(since, min(since + ROWS_AT_ONCE, rows))
-        pairs = enumerate(zip(columns, shared, strict=True))
-        series = {str(place): _series(*column, part) for place, column in pairs}
-        buffer = io.BytesIO()
-        pl.DataFrame(series).write_csv(
-            buffer, include_header=False, float_precision=6, quote_style="never"
-        )
-        yield buffer.getvalue()
+    found: list[Cells] = []
+    between = [b""]
+    for place, column in enumerate(columns):
+        between[-1] += b"," * (place > 0)
+        if isinstance(column, Words) and len(column.words) == 1:
+            between[-1] += column.words[0].encode()
+        else:
+            found.append(_cells_of(column))
+            between.append(b"")
+    between[-1] += b"\n"
+    writer = RowWriter(found, between)
+    for begin in range(0, rows, ROWS_AT_ONCE):
+        yield writer.rows(begin, min(begin + ROWS_AT_ONCE, rows))
 
 
 def cells(column: Column) -> Sequence[str]:
     """Return a column's cells as texts, as they are written in CSV."""
-    if isinstance(column, (Words, Intervals, General)):
-        return column.texts()
-    if not isinstance(column, np.ndarray):
-        return column
-    if column.dtype.kind == "f":
-        return ["" if value != value else f"{value:.6f}" for value in column.tolist()]
-    return list(map(str, column.tolist()))
+    if isinstance(column, np.ndarray):
+        if column.dtype.kind != "f":
+            return list(map(str, column.tolist()))
+        column = Decimals.of(column)
+    return column.texts() if isinstance(column, (Words, Intervals, Decimals, General)) else column
 
 
-def _series(column: Column, words: pl.Series | None, rows: slice) -> pl.Series:
-    """Return part of a column as a Polars series, null where a cell is empty."""
-    import polars as pl
-
-    if isinstance(column, Words) and words is not None:
-        return words.gather(column.which[rows].astype(np.int64))
-    if isinstance(column, Intervals):
-        return _interval_texts(column, rows)
+def _cells_of(column: Column) -> Cells:
+    """Return the cells of a column as they are written."""
+    if isinstance(column, np.ndarray) and column.dtype.kind == "f":
+        column = Decimals.of(column)
+    if isinstance(column, Decimals):
+        return DecimalCells(column.micros, column.odd)
     if isinstance(column, General):
-        return _general_texts(column.values[rows])
-    part = column[rows]
-    if not isinstance(part, np.ndarray):
-        return pl.Series(part, dtype=pl.String)
-    if part.dtype.kind != "f":
-        return pl.Series(np.ascontiguousarray(part))
-
-    series = pl.Series(np.ascontiguousarray(part), nan_to_null=True)
-    whole = (part == np.floor(part)) & (np.abs(part) < _EXACT) & ((part != 0) | ~np.signbit(part))
-    if (whole | np.isnan(part)).all():
-        # The same digits, several times as fast.
-        return series.cast(pl.Int64).cast(pl.Decimal(38, 6))
-    return series
-
-
-def _general_texts(values: np.ndarray) -> pl.Series:
-    """Format dates like ``%g``; whole numbers from 0 up without a Python loop."""
-    import polars as pl
-
-    is_usual = (values == np.floor(values)) & (values < _EXACT) & ~np.signbit(values)
-    if not is_usual.all():
-        return pl.Series(General(values).texts(), dtype=pl.String)
-
-    whole = values.astype(np.int64)
-    # Powers of ten by which six digits are left, and those digits, rounded to even.
-    power = np.searchsorted(_MILLIONS, whole, side="right")
-    unit = 10**power
-    digits = whole // unit
-    rest = whole % unit * 2
-    digits += (rest > unit) | ((rest == unit) & (digits % 2 == 1))
-    # Rounded up from 999,999.5, there is one digit too many.
-    power += digits == 1_000_000
-    digits[digits == 1_000_000] = 100_000
-
-    frame = pl.DataFrame({"whole": whole, "digits": digits / 1e5, "power": power})
-    ends = pl.Series([f"e+{5 + power:02}" for power in range(len(_MILLIONS) + 1)])
-    texts = frame["whole"].cast(pl.String)
-    large = power > 0
-    if large.any():
-        digits_of = frame["digits"].filter(large).cast(pl.String).str.strip_suffix(".0")
-        written = digits_of + ends.gather(power[large])
-        texts = written if large.all() else texts.scatter(np.flatnonzero(large), written)
-    return texts
-
-
-def _interval_texts(column: Intervals, rows: slice) -> pl.Series:
-    """Return part of a column as :meth:`Intervals.texts` does, null for empty sets."""
-    import polars as pl
-
-    offsets = column.offsets[rows.start : rows.stop + 1]
-    counts = np.diff(offsets)
-    within = slice(offsets[0], offsets[-1])
-    first = column.first[within]
-    last = column.last[within]
-
-    # One long text with a line for each set that is not empty, which then is split.
-    is_end = np.zeros(len(first), np.bool_)
-    is_end[offsets[1:][counts > 0] - offsets[0] - 1] = True
-    bounds = pl.DataFrame({"first": first, "last": last, "is_end": is_end})
-    several = pl.col("first") < pl.col("last")
-    text = bounds.select(
-        pl.concat_str(
-            pl.col("first"),
-            pl.when(several).then(pl.concat_str(pl.lit("-"), "last")).otherwise(pl.lit("")),
-            pl.when("is_end").then(pl.lit("\n")).otherwise(pl.lit(" ")),
-        ).str.join("")
-    )
-    lines = pl.Series([text.item().removesuffix("\n")]).str.split("\n").explode()
-
-    place = pl.Series(np.cumsum(counts > 0) - 1)
-    return lines.gather(place.set(pl.Series(counts == 0), None))
+        return GeneralCells(*column.rounded())
+    if isinstance(column, Words):
+        return WordCells(column.words, np.ascontiguousarray(column.which, np.int64))
+    if isinstance(column, Intervals):
+        return IntervalCells(*(np.ascontiguousarray(each, np.int64) for each in column))
+    if isinstance(column, np.ndarray):
+        return WholeCells(np.ascontiguousarray(column, np.int64))
+    return TextCells(column)
 
 
 class Texts(Sequence[str]):

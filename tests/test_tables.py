@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import tempfile
+from itertools import repeat
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +16,7 @@ from qops_batsim import InputError, tables
 from qops_batsim.jobs import FINAL_STATES
 from qops_batsim.tables import (
     Column,
+    Decimals,
     Form,
     General,
     Intervals,
@@ -45,7 +47,6 @@ NUMBERS = st.one_of(
 
 @pytest.fixture(autouse=True)
 def no_table_is_small(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tables, "FEW_ROWS", 0)
     monkeypatch.setattr(tables, "ROWS_AT_ONCE", 7)
     monkeypatch.setattr(tables, "FEW_BYTES", 0)
 
@@ -128,13 +129,23 @@ def test_rows_are_the_cells_side_by_side(data: st.DataObject) -> None:
     assert found == "".join(expected)
 
 
-@given(st.lists(NUMBERS))
-def test_few_rows_are_written_alike_by_plain_python(values: list[float]) -> None:
-    column = np.array([*values, math.nan], float)
-    long = written(column, len(column))
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(tables, "FEW_ROWS", 10**9)
-        assert written(column, len(column)) == long
+@given(st.lists(NUMBERS | st.just(math.nan)))
+def test_numbers_are_known_as_their_texts_are_read(values: list[float]) -> None:
+    column = Decimals.of(np.array(values, float))
+    expected = [float(f"{value:.6f}") for value in values]
+    np.testing.assert_array_equal(column.read(), expected)
+    assert [*map(math.copysign, repeat(1), column.read())] == [
+        *map(math.copysign, repeat(1), expected)
+    ]
+
+
+@given(st.lists(NUMBERS | st.integers(0, 10**13).map(lambda n: n / 1e6), min_size=1))
+@example(
+    [999999.5, 999999.4999, 1e6, 1234565.0, 12345650000001.0, 9999995.0, 0.0, -0.0, 1e15, 1e16]
+)
+def test_dates_are_known_as_their_six_digits_are_read(values: list[float]) -> None:
+    expected = [float(f"{value:g}") for value in values]
+    np.testing.assert_array_equal(General(np.array(values, float)).read(), expected)
 
 
 FORM = Form(
