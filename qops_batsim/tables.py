@@ -15,6 +15,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, overload
 
@@ -210,7 +211,8 @@ class General(NamedTuple):
     def read(self) -> Floats:
         """Return the dates as they are read from the texts."""
         digits, powers, odd = self.rounded()
-        numbers = digits * _POWERS[np.maximum(powers - 5, 0)] / _POWERS[np.maximum(5 - powers, 0)]
+        numbers: Floats = digits * _POWERS[np.maximum(powers - 5, 0)]
+        numbers /= _POWERS[np.maximum(5 - powers, 0)]
         for row, text in odd.items():
             numbers[row] = float(text)
         return numbers
@@ -278,7 +280,7 @@ def unshielded(cell: str) -> str:
 def shielded_column(column: Column) -> Column:
     """Return a column of free texts, each :func:`shielded`. O(letters)."""
     if isinstance(column, Words):
-        return Words([*map(shielded, column.words)], column.which)
+        return Words(cells(shielded_column(column.words)), column.which)
     if isinstance(column, (np.ndarray, Intervals, Decimals, General)):
         return column
     text = "\n" + (column.joined("\n") if isinstance(column, Texts) else "\n".join(column))
@@ -302,6 +304,23 @@ def format_rows(columns: Sequence[Column], rows: int) -> Iterator[bytes]:
     writer = RowWriter(found, between)
     for begin in range(0, rows, ROWS_AT_ONCE):
         yield writer.rows(begin, min(begin + ROWS_AT_ONCE, rows))
+
+
+def format_table(columns: Mapping[str, Column]) -> Iterator[bytes]:
+    """Yield a table as CSV, with its header, in blocks of many rows; nothing is quoted."""
+    yield ",".join(columns).encode() + b"\n"
+    first = next(iter(columns.values()))
+    yield from format_rows([*columns.values()], len(WrittenTexts(first)))
+
+
+def as_written(columns: Mapping[str, Column]) -> dict[str, Column]:
+    """Return columns with numbers rounded as they are written. O(rows)."""
+    return {
+        name: Decimals.of(column)
+        if isinstance(column, np.ndarray) and column.dtype.kind == "f"
+        else column
+        for name, column in columns.items()
+    }
 
 
 def cells(column: Column) -> Sequence[str]:
@@ -351,13 +370,11 @@ class Texts(Sequence[str]):
         """Return whether all cells equal this text."""
         return bool((self.series == text).all())
 
-    def places(self, known: Sequence[str], prefix: str = "") -> Integers:
-        """Return the index in ``known`` of each cell, without its ``prefix``; -1 if unknown."""
+    def places(self, known: Sequence[str]) -> Integers:
+        """Return the index in ``known`` of each cell; -1 if unknown."""
         import polars as pl
 
         texts = pl.Series(known, dtype=pl.String)
-        if prefix:
-            texts = prefix + texts
         if self.series.equals(texts):
             return np.arange(len(texts))
 
@@ -430,10 +447,20 @@ class Numbers:
 class PlainTexts(list[str]):
     """A column of texts in a list, read in the same way as :class:`Texts`."""
 
+    def mention(self, letters: str) -> bool:
+        """Return whether any cell contains this text, which is one letter."""
+        return letters in "".join(self)
+
+    def are_all(self, text: str) -> bool:
+        """Return whether all cells equal this text."""
+        return self.count(text) == len(self)
+
     def places(self, known: Sequence[str]) -> Integers:
         """Return the index in ``known`` of each cell; -1 if unknown."""
-        places = [known.index(text) if text in known else -1 for text in self]
-        return np.array(places, np.int64)
+        if self == known:
+            return np.arange(len(self))
+        place_of = dict(zip(known, range(len(known)), strict=True))
+        return np.array(list(map(place_of.get, self, itertools.repeat(-1))), np.int64)
 
     def are_empty(self) -> Booleans:
         """Return which cells are empty."""
@@ -451,10 +478,100 @@ class PlainTexts(list[str]):
         return PlainTexts(map(unshielded, self))
 
 
-def joined_texts(first: Sequence[str], second: Sequence[str], between: str) -> Sequence[str]:
+class WrittenTexts(Sequence[str]):
+    """A column that was written, known as it is read: its texts are made when they are asked for.
+
+    It is one of texts before these are :func:`shielded`.
+    """
+
+    def __init__(self, column: Column) -> None:
+        self.column = column
+
+    @cached_property
+    def plain(self) -> PlainTexts:
+        """The texts."""
+        return PlainTexts(cells(self.column))
+
+    def mention(self, letters: str) -> bool:
+        """Return whether any cell contains this text, which is one letter."""
+        column = self.column
+        known = PlainTexts(column.words) if isinstance(column, Words) else self.plain
+        return known.mention(letters)
+
+    def are_all(self, text: str) -> bool:
+        """Return whether all cells equal this text."""
+        column = self.column
+        if isinstance(column, Words):
+            return bool(column.where(text.__eq__).all())
+        return self.plain.are_all(text)
+
+    def places(self, known: Sequence[str]) -> Integers:
+        """Return the index in ``known`` of each cell; -1 if unknown."""
+        column = self.column
+        if isinstance(column, Words):
+            return PlainTexts(column.words).places(known)[column.which]
+        return self.plain.places(known)
+
+    def numbers(self) -> Floats:
+        """Return the cells as numbers, NaN for texts that are not numbers."""
+        column = self.column
+        if isinstance(column, (Decimals, General)):
+            return column.read()
+        if isinstance(column, Words):
+            return column.values(number_in)
+        return column * 1.0 if isinstance(column, np.ndarray) else self.plain.numbers()
+
+    def are_empty(self) -> Booleans:
+        """Return which cells are empty."""
+        column = self.column
+        if isinstance(column, Decimals):
+            return np.isnan(column.values)
+        if isinstance(column, Intervals):
+            empty: Booleans = np.diff(column.offsets) == 0
+            return empty
+        if isinstance(column, Words):
+            return column.where("".__eq__)
+        if isinstance(column, (np.ndarray, General)):
+            return np.zeros(len(self), np.bool_)
+        return self.plain.are_empty()
+
+    def unshielded(self) -> WrittenTexts:
+        """Return the column, of texts that were never :func:`shielded`."""
+        return self
+
+    def __len__(self) -> int:
+        column = self.column
+        if isinstance(column, Intervals):
+            return len(column.offsets) - 1
+        if isinstance(column, Words):
+            return len(column.which)
+        return len(column.values if isinstance(column, (Decimals, General)) else column)
+
+    @overload
+    def __getitem__(self, index: int) -> str: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[str]: ...
+    def __getitem__(self, index: int | slice) -> str | list[str]:
+        column = self.column
+        if isinstance(column, Words) and isinstance(index, int):
+            return column.words[column.which[index]]
+        return self.plain[index]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.plain)
+
+    def __contains__(self, text: object) -> bool:
+        return text in self.plain
+
+
+AnyTexts = Texts | PlainTexts | WrittenTexts
+"""A column of texts, wherever it comes from."""
+
+
+def joined_texts(first: AnyTexts, second: AnyTexts, between: str) -> list[str]:
     """Concatenate two columns of texts cell by cell."""
     if isinstance(first, Texts) and isinstance(second, Texts):
-        return Texts(first.series + between + second.series)
+        return Texts(first.series + between + second.series)[:]
     return [f"{one}{between}{other}" for one, other in zip(first, second, strict=True)]
 
 
@@ -485,7 +602,7 @@ class Form:
         return [name for name in self.numbers if name in header], choices, texts
 
 
-Columns = Mapping[str, Texts | Numbers | PlainTexts]
+Columns = Mapping[str, AnyTexts | Numbers]
 """The cells of a table by column."""
 
 
@@ -522,7 +639,7 @@ class Table:
         self.choices = {
             name: texts_of[name].places(words).astype(np.int8) for name, words in choices.items()
         }
-        self.texts: dict[str, Sequence[str]] = {name: texts_of[name].unshielded() for name in texts}
+        self.texts: dict[str, AnyTexts] = {name: texts_of[name].unshielded() for name in texts}
 
     def not_finite(self, column: str) -> Booleans:
         """Return which cells of a column of numbers are words such as ``inf`` and ``nan``."""
@@ -545,8 +662,19 @@ class Table:
         )
 
 
-def read_table(path: Path, form: Form, make: Callable[[Table], _Content]) -> _Content:
-    """Read a CSV file and pass its columns to ``make``; errors name the file and the problem."""
+def read_table(
+    path: Path,
+    form: Form,
+    make: Callable[[Table], _Content],
+    written: Mapping[str, Column] | None = None,
+) -> _Content:
+    """Read a CSV file and pass its columns to ``make``; errors name the file and the problem.
+
+    With the columns that were ``written`` there, before their texts were shielded, the file is not
+    read.
+    """
+    if written is not None:
+        return make(Table(path, {name: WrittenTexts(each) for name, each in written.items()}, form))
     content = read_bytes(path, what=form.what)
     columns: Columns | None = None
     if len(content) >= FEW_BYTES:

@@ -49,7 +49,7 @@ def rejected_empty(subject: Subject) -> Iterator[Violation]:
     """A rejected job has no dates and no hosts."""
     result = subject.result
     filled = {name: ~np.isnan(result.column(name)) for name in EXECUTION_COLUMNS}
-    filled[_HOSTS] = np.array([hosts != "" for hosts in result.text(_HOSTS)], np.bool_)
+    filled[_HOSTS] = ~result.text(_HOSTS).are_empty()
     wrong = ~subject.executed & np.logical_or.reduce(list(filled.values()))
     said = {
         row: ", ".join(name for name, has_value in filled.items() if has_value[row])

@@ -1,0 +1,304 @@
+"""The jobs of a workload file, read into columns without an object for each.
+
+Only what is written in the usual way is read so: the fields of Batsim with plain values, each once.
+:meth:`JobScanner.scan` gives up at anything else, which the general reader then reads, or tells
+what is wrong with it.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Mapping
+
+ID, DATE, PROCESSORS, PROFILE, WALLTIME, REQUEST, OTHER = range(7)
+"""What fields are read as; several others may be."""
+
+CODES = {
+    b"id": ID,
+    b"subtime": DATE,
+    b"res": PROCESSORS,
+    b"profile": PROFILE,
+    b"walltime": WALLTIME,
+    b"qos": REQUEST,
+    b"user": OTHER,
+    b"group": OTHER + 1,
+    b"executable": OTHER + 2,
+    b"queue": OTHER + 3,
+    b"qos_name": OTHER + 4,
+}
+NEEDED = 1 << ID | 1 << DATE | 1 << PROCESSORS | 1 << PROFILE
+
+MOST_DIGITS = 15
+"""Numbers of so many digits, and powers of ten up to there, are exact as floats."""
+
+POWERS = array("d", [10.0**power for power in range(MOST_DIGITS + 1)])
+NULL = b"null"
+
+QUOTE, COLON, COMMA, MINUS, POINT, ZERO, NINE, BACKSLASH = b'":,-.09\\'
+OPEN_LIST, CLOSE_LIST, OPEN, CLOSE, BLANK = b"[]{} "
+TAB, NEW_LINE, RETURN = b"\t\n\r"
+LAST = 0x7E
+EXPONENTS = b"eE"
+
+
+class JobScanner:
+    """Reads jobs from the JSON of their list.
+
+    Parameters
+    ----------
+    text
+        The JSON, whose syntax is known to be right.
+    places
+        The place of each profile by its name.
+
+    Attributes
+    ----------
+    ids
+        Their identifiers.
+    dates, walltimes
+        Seconds, NaN without walltime.
+    processors, profiles
+        Numbers of processors, and places of profiles.
+    requests
+        The JSON of what users ask for in ``qos``; empty if no job has that.
+    """
+
+    def __init__(self, text: bytes, places: Mapping[bytes, int]) -> None:
+        self.text = text
+        self.data = text
+        self.size = len(text)
+        self.at = 0
+        self.places = places
+
+        most = text.count(b"{")
+        self.count = 0
+        self.ids: list[str] = []
+        self.dates = array("d", bytes(8 * most))
+        self.walltimes = array("d", bytes(8 * most))
+        self.processors = array("q", bytes(8 * most))
+        self.profiles = array("q", bytes(8 * most))
+        self.date_of = self.dates
+        self.walltime_of = self.walltimes
+        self.processors_of = self.processors
+        self.profile_of = self.profiles
+        self.requests: list[bytes] = []
+
+        # How the fields of the last job were named, up to their values: usually the next has them.
+        self.names: list[bytes] = []
+        self.codes: list[int] = []
+        # Of the last string or number.
+        self.begin = 0
+        self.end = 0
+        self.value = 0.0
+        self.whole = 0
+        self.is_whole = False
+
+    def scan(self) -> bool:
+        """Read all jobs; return whether they are all written in the usual way."""
+        if not self.take(OPEN_LIST):
+            return False
+        while self.scan_job():
+            if not self.take(COMMA):
+                return self.take(CLOSE_LIST) and self.at == self.size
+        return False
+
+    def scan_job(self) -> bool:
+        """Read one job."""
+        if not self.take(OPEN):
+            return False
+        index = self.count
+        given = 0
+        self.walltime_of[index] = NAN
+        place = 0
+        while True:
+            code = self.scan_name(place)
+            if code < 0 or given >> code & 1 or not self.scan_value(code, index):
+                return False
+            given |= 1 << code
+            place += 1
+            if not self.take(COMMA):
+                break
+        self.count += 1
+        if self.requests and len(self.requests) <= index:
+            self.requests.append(NULL)
+        return self.take(CLOSE) and given & NEEDED == NEEDED
+
+    def scan_name(self, place: int) -> int:
+        """Read the name of a job's next field; return what it is, -1 if it is not known."""
+        begin = self.at
+        if place < len(self.names):
+            known = self.names[place]
+            size = len(known)
+            if begin + size <= self.size:
+                same = 0
+                while same < size and self.data[begin + same] == known[same]:
+                    same += 1
+                if same == size:
+                    self.at = begin + size
+                    return self.codes[place]
+
+        if not self.scan_string() or not self.take(COLON):
+            return -1
+        code: int = CODES.get(self.text[self.begin : self.end], -1)
+        if place == len(self.names):
+            self.names.append(b"")
+            self.codes.append(0)
+        self.names[place] = self.text[begin : self.at]
+        self.codes[place] = code
+        return code
+
+    def scan_value(self, code: int, index: int) -> bool:
+        """Read the value of a job's field."""
+        letter = self.data[self.at]
+        if code == ID:
+            if letter == QUOTE:
+                if not self.scan_string():
+                    return False
+            elif letter == MINUS or not self.scan_number() or not self.is_whole:
+                return False
+            self.ids.append(self.text[self.begin : self.end].decode())
+            return True
+        if code == PROFILE:
+            if not self.scan_string():
+                return False
+            found: int = self.places.get(self.text[self.begin : self.end], -1)
+            self.profile_of[index] = found
+            return found >= 0
+        if code == REQUEST:
+            return self.scan_request(index)
+        if letter == NULL[0] and code >= WALLTIME:
+            return self.take_null()
+        if letter == QUOTE:
+            return code >= OTHER and self.scan_string()
+        if not self.scan_number():
+            return False
+        if code == DATE:
+            self.date_of[index] = self.value
+        elif code == WALLTIME:
+            self.walltime_of[index] = self.value
+        elif code == PROCESSORS:
+            self.processors_of[index] = self.whole
+            return self.is_whole
+        return True
+
+    def scan_request(self, index: int) -> bool:
+        """Read what a job's user asks for, which begins here: it is decoded later."""
+        begin = self.at
+        if self.data[begin] != OPEN:
+            return self.take_null()
+        depth = 0
+        while self.at < self.size:
+            letter = self.data[self.at]
+            if letter == QUOTE:
+                if not self.scan_string():
+                    return False
+                continue
+            self.at += 1
+            if letter == OPEN:
+                depth += 1
+            elif letter == CLOSE:
+                depth -= 1
+                if depth == 0:
+                    break
+        while len(self.requests) < index:
+            self.requests.append(NULL)
+        self.requests.append(self.text[begin : self.at])
+        self.pass_blanks()
+        return True
+
+    def scan_string(self) -> bool:
+        """Read a string of ASCII letters, in which nothing is escaped, and blanks behind it."""
+        at = self.at
+        if at >= self.size or self.data[at] != QUOTE:
+            return False
+        at += 1
+        self.begin = at
+        letter = self.data[at]
+        while letter != QUOTE:
+            if letter < BLANK or letter > LAST or letter == BACKSLASH:
+                return False
+            at += 1
+            letter = self.data[at]
+        self.end = at
+        self.at = at + 1
+        self.pass_blanks()
+        return True
+
+    def scan_number(self) -> bool:
+        """Read a number without exponent, and blanks behind it."""
+        data = self.data
+        at = self.at
+        is_negative = data[at] == MINUS
+        at += is_negative
+        begin = at
+        whole = 0
+        letter = data[at]
+        while ZERO <= letter <= NINE:
+            whole = whole * 10 + (letter - ZERO)
+            at += 1
+            letter = data[at]
+            if at - begin > MOST_DIGITS:
+                return False
+        digits = at - begin
+        if digits == 0 or (digits > 1 and data[begin] == ZERO):
+            return False
+
+        decimals = 0
+        has_point = letter == POINT
+        if letter == POINT:
+            at += 1
+            letter = data[at]
+            while ZERO <= letter <= NINE and digits + decimals <= MOST_DIGITS:
+                whole = whole * 10 + (letter - ZERO)
+                decimals += 1
+                at += 1
+                letter = data[at]
+            while ZERO <= letter <= NINE:
+                decimals += 1
+                at += 1
+                letter = data[at]
+        if (has_point and decimals == 0) or letter == EXPONENTS[0] or letter == EXPONENTS[1]:
+            return False
+
+        self.begin = self.at
+        self.end = at
+        self.at = at
+        self.pass_blanks()
+        self.is_whole = not has_point
+        self.whole = -whole if is_negative else whole
+        if digits + decimals <= MOST_DIGITS:
+            self.value = whole / POWERS[decimals]
+        else:
+            self.value = abs(float(self.text[self.begin : at]))
+        if is_negative:
+            self.value = -self.value
+        # A zero with a sign is none.
+        return not (is_negative and self.value == 0)
+
+    def take_null(self) -> bool:
+        """Step over ``null`` and the blanks behind it."""
+        for place in range(4):
+            if self.data[self.at + place] != NULL[place]:
+                return False
+        self.at += 4
+        self.pass_blanks()
+        return True
+
+    def take(self, letter: int) -> bool:
+        """Step over this letter and the blanks behind it; return whether it is there."""
+        if self.at >= self.size or self.data[self.at] != letter:
+            return False
+        self.at += 1
+        self.pass_blanks()
+        return True
+
+    def pass_blanks(self) -> None:
+        """Step over blanks and ends of lines."""
+        while self.at < self.size:
+            letter = self.data[self.at]
+            if letter != BLANK and not TAB <= letter <= NEW_LINE and letter != RETURN:
+                break
+            self.at += 1
+
+
+NAN = float("nan")
