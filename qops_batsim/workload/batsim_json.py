@@ -48,7 +48,7 @@ from qops_batsim.limits import (
 )
 from qops_batsim.shipped import find_input
 from qops_batsim.workload.batsim5 import as_batsim4
-from qops_batsim.workload.job_scanner import JobScanner
+from qops_batsim.workload.job_scanner import Scanner
 from qops_batsim.workload.log_formats import WORKLOAD_FIELDS, log_format, refuse_others
 from qops_batsim.workload.odd_fields import warn_of_odd_jobs
 from qops_batsim.workload.other_json import refuse_object, refuse_other_json
@@ -225,9 +225,11 @@ def _decode(content: bytes, source: str) -> Workload:
         written = bytes(document.jobs)
         bodies = bytes(document.profiles)
         told = bytes(document.qops_batsim)
-        profiles = as_batsim4(_profile_maps.decode(bodies))
-        columns = _usual_columns(written, list(profiles))
-        jobs = [] if columns is not None else _job_lists.decode(written)
+        usual = Scanner(bodies)
+        are_delays = usual.scan_profiles()
+        profiles = usual.profiles if are_delays else as_batsim4(_profile_maps.decode(bodies))
+        columns = _usual_columns(written, usual.places, list(profiles)) if are_delays else None
+        jobs = None if columns is not None else _job_lists.decode(written)
         with _nesting_is_limited(source):
             provenance = _load_json(told.decode(), source, "qops_batsim") if told else {}
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
@@ -235,20 +237,14 @@ def _decode(content: bytes, source: str) -> Workload:
     except RecursionError:
         _refuse(content, source, "JSON nested too deeply")
 
-    values: dict[str, list[Any]] = {}
-    asked: dict[str, list[Any]] = {}
-    hosts_asked = None
-    own: list[Any] = []
-    is_usual = columns is not None
-    names = 0
-    if not is_usual:
-        values, asked, hosts_asked, names = _values_of(jobs, written)
+    given = None if jobs is None else _Given(jobs, written)
     del jobs
+    own: list[Any] = []
     try:
         with _nesting_is_limited(source):
-            if not is_usual and _may_have_repeats(written, names):
+            if given is not None and _may_have_repeats(written, given.names):
                 own = _load_json(written.decode(), source, "jobs")
-            if _may_have_repeats(bodies, _NAMES_OF_DELAY * len(profiles)):
+            if not are_delays and _may_have_repeats(bodies, _NAMES_OF_DELAY * len(profiles)):
                 _load_json(bodies.decode(), source, "profiles")
     except UnicodeDecodeError as error:
         _refuse(content, source, str(error))
@@ -257,21 +253,13 @@ def _decode(content: bytes, source: str) -> Workload:
     if top != 3 + bool(told) or not fits:
         _check(content, source)
 
-    _check_profiles(profiles, source)
+    if not are_delays:
+        _check_profiles(profiles, source)
+    if given is not None:
+        columns = given.columns(list(profiles))
     if columns is None:
-        columns = _columns(values, asked, list(profiles))
-    if columns is None or hosts_asked is _WRONG:
         _refuse(content, source, "the jobs cannot be used")
     warn_of_odd_jobs(columns, own, source)
-
-    if not is_usual:
-        # The identifiers lie scattered among all that was decoded. Without them it goes as a whole.
-        joined = "\n".join(columns.ids)
-        columns = columns._replace(ids=[])
-        values = {}
-        own = []
-        ids = joined.split("\n") if joined else []
-        columns = columns._replace(ids=ids, hosts_asked=hosts_asked)
 
     provenance, calendar = split_provenance(provenance, source)
     jobs_in_columns = JobTable(columns, written)
@@ -288,17 +276,18 @@ _WRONG: list[HostsAsked | None] = []
 """What jobs ask of their hosts if one of them asks for what is not accepted."""
 
 
-def _usual_columns(written: bytes, profile_names: list[str]) -> JobColumns | None:
+def _usual_columns(
+    written: bytes, places: dict[bytes, int], profile_names: list[str]
+) -> JobColumns | None:
     """Return jobs that are written in the usual way as columns, without an object for each; None if
     some are written otherwise, or have a value that is not accepted.
+
+    ``places`` are those of the profiles.
     """
     import numpy as np
 
-    places = {
-        name.encode(errors="surrogatepass"): place for place, name in enumerate(profile_names)
-    }
-    scanner = JobScanner(written, places)
-    if not scanner.scan():
+    scanner = Scanner(written, places)
+    if not scanner.scan_jobs():
         return None
 
     requests = None
@@ -313,37 +302,47 @@ def _usual_columns(written: bytes, profile_names: list[str]) -> JobColumns | Non
         if sum(map(len, asked.values())) != text.count(b":") or _any_problem(asked):
             return None
 
-    numbers = scanner.dates, scanner.walltimes, scanner.processors, scanner.profiles
+    numbers = scanner.dates, scanner.walltimes, scanner.processors, scanner.profile_of
     dates, walltimes, processors, profiles = (
         np.frombuffer(each, each.typecode)[: scanner.count] for each in numbers
     )
     return _usable(scanner.ids, dates, processors, walltimes, profiles, profile_names, requests)
 
 
-def _values_of(
-    jobs: Sequence[_Job], written: bytes
-) -> tuple[
-    dict[str, list[Any]], dict[str, list[Any]], list[HostsAsked | None] | None, int
-]:
-    """Return the jobs' values by field, those in ``qos`` by field, what they ask of hosts, and how
-    many names there must be in their JSON, unless one is repeated, unknown or empty.
-    """
-    # If they are all there are, no other need be looked for.
-    colons = written.count(b":")
-    values = {name: list(map(attrgetter(name), jobs)) for name in _ALWAYS}
-    names = _count_given(values)
-    if names != colons:
-        others = [name for name in _OTHERS if _may_name(written, name)]
-        values |= {name: list(map(attrgetter(name), jobs)) for name in others}
-        names = _count_given(values)
+class _Given:
+    """The values of jobs that were decoded one by one, by field.
 
-    asked = _requested_values(values.get("qos", ()))
-    names += sum(map(len, asked.values()))
-    hosts_asked = None
-    if names != colons:
-        hosts_asked, more = _hosts_asked(written, values)
-        names += more
-    return values, asked, hosts_asked, names
+    ``names`` tells how many there must be in their JSON, unless one is repeated, unknown or empty.
+    """
+
+    def __init__(self, jobs: Sequence[_Job], written: bytes) -> None:
+        # If they are all there are, no other need be looked for.
+        colons = written.count(b":")
+        self.values = {name: list(map(attrgetter(name), jobs)) for name in _ALWAYS}
+        self.names = _count_given(self.values)
+        if self.names != colons:
+            others = [name for name in _OTHERS if _may_name(written, name)]
+            self.values |= {name: list(map(attrgetter(name), jobs)) for name in others}
+            self.names = _count_given(self.values)
+
+        self.asked = _requested_values(self.values.get("qos", ()))
+        self.names += sum(map(len, self.asked.values()))
+        self.hosts_asked: list[HostsAsked | None] | None = None
+        if self.names != colons:
+            self.hosts_asked, more = _hosts_asked(written, self.values)
+            self.names += more
+
+    def columns(self, profile_names: list[str]) -> JobColumns | None:
+        """Return the jobs as columns, and forget them; None if a value is not accepted."""
+        columns = _columns(self.values, self.asked, profile_names)
+        if columns is None or self.hosts_asked is _WRONG:
+            return None
+        # The identifiers lie scattered among all that was decoded. Without them it goes as a whole.
+        joined = "\n".join(columns.ids)
+        columns = columns._replace(ids=[])
+        self.values = {}
+        ids = joined.split("\n") if joined else []
+        return columns._replace(ids=ids, hosts_asked=self.hosts_asked)
 
 
 def _count_given(values: Mapping[str, Sequence[Any]]) -> int:

@@ -1,14 +1,17 @@
-"""The jobs of a workload file, read into columns without an object for each.
+"""The jobs and profiles of a workload file, read into columns without an object for each job.
 
-Only what is written in the usual way is read so: the fields of Batsim with plain values, each once.
-:meth:`JobScanner.scan` gives up at anything else, which the general reader then reads, or tells
-what is wrong with it.
+Only what is written in the usual way is read so: the fields of Batsim with plain values, each once,
+and profiles that are delays. A scanner gives up at anything else, which the general reader then
+reads, or tells what is wrong with it.
 """
 
 from __future__ import annotations
 
 from array import array
 from collections.abc import Mapping
+from typing import Any
+
+from qops_batsim.limits import MAX_SECONDS
 
 ID, DATE, PROCESSORS, PROFILE, WALLTIME, REQUEST, OTHER = range(7)
 """What fields are read as; several others may be."""
@@ -39,53 +42,33 @@ OPEN_LIST, CLOSE_LIST, OPEN, CLOSE, BLANK = b"[]{} "
 TAB, NEW_LINE, RETURN = b"\t\n\r"
 LAST = 0x7E
 EXPONENTS = b"eE"
+NAN = float("nan")
+DELAY = b"delay"
+LONGEST = MAX_SECONDS
 
 
-class JobScanner:
-    """Reads jobs from the JSON of their list.
-
-    Parameters
-    ----------
-    text
-        The JSON, whose syntax is known to be right.
-    places
-        The place of each profile by its name.
+class Scanner:
+    """Reads profiles, or jobs, from JSON whose syntax is right.
 
     Attributes
     ----------
-    ids
-        Their identifiers.
+    profiles, places
+        Profiles by name, and the place of each.
+    count, ids
+        How many jobs there are, and their identifiers.
     dates, walltimes
         Seconds, NaN without walltime.
-    processors, profiles
+    processors, profile_of
         Numbers of processors, and places of profiles.
     requests
         The JSON of what users ask for in ``qos``; empty if no job has that.
     """
 
-    def __init__(self, text: bytes, places: Mapping[bytes, int]) -> None:
+    def __init__(self, text: bytes, places: dict[bytes, int] | None = None) -> None:
         self.text = text
         self.data = text
         self.size = len(text)
         self.at = 0
-        self.places = places
-
-        most = text.count(b"{")
-        self.count = 0
-        self.ids: list[str] = []
-        self.dates = array("d", bytes(8 * most))
-        self.walltimes = array("d", bytes(8 * most))
-        self.processors = array("q", bytes(8 * most))
-        self.profiles = array("q", bytes(8 * most))
-        self.date_of = self.dates
-        self.walltime_of = self.walltimes
-        self.processors_of = self.processors
-        self.profile_of = self.profiles
-        self.requests: list[bytes] = []
-
-        # How the fields of the last job were named, up to their values: usually the next has them.
-        self.names: list[bytes] = []
-        self.codes: list[int] = []
         # Of the last string or number.
         self.begin = 0
         self.end = 0
@@ -93,7 +76,60 @@ class JobScanner:
         self.whole = 0
         self.is_whole = False
 
-    def scan(self) -> bool:
+        self.profiles: dict[str, dict[str, Any]] = {}
+        self.places = {} if places is None else places
+        most = 0 if places is None else text.count(b"{")
+        self.count = 0
+        self.ids: list[str] = []
+        self.dates = self.date_at = array("d", bytes(8 * most))
+        self.walltimes = self.walltime_at = array("d", bytes(8 * most))
+        self.processors = self.processors_at = array("q", bytes(8 * most))
+        self.profile_of = self.profile_at = array("q", bytes(8 * most))
+        self.requests: list[bytes] = []
+        # How the fields of the last job were named, up to their values: usually the next has them.
+        self.names: list[bytes] = []
+        self.layout = self.layout_data = b""
+        self.ends = array("q", bytes(8 * len(CODES)))
+        self.code_at = array("q", bytes(8 * len(CODES)))
+
+    def scan_profiles(self) -> bool:
+        """Read all profiles; return whether they are written in the usual way."""
+        if not self.take(OPEN):
+            return False
+        count = 0
+        while self.scan_profile():
+            count += 1
+            if not self.take(COMMA):
+                whole = self.take(CLOSE) and self.at == self.size
+                # A name may be given twice.
+                return whole and len(self.places) == count
+        return False
+
+    def scan_profile(self) -> bool:
+        """Read one profile."""
+        if not self.scan_string():
+            return False
+        name = self.text[self.begin : self.end]
+        if not (self.take(COLON) and self.take(OPEN)):
+            return False
+        if not self.scan_field(b"type") or not self.scan_string():
+            return False
+        if self.text[self.begin : self.end] != DELAY or not self.take(COMMA):
+            return False
+        if not self.scan_field(DELAY) or not self.scan_number() or not self.take(CLOSE):
+            return False
+        profile: dict[str, Any] = {"type": "delay", "delay": self.value}
+        if self.is_whole:
+            profile["delay"] = self.whole
+        self.profiles[name.decode()] = profile
+        self.places[name] = len(self.places)
+        return 0 < self.value <= LONGEST
+
+    def scan_field(self, name: bytes) -> bool:
+        """Read a name; return whether it is this one."""
+        return self.scan_string() and self.text[self.begin : self.end] == name and self.take(COLON)
+
+    def scan_jobs(self) -> bool:
         """Read all jobs; return whether they are all written in the usual way."""
         if not self.take(OPEN_LIST):
             return False
@@ -108,7 +144,7 @@ class JobScanner:
             return False
         index = self.count
         given = 0
-        self.walltime_of[index] = NAN
+        self.walltime_at[index] = NAN
         place = 0
         while True:
             code = self.scan_name(place)
@@ -125,26 +161,28 @@ class JobScanner:
 
     def scan_name(self, place: int) -> int:
         """Read the name of a job's next field; return what it is, -1 if it is not known."""
-        begin = self.at
+        at = self.at
         if place < len(self.names):
-            known = self.names[place]
-            size = len(known)
-            if begin + size <= self.size:
-                same = 0
-                while same < size and self.data[begin + same] == known[same]:
-                    same += 1
-                if same == size:
-                    self.at = begin + size
-                    return self.codes[place]
+            known = self.layout_data
+            since = 0 if place == 0 else self.ends[place - 1]
+            until = self.ends[place]
+            if at + until - since <= self.size:
+                while since < until and self.data[at] == known[since]:
+                    at += 1
+                    since += 1
+                if since == until:
+                    self.at = at
+                    return self.code_at[place]
 
-        if not self.scan_string() or not self.take(COLON):
+        at = self.at
+        if place == len(CODES) or not self.scan_string() or not self.take(COLON):
             return -1
         code: int = CODES.get(self.text[self.begin : self.end], -1)
-        if place == len(self.names):
-            self.names.append(b"")
-            self.codes.append(0)
-        self.names[place] = self.text[begin : self.at]
-        self.codes[place] = code
+        self.names[place:] = [self.text[at : self.at]]
+        self.layout = b"".join(self.names)
+        self.layout_data = self.layout
+        self.ends[place] = len(self.layout)
+        self.code_at[place] = code
         return code
 
     def scan_value(self, code: int, index: int) -> bool:
@@ -162,7 +200,7 @@ class JobScanner:
             if not self.scan_string():
                 return False
             found: int = self.places.get(self.text[self.begin : self.end], -1)
-            self.profile_of[index] = found
+            self.profile_at[index] = found
             return found >= 0
         if code == REQUEST:
             return self.scan_request(index)
@@ -173,11 +211,11 @@ class JobScanner:
         if not self.scan_number():
             return False
         if code == DATE:
-            self.date_of[index] = self.value
+            self.date_at[index] = self.value
         elif code == WALLTIME:
-            self.walltime_of[index] = self.value
+            self.walltime_at[index] = self.value
         elif code == PROCESSORS:
-            self.processors_of[index] = self.whole
+            self.processors_at[index] = self.whole
             return self.is_whole
         return True
 
@@ -299,6 +337,3 @@ class JobScanner:
             if letter != BLANK and not TAB <= letter <= NEW_LINE and letter != RETURN:
                 break
             self.at += 1
-
-
-NAN = float("nan")
