@@ -1,7 +1,8 @@
 cimport cython
 
 cdef long long _LEAST
-cdef bytes NO_FRACTION
+cdef bytes NO_FRACTION, PAIRS_TEXT
+cdef const unsigned char* PAIRS
 cdef int ZERO, POINT, MINUS, BLANK, LONGEST
 
 @cython.final
@@ -12,15 +13,16 @@ cdef class Letters:
     cdef Py_ssize_t size  # letters that are there
     cpdef bytes take(self)
     cdef int make_room(self, Py_ssize_t count) except -1
-    @cython.locals(count=Py_ssize_t, place=Py_ssize_t, size=Py_ssize_t, data="unsigned char*")
+    @cython.locals(count=Py_ssize_t, place=Py_ssize_t, size=Py_ssize_t, data="unsigned char*", source="const unsigned char*")
     cdef int add(self, bytes text) except -1
     cdef void add_letter(self, int letter) noexcept
-    @cython.locals(place=Py_ssize_t, size=Py_ssize_t, data="unsigned char*", rest="unsigned long long")
+    @cython.locals(place=Py_ssize_t, size=Py_ssize_t, data="unsigned char*", rest="unsigned long long", pair=Py_ssize_t)
     cdef void add_digits(self, unsigned long long value, Py_ssize_t count) noexcept
     @cython.locals(count=Py_ssize_t, limit="unsigned long long")
     cdef void add_whole(self, unsigned long long value) noexcept
 
 cdef class Cells:
+    cdef public bytes before
     cdef write(self, Letters out, Py_ssize_t row)
 
 cdef class TextCells(Cells):
@@ -56,7 +58,8 @@ cdef class IntervalCells(Cells):
     cdef write(self, Letters out, Py_ssize_t row)
 
 cdef class RowWriter:
-    cdef list columns, between
+    cdef list columns
+    cdef bytes end
     cdef Letters out
     @cython.locals(columns=list, count=Py_ssize_t, place=Py_ssize_t, row=Py_ssize_t, out=Letters, column=Cells)
     cpdef bytes rows(self, Py_ssize_t begin, Py_ssize_t end)

@@ -15,6 +15,8 @@ LEAST = -(2**62)
 _LEAST = LEAST  # known to C
 
 ZERO, POINT, MINUS, BLANK = b"0.- "
+PAIRS_TEXT = b"".join(b"%02d" % number for number in range(100))
+PAIRS = PAIRS_TEXT
 NO_FRACTION = b".000000"
 LONGEST = 64
 """No number, and no two with what stands between them, has more letters."""
@@ -48,8 +50,9 @@ class Letters:
         self.make_room(count)
         data = self.data
         size = self.size
+        source = text
         for place in range(count):
-            data[size + place] = text[place]
+            data[size + place] = source[place]
         self.size = size + count
 
     def add_letter(self, letter: int) -> None:
@@ -62,11 +65,16 @@ class Letters:
         data = self.data
         size = self.size
         place = size + count
-        while place > size:
-            place -= 1
-            rest = value // 10
-            data[place] = ZERO + value - 10 * rest
+        while place > size + 1:
+            # Two at a time, since divisions are slow.
+            place -= 2
+            rest = value // 100
+            pair = 2 * (value - 100 * rest)
+            data[place] = PAIRS[pair]
+            data[place + 1] = PAIRS[pair + 1]
             value = rest
+        if place > size:
+            data[size] = ZERO + value % 10
         self.size = size + count
 
     def add_whole(self, value: int) -> None:
@@ -80,7 +88,10 @@ class Letters:
 
 
 class Cells:
-    """The cells of a column."""
+    """The cells of a column, and what stands before each of them."""
+
+    def __init__(self) -> None:
+        self.before = b""
 
     def write(self, out: Letters, row: int) -> None:
         """Append the cell of a row."""
@@ -222,7 +233,9 @@ class RowWriter:
 
     def __init__(self, columns: Sequence[Cells], between: Sequence[bytes]) -> None:
         self.columns = list(columns)
-        self.between = list(between)
+        for column, text in zip(columns, between, strict=False):
+            column.before = text
+        self.end = between[len(columns)]
         self.out = Letters()
 
     def rows(self, begin: int, end: int) -> bytes:
@@ -232,8 +245,8 @@ class RowWriter:
         out = self.out
         for row in range(begin, end):
             for place in range(count):
-                out.add(self.between[place])
                 column = columns[place]
+                out.add(column.before)
                 column.write(out, row)
-            out.add(self.between[count])
+            out.add(self.end)
         return out.take()

@@ -340,13 +340,13 @@ def _cells_of(column: Column) -> Cells:
         return DecimalCells(column.micros, column.odd)
     if isinstance(column, General):
         return GeneralCells(*column.rounded())
-    if isinstance(column, Words):
+    if isinstance(column, Words) and 2 * len(column.words) < len(column.which):
         return WordCells(column.words, np.ascontiguousarray(column.which, np.int64))
     if isinstance(column, Intervals):
         return IntervalCells(*(np.ascontiguousarray(each, np.int64) for each in column))
     if isinstance(column, np.ndarray):
         return WholeCells(np.ascontiguousarray(column, np.int64))
-    return TextCells(column)
+    return TextCells(cells(column))
 
 
 class Texts(Sequence[str]):

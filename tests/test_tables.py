@@ -20,9 +20,11 @@ from qops_batsim.tables import (
     Form,
     General,
     Intervals,
+    PlainTexts,
     Table,
     Texts,
     Words,
+    WrittenTexts,
     format_rows,
     has_quotes_within,
     read_table,
@@ -313,9 +315,10 @@ def test_what_batsim_writes_is_read_by_polars() -> None:
 def test_places_of_texts(lines: list[str], known: list[str]) -> None:
     import polars as pl
 
-    found = Texts(pl.Series(lines)).places(known, "w0!")
-    behind = [line.removeprefix("w0!") if line.startswith("w0!") else None for line in lines]
-    assert found.tolist() == [known.index(each) if each in known else -1 for each in behind]
+    expected = [known.index(each) if each in known else -1 for each in lines]
+    assert Texts(pl.Series(lines)).places(known).tolist() == expected
+    assert PlainTexts(lines).places(known).tolist() == expected
+    assert WrittenTexts(Words.of(lines)).places(known).tolist() == expected
     assert Texts(pl.Series(lines)).places(lines[:1]).tolist() == [
         0 if each == lines[0] else -1 for each in lines
     ]

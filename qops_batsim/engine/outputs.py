@@ -180,9 +180,9 @@ def _schedule(simulation: Simulation) -> dict[str, str | int | float]:
     ran = jobs.ran
     # In extended precision, as Batsim: of six decimals, the last one may depend on it.
     run_times = jobs.run_times[ran]
-    turnarounds = jobs.turnaround_times[ran]
     started = jobs.starts[ran].astype(np.longdouble)
     finished = started + run_times
+    turnarounds = finished - jobs.submission_times[ran]
     waits = started - jobs.submission_times[ran]
     with np.errstate(divide="ignore"):
         slowdowns = turnarounds / run_times
@@ -195,7 +195,7 @@ def _schedule(simulation: Simulation) -> dict[str, str | int | float]:
     spent = {f"time_{name}": float(time) for name, time in zip(NAMES, seconds, strict=True)}
     switched = [len(change.hosts) for change in hosts.noted if change.state < 0] if hosts else []
 
-    total = len(jobs.ids)
+    total = len(jobs.states)
     finishing = len(started)
     return {
         "batsim_version": f"qops-batsim-{__version__}",

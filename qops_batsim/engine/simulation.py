@@ -393,7 +393,7 @@ class Simulation:
         finishes = ended.finishes[ended.ran]
         return {
             "jobs ended": str(len(finishes)),
-            "jobs rejected": str(len(ended.ids) - len(finishes)),
+            "jobs rejected": str(len(ended.states) - len(finishes)),
             "hosts": str(len(self.hosts)),
             "makespan": f"{finishes.max(initial=0.0):.15g} s",
         }

@@ -487,7 +487,7 @@ class _PreparedRun:
             paths = write_run(simulation, self.prefix, files=self.files, **self.described)
 
         hosts = len(simulation.hosts)
-        jobs = len(simulation.ended_jobs.ids)
+        jobs = len(simulation.ended_jobs.states)
         return _Simulated(paths, "embedded", hosts, jobs, seconds, simulation)
 
     def _with_batsim(self, call: BatsimCall) -> _Simulated:

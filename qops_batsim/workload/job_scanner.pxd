@@ -8,6 +8,7 @@ cdef double[::1] POWERS
 cdef double NAN, LONGEST
 cdef bytes NULL, EXPONENTS, DELAY
 cdef dict CODES
+cdef tuple NUMBERS
 
 @cython.final
 cdef class Scanner:
@@ -55,3 +56,6 @@ cdef class Scanner:
     cdef bint take(self, int letter) noexcept
     @cython.locals(letter=int)
     cdef void pass_blanks(self) noexcept
+
+@cython.locals(place=Py_ssize_t, found="double[::1]", profile=object, delay=object)
+cpdef plain_delays(dict profiles, list names)

@@ -45,6 +45,7 @@ EXPONENTS = b"eE"
 NAN = float("nan")
 DELAY = b"delay"
 LONGEST = MAX_SECONDS
+NUMBERS = (int, float)
 
 
 class Scanner:
@@ -109,12 +110,12 @@ class Scanner:
         """Read one profile."""
         if not self.scan_string():
             return False
-        name = self.text[self.begin : self.end]
+        name = self.data[self.begin : self.end]
         if not (self.take(COLON) and self.take(OPEN)):
             return False
         if not self.scan_field(b"type") or not self.scan_string():
             return False
-        if self.text[self.begin : self.end] != DELAY or not self.take(COMMA):
+        if self.data[self.begin : self.end] != DELAY or not self.take(COMMA):
             return False
         if not self.scan_field(DELAY) or not self.scan_number() or not self.take(CLOSE):
             return False
@@ -127,7 +128,7 @@ class Scanner:
 
     def scan_field(self, name: bytes) -> bool:
         """Read a name; return whether it is this one."""
-        return self.scan_string() and self.text[self.begin : self.end] == name and self.take(COLON)
+        return self.scan_string() and self.data[self.begin : self.end] == name and self.take(COLON)
 
     def scan_jobs(self) -> bool:
         """Read all jobs; return whether they are all written in the usual way."""
@@ -177,7 +178,7 @@ class Scanner:
         at = self.at
         if place == len(CODES) or not self.scan_string() or not self.take(COLON):
             return -1
-        code: int = CODES.get(self.text[self.begin : self.end], -1)
+        code: int = CODES.get(self.data[self.begin : self.end], -1)
         self.names[place:] = [self.text[at : self.at]]
         self.layout = b"".join(self.names)
         self.layout_data = self.layout
@@ -194,12 +195,12 @@ class Scanner:
                     return False
             elif letter == MINUS or not self.scan_number() or not self.is_whole:
                 return False
-            self.ids.append(self.text[self.begin : self.end].decode())
+            self.ids.append(self.data[self.begin : self.end].decode("ascii"))
             return True
         if code == PROFILE:
             if not self.scan_string():
                 return False
-            found: int = self.places.get(self.text[self.begin : self.end], -1)
+            found: int = self.places.get(self.data[self.begin : self.end], -1)
             self.profile_at[index] = found
             return found >= 0
         if code == REQUEST:
@@ -337,3 +338,19 @@ class Scanner:
             if letter != BLANK and not TAB <= letter <= NEW_LINE and letter != RETURN:
                 break
             self.at += 1
+
+
+def plain_delays(profiles: dict[str, Any], names: list[str]) -> array[float]:
+    """Return the delay (seconds) of each of these profiles that is a delay and nothing else; NaN
+    for others.
+    """
+    delays = array("d", bytes(8 * len(names)))
+    found = delays
+    for place in range(len(names)):
+        found[place] = NAN
+        profile = profiles.get(names[place])
+        if type(profile) is dict and len(profile) == 2 and profile.get("type") == "delay":
+            delay = profile.get("delay")
+            if type(delay) in NUMBERS and 0 < delay <= LONGEST:
+                found[place] = delay
+    return delays

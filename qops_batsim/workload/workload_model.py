@@ -15,6 +15,7 @@ from qops_batsim.errors import InputError, require, shown
 from qops_batsim.job_fields import HostsAsked, written_hosts
 from qops_batsim.jobs import Job, QosRequest
 from qops_batsim.limits import IN_NO_NAME, MAX_PROCESSORS, MAX_SECONDS, NO_NAME
+from qops_batsim.workload.job_scanner import plain_delays
 
 if TYPE_CHECKING:
     import numpy as np
@@ -61,12 +62,22 @@ class Workload(msgspec.Struct):
         import numpy as np
 
         columns = self.columns
-        used = (self.profiles.get(name, {}) for name in columns.profile_names)
-        delays = [
-            profile["delay"] if profile.get("type") == "delay" else math.nan for profile in used
-        ]
-        of_jobs: np.ndarray = np.array(delays, np.float64)[columns.profiles]
+        delays = self.plain_delays
+        for place in np.flatnonzero(np.isnan(delays)).tolist():
+            profile = self.profiles.get(columns.profile_names[place], {})
+            if profile.get("type") == "delay":
+                delays[place] = profile["delay"]
+        of_jobs: np.ndarray = delays[columns.profiles]
         return of_jobs
+
+    @property
+    def plain_delays(self) -> np.ndarray:
+        """Delay of each profile among ``columns.profile_names`` (seconds) that has nothing else
+        than that; NaN for others. O(profiles).
+        """
+        import numpy as np
+
+        return np.array(plain_delays(self.profiles, self.columns.profile_names), np.float64)
 
     @property
     def offered_load(self) -> float | None:

@@ -230,6 +230,8 @@ def host_range(subject: Subject) -> Iterator[Violation]:
     """Every allocated host exists."""
     result = subject.result
     rows, _, last = result.allocations
+    if last.max(initial=0) < result.hosts:
+        return iter(())
     highest = np.full(len(subject.executed), -1, dtype=np.int64)
     np.maximum.at(highest, rows, last)
     message = f"runs on host {{highest}}, but the hosts are 0 to {result.hosts - 1}"
