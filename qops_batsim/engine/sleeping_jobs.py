@@ -124,7 +124,7 @@ def check_profiles(world: World, name: str) -> np.ndarray:
     """
     workload = world.workloads[name]
     columns = world.columns[name]
-    delays = workload.plain_delays
+    delays = workload.plain_delays(columns.profile_names)
     is_used = np.bincount(columns.profiles, minlength=len(delays)) > 0
     delays[~is_used] = np.nan
     for place in np.flatnonzero(is_used & np.isnan(delays)).tolist():

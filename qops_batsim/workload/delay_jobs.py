@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from qops_batsim.errors import InputError, shown
-from qops_batsim.job_fields import object_in
+from qops_batsim.job_fields import object_in, problem_in
 from qops_batsim.jobs import Job, QosRequest
 from qops_batsim.limits import MAX_SECONDS
 from qops_batsim.version import __version__
@@ -107,7 +107,55 @@ def changed_job(
 
     A value of None removes the field. Messages name the ``workload``.
     """
-    return Job.from_fields(_changed_fields(job, fields, qos), where=workload.source)
+    asked = None if not qos else _asked_anew(job.qos or _NOTHING_ASKED, qos)
+    if (qos and asked is None) or not all(map(_is_usual, fields, fields.values())):
+        return Job.from_fields(_changed_fields(job, fields, qos), where=workload.source)
+
+    # This is done for every job, and most are never asked for their fields.
+    walltime = fields.get("walltime", job.walltime)
+    return Job(
+        fields.get("id", job.id),
+        float(fields.get("subtime", job.submission_time)),
+        job.processors,
+        fields.get("profile", job.profile),
+        None if walltime is None else float(walltime),
+        asked or job.qos,
+        _Changed(job, fields, qos),
+        job.hosts_asked,
+    )
+
+
+_NOTHING_ASKED = QosRequest()
+
+
+def _asked_anew(request: QosRequest, qos: Mapping[str, Any]) -> QosRequest | None:
+    """Return a request with new values of some fields; None if these need a check, or if nothing
+    may be left of it.
+    """
+    changes = {}
+    for name, value in qos.items():
+        if name == "has_user_deadline" and isinstance(value, bool):
+            changes[name] = value
+        elif name not in ("deadline", "estimated_runtime"):
+            return None
+        elif value is None:
+            changes[name] = None
+        elif type(value) not in (int, float) or problem_in(name, value) is not None:
+            return None
+        else:
+            changes[name] = float(value)
+    if all(value is None for value in changes.values()):
+        return None
+    return msgspec.structs.replace(request, **changes)
+
+
+def _is_usual(name: str, value: Any) -> bool:
+    """Return whether a new value of a job's field needs no check."""
+    if name == "walltime":
+        return value is None or (type(value) in (int, float) and 0 < value <= MAX_SECONDS)
+    if name == "subtime":
+        return type(value) in (int, float) and abs(value) <= MAX_SECONDS
+    return name in ("id", "profile") and type(value) is str and value != ""
 
 
 def with_deadline(job: Job, deadline: float | None, of_user: bool, *, workload: Workload) -> Job:
@@ -115,30 +163,21 @@ def with_deadline(job: Job, deadline: float | None, of_user: bool, *, workload: 
     user or the workload maker (``of_user`` false) has set.
     """
     qos = {"deadline": deadline, "has_user_deadline": of_user}
-    if deadline is not None and not abs(deadline) <= MAX_SECONDS:
-        return changed_job(job, {}, qos, workload=workload)  # which says what is wrong
-
-    # This is done for every job, and most are never asked for their fields.
-    asked = msgspec.structs.replace(
-        job.qos or QosRequest(),
-        deadline=None if deadline is None else float(deadline),
-        has_user_deadline=of_user,
-    )
-    kept = job.submission_time, job.processors, job.profile, job.walltime
-    return Job(job.id, *kept, asked, _Changed(job, qos), job.hosts_asked)
+    return changed_job(job, {}, qos, workload=workload)
 
 
 class _Changed:
-    """The fields of a job whose ``qos`` was changed, worked out when they are asked for."""
+    """The fields of a job that was changed, worked out when they are asked for."""
 
-    __slots__ = ("_job", "_qos")
+    __slots__ = ("_fields", "_job", "_qos")
 
-    def __init__(self, job: Job, qos: Mapping[str, Any]) -> None:
+    def __init__(self, job: Job, fields: Mapping[str, Any], qos: Mapping[str, Any]) -> None:
         self._job = job
+        self._fields = fields
         self._qos = qos
 
     def fields_of(self, job_id: str) -> dict[str, Any]:
-        return _changed_fields(self._job, {}, self._qos)
+        return _changed_fields(self._job, self._fields, self._qos)
 
 
 def _changed_fields(job: Job, fields: Mapping[str, Any], qos: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,11 +1,12 @@
 cimport cython
+from qops_batsim.core.job cimport Job
 
 cdef int ID, DATE, PROCESSORS, PROFILE, WALLTIME, REQUEST, OTHER, NEEDED
 cdef int QUOTE, COLON, COMMA, MINUS, POINT, ZERO, NINE, BACKSLASH
 cdef int OPEN_LIST, CLOSE_LIST, OPEN, CLOSE, BLANK, LAST, TAB, NEW_LINE, RETURN
 cdef Py_ssize_t MOST_DIGITS
 cdef double[::1] POWERS
-cdef double NAN, LONGEST
+cdef double NAN, INFINITY, LONGEST
 cdef bytes NULL, EXPONENTS, DELAY
 cdef dict CODES
 cdef tuple NUMBERS
@@ -59,3 +60,6 @@ cdef class Scanner:
 
 @cython.locals(place=Py_ssize_t, found="double[::1]", profile=object, delay=object)
 cpdef plain_delays(dict profiles, list names)
+
+@cython.locals(index=Py_ssize_t, job=Job, ids=list, requests=list, hosts_asked=list, any_request=bint, any_hosts=bint)
+cpdef columns_of_jobs(list jobs, dict places, double[::1] dates, double[::1] walltimes, double[::1] estimates, long long[::1] processors, long long[::1] profiles)

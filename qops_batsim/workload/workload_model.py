@@ -15,7 +15,7 @@ from qops_batsim.errors import InputError, require, shown
 from qops_batsim.job_fields import HostsAsked, written_hosts
 from qops_batsim.jobs import Job, QosRequest
 from qops_batsim.limits import IN_NO_NAME, MAX_PROCESSORS, MAX_SECONDS, NO_NAME
-from qops_batsim.workload.job_scanner import plain_delays
+from qops_batsim.workload.job_scanner import columns_of_jobs, plain_delays
 
 if TYPE_CHECKING:
     import numpy as np
@@ -62,7 +62,7 @@ class Workload(msgspec.Struct):
         import numpy as np
 
         columns = self.columns
-        delays = self.plain_delays
+        delays = self.plain_delays(columns.profile_names)
         for place in np.flatnonzero(np.isnan(delays)).tolist():
             profile = self.profiles.get(columns.profile_names[place], {})
             if profile.get("type") == "delay":
@@ -70,14 +70,13 @@ class Workload(msgspec.Struct):
         of_jobs: np.ndarray = delays[columns.profiles]
         return of_jobs
 
-    @property
-    def plain_delays(self) -> np.ndarray:
-        """Delay of each profile among ``columns.profile_names`` (seconds) that has nothing else
-        than that; NaN for others. O(profiles).
+    def plain_delays(self, names: list[str]) -> np.ndarray:
+        """Return the delay (seconds) of each of these profiles that has nothing else than that; NaN
+        for others. O(names).
         """
         import numpy as np
 
-        return np.array(plain_delays(self.profiles, self.columns.profile_names), np.float64)
+        return np.array(plain_delays(self.profiles, names), np.float64)
 
     @property
     def offered_load(self) -> float | None:
@@ -339,22 +338,21 @@ class JobColumns(NamedTuple):
         """
         import numpy as np
 
-        count = len(jobs)
         names = {name: index for index, name in enumerate(profile_names)}
-        limits = (math.inf if job.walltime is None else job.walltime for job in jobs)
-        profiles = (names.setdefault(job.profile, len(names)) for job in jobs)
-        requests = [job.qos for job in jobs]
-        hosts_asked = [job.hosts_asked for job in jobs]
+        dates, walltimes, estimates = (np.empty(len(jobs)) for _ in range(3))
+        processors, profiles = (np.empty(len(jobs), np.int64) for _ in range(2))
+        arrays = dates, walltimes, estimates, processors, profiles
+        ids, requests, hosts_asked = columns_of_jobs(list(jobs), names, *arrays)
         return cls(
-            ids=[job.id for job in jobs],
-            submission_times=np.fromiter((job.submission_time for job in jobs), float, count),
-            processors=np.fromiter((job.processors for job in jobs), np.int64, count),
-            walltimes=np.fromiter(limits, float, count),
-            estimates=np.fromiter((job.estimate for job in jobs), float, count),
-            profiles=np.fromiter(profiles, np.int64, count),
+            ids=ids,
+            submission_times=dates,
+            processors=processors,
+            walltimes=walltimes,
+            estimates=estimates,
+            profiles=profiles,
             profile_names=list(names),
-            requests=requests if any(each is not None for each in requests) else None,
-            hosts_asked=hosts_asked if any(each is not None for each in hosts_asked) else None,
+            requests=requests,
+            hosts_asked=hosts_asked,
         )
 
 
