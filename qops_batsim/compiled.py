@@ -60,6 +60,7 @@ COMPILED = (
     "schedulers/timetable",
     "timing",
     "users/reacting",
+    "workload/job_columns",
     "workload/job_scanner",
 )
 """Paths of the compiled modules in the package, without ending."""

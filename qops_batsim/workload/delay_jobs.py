@@ -6,13 +6,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import msgspec
-
 from qops_batsim.errors import InputError, shown
-from qops_batsim.job_fields import object_in, problem_in
-from qops_batsim.jobs import Job, QosRequest
-from qops_batsim.limits import MAX_SECONDS
+from qops_batsim.job_fields import object_in
+from qops_batsim.jobs import Job
 from qops_batsim.version import __version__
+from qops_batsim.workload.job_columns import changed_copy
 from qops_batsim.workload.workload_model import Profile, Workload, delay_profile, plain_number
 
 
@@ -101,61 +99,17 @@ class ProfileTable:
 
 
 def changed_job(
-    job: Job, fields: Mapping[str, Any], qos: Mapping[str, Any], *, workload: Workload
+    job: Job, fields: dict[str, Any], qos: dict[str, Any], *, workload: Workload
 ) -> Job:
     """Return a copy of a job with new values of some ``fields``, and of some fields in its ``qos``.
 
     A value of None removes the field. Messages name the ``workload``.
     """
-    asked = None if not qos else _asked_anew(job.qos or _NOTHING_ASKED, qos)
-    if (qos and asked is None) or not all(map(_is_usual, fields, fields.values())):
-        return Job.from_fields(_changed_fields(job, fields, qos), where=workload.source)
-
     # This is done for every job, and most are never asked for their fields.
-    walltime = fields.get("walltime", job.walltime)
-    return Job(
-        fields.get("id", job.id),
-        float(fields.get("subtime", job.submission_time)),
-        job.processors,
-        fields.get("profile", job.profile),
-        None if walltime is None else float(walltime),
-        asked or job.qos,
-        _Changed(job, fields, qos),
-        job.hosts_asked,
-    )
-
-
-_NOTHING_ASKED = QosRequest()
-
-
-def _asked_anew(request: QosRequest, qos: Mapping[str, Any]) -> QosRequest | None:
-    """Return a request with new values of some fields; None if these need a check, or if nothing
-    may be left of it.
-    """
-    changes = {}
-    for name, value in qos.items():
-        if name == "has_user_deadline" and isinstance(value, bool):
-            changes[name] = value
-        elif name not in ("deadline", "estimated_runtime"):
-            return None
-        elif value is None:
-            changes[name] = None
-        elif type(value) not in (int, float) or problem_in(name, value) is not None:
-            return None
-        else:
-            changes[name] = float(value)
-    if all(value is None for value in changes.values()):
-        return None
-    return msgspec.structs.replace(request, **changes)
-
-
-def _is_usual(name: str, value: Any) -> bool:
-    """Return whether a new value of a job's field needs no check."""
-    if name == "walltime":
-        return value is None or (type(value) in (int, float) and 0 < value <= MAX_SECONDS)
-    if name == "subtime":
-        return type(value) in (int, float) and abs(value) <= MAX_SECONDS
-    return name in ("id", "profile") and type(value) is str and value != ""
+    made = changed_copy(job, fields, qos, _Changed(job, fields, qos))
+    if made is None:
+        return Job.from_fields(_changed_fields(job, fields, qos), where=workload.source)
+    return made
 
 
 def with_deadline(job: Job, deadline: float | None, of_user: bool, *, workload: Workload) -> Job:

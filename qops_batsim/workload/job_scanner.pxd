@@ -1,15 +1,13 @@
 cimport cython
-from qops_batsim.core.job cimport Job
 
 cdef int ID, DATE, PROCESSORS, PROFILE, WALLTIME, REQUEST, OTHER, NEEDED
 cdef int QUOTE, COLON, COMMA, MINUS, POINT, ZERO, NINE, BACKSLASH
 cdef int OPEN_LIST, CLOSE_LIST, OPEN, CLOSE, BLANK, LAST, TAB, NEW_LINE, RETURN
 cdef Py_ssize_t MOST_DIGITS
 cdef double[::1] POWERS
-cdef double NAN, INFINITY, LONGEST
+cdef double NAN, LONGEST
 cdef bytes NULL, EXPONENTS, DELAY
 cdef dict CODES
-cdef tuple NUMBERS
 
 @cython.final
 cdef class Scanner:
@@ -57,9 +55,3 @@ cdef class Scanner:
     cdef bint take(self, int letter) noexcept
     @cython.locals(letter=int)
     cdef void pass_blanks(self) noexcept
-
-@cython.locals(place=Py_ssize_t, found="double[::1]", profile=object, delay=object)
-cpdef plain_delays(dict profiles, list names)
-
-@cython.locals(index=Py_ssize_t, job=Job, ids=list, requests=list, hosts_asked=list, any_request=bint, any_hosts=bint)
-cpdef columns_of_jobs(list jobs, dict places, double[::1] dates, double[::1] walltimes, double[::1] estimates, long long[::1] processors, long long[::1] profiles)

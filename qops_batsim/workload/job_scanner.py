@@ -8,10 +8,8 @@ reads, or tells what is wrong with it.
 from __future__ import annotations
 
 from array import array
-from collections.abc import Mapping
 from typing import Any
 
-from qops_batsim.core.job import Job
 from qops_batsim.limits import MAX_SECONDS
 
 ID, DATE, PROCESSORS, PROFILE, WALLTIME, REQUEST, OTHER = range(7)
@@ -44,10 +42,8 @@ TAB, NEW_LINE, RETURN = b"\t\n\r"
 LAST = 0x7E
 EXPONENTS = b"eE"
 NAN = float("nan")
-INFINITY = float("inf")
 DELAY = b"delay"
 LONGEST = MAX_SECONDS
-NUMBERS = (int, float)
 
 
 class Scanner:
@@ -340,53 +336,3 @@ class Scanner:
             if letter != BLANK and not TAB <= letter <= NEW_LINE and letter != RETURN:
                 break
             self.at += 1
-
-
-def plain_delays(profiles: dict[str, Any], names: list[str]) -> array[float]:
-    """Return the delay (seconds) of each of these profiles that is a delay and nothing else; NaN
-    for others.
-    """
-    delays = array("d", bytes(8 * len(names)))
-    found = delays
-    for place in range(len(names)):
-        found[place] = NAN
-        profile = profiles.get(names[place])
-        if type(profile) is dict and len(profile) == 2 and profile.get("type") == "delay":
-            delay = profile.get("delay")
-            if type(delay) in NUMBERS and 0 < delay <= LONGEST:
-                found[place] = delay
-    return delays
-
-
-def columns_of_jobs(
-    jobs: list[Job],
-    places: dict[str, int],
-    dates: Any,
-    walltimes: Any,
-    estimates: Any,
-    processors: Any,
-    profiles: Any,
-) -> tuple[list[str], list[Any] | None, list[Any] | None]:
-    """Write the numbers of jobs into arrays; return their identifiers, what users ask for, and what
-    they ask of hosts, None where no job does.
-
-    ``places`` are those of the profiles; others that jobs name are added.
-    """
-    ids = []
-    requests = []
-    hosts_asked = []
-    any_request = False
-    any_hosts = False
-    for index in range(len(jobs)):
-        job = jobs[index]
-        ids.append(job.id)
-        requests.append(job.qos)
-        hosts_asked.append(job.hosts_asked)
-        any_request = any_request or job.qos is not None
-        any_hosts = any_hosts or job.hosts_asked is not None
-        dates[index] = job.submission_time
-        walltimes[index] = INFINITY if job.walltime is None else job.walltime
-        estimates[index] = job.estimate
-        processors[index] = job.processors
-        profiles[index] = places.setdefault(job.profile, len(places))
-    return ids, requests if any_request else None, hosts_asked if any_hosts else None

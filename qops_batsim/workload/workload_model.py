@@ -15,7 +15,7 @@ from qops_batsim.errors import InputError, require, shown
 from qops_batsim.job_fields import HostsAsked, written_hosts
 from qops_batsim.jobs import Job, QosRequest
 from qops_batsim.limits import IN_NO_NAME, MAX_PROCESSORS, MAX_SECONDS, NO_NAME
-from qops_batsim.workload.job_scanner import columns_of_jobs, plain_delays
+from qops_batsim.workload.job_columns import columns_of_jobs, plain_delays
 
 if TYPE_CHECKING:
     import numpy as np
