@@ -97,11 +97,11 @@ class Workload(msgspec.Struct):
         work: np.ndarray = columns.processors * np.minimum(self.delays, columns.walltimes)
         return work
 
-    def check(self) -> None:
+    def check(self, columns: JobColumns | None = None) -> None:
         """Raise an InputError if a job made in memory has a value that a workload file may not
-        hold.
+        hold; its ``columns`` are those of the workload.
         """
-        if self.sha256 is None and not self.columns.are_usable:
+        if self.sha256 is None and not (columns or self.columns).are_usable:
             read_jobs([job.fields for job in self.jobs], self.profiles, self.source)
 
     def __repr__(self) -> str:
