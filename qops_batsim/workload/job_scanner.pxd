@@ -2,7 +2,7 @@ cimport cython
 
 cdef int ID, DATE, PROCESSORS, PROFILE, WALLTIME, REQUEST, OTHER, NEEDED
 cdef int QUOTE, COLON, COMMA, MINUS, POINT, ZERO, NINE, BACKSLASH
-cdef int OPEN_LIST, CLOSE_LIST, OPEN, CLOSE, BLANK, LAST, TAB, NEW_LINE, RETURN
+cdef int OPEN_LIST, CLOSE_LIST, OPEN, CLOSE, BLANK, LAST, TAB, NEW_LINE, RETURN, SEMICOLON, _LONGEST_ROW
 cdef Py_ssize_t MOST_DIGITS
 cdef double[::1] POWERS
 cdef double NAN, LONGEST
@@ -23,7 +23,7 @@ cdef class Scanner:
     cdef readonly dict profiles, places
     # jobs, by index
     cdef readonly Py_ssize_t count
-    cdef readonly list ids, requests
+    cdef readonly list ids, requests, comments
     cdef readonly object dates, walltimes, processors, profile_of
     cdef double[::1] date_at, walltime_at
     cdef long long[::1] processors_at, profile_at
@@ -49,7 +49,12 @@ cdef class Scanner:
     @cython.locals(letter=int, at=Py_ssize_t, data="const unsigned char*")
     cdef bint scan_string(self) noexcept
     @cython.locals(data="const unsigned char*", at=Py_ssize_t, begin=Py_ssize_t, is_negative=bint, whole="long long", letter=int, digits=Py_ssize_t, has_point=bint, decimals=Py_ssize_t)
+    cdef bint read_number(self) except -1
     cdef bint scan_number(self) except -1
+    @cython.locals(width=Py_ssize_t, count=Py_ssize_t, line=Py_ssize_t, begin=Py_ssize_t, end=Py_ssize_t, column=Py_ssize_t, letter=int)
+    cpdef Py_ssize_t scan_rows(self, double[:, ::1] matrix, long long[::1] lines) except? -2
+    @cython.locals(letter=int)
+    cdef void pass_spaces(self) noexcept
     @cython.locals(place=Py_ssize_t)
     cdef bint take_null(self) noexcept
     cdef bint take(self, int letter) noexcept

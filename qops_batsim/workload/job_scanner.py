@@ -1,4 +1,5 @@
-"""The jobs and profiles of a workload file, read into columns without an object for each job.
+"""The jobs and profiles of a workload file, and the records of a log, read into columns without an
+object for each.
 
 Only what is written in the usual way is read so: the fields of Batsim with plain values, each once,
 and profiles that are delays. A scanner gives up at anything else, which the general reader then
@@ -38,7 +39,11 @@ NULL = b"null"
 
 QUOTE, COLON, COMMA, MINUS, POINT, ZERO, NINE, BACKSLASH = b'":,-.09\\'
 OPEN_LIST, CLOSE_LIST, OPEN, CLOSE, BLANK = b"[]{} "
-TAB, NEW_LINE, RETURN = b"\t\n\r"
+TAB, NEW_LINE, RETURN, SEMICOLON = b"\t\n\r;"
+LONGEST_ROW = 10_000
+"""Letters of a line that may be a record."""
+
+_LONGEST_ROW = LONGEST_ROW  # known to C
 LAST = 0x7E
 EXPONENTS = b"eE"
 NAN = float("nan")
@@ -61,6 +66,8 @@ class Scanner:
         Numbers of processors, and places of profiles.
     requests
         The JSON of what users ask for in ``qos``; empty if no job has that.
+    comments
+        Lines that are comments.
     """
 
     def __init__(self, text: bytes, places: dict[bytes, int] | None = None) -> None:
@@ -85,6 +92,7 @@ class Scanner:
         self.processors = self.processors_at = array("q", bytes(8 * most))
         self.profile_of = self.profile_at = array("q", bytes(8 * most))
         self.requests: list[bytes] = []
+        self.comments: list[bytes] = []
         # How the fields of the last job were named, up to their values: usually the next has them.
         self.names: list[bytes] = []
         self.layout = self.layout_data = b""
@@ -263,6 +271,13 @@ class Scanner:
 
     def scan_number(self) -> bool:
         """Read a number without exponent, and blanks behind it."""
+        if not self.read_number():
+            return False
+        self.pass_blanks()
+        return True
+
+    def read_number(self) -> bool:
+        """Read a number without exponent."""
         data = self.data
         at = self.at
         is_negative = data[at] == MINUS
@@ -300,7 +315,6 @@ class Scanner:
         self.begin = self.at
         self.end = at
         self.at = at
-        self.pass_blanks()
         self.is_whole = not has_point
         self.whole = -whole if is_negative else whole
         if digits + decimals <= MOST_DIGITS:
@@ -311,6 +325,55 @@ class Scanner:
             self.value = -self.value
         # A zero with a sign is none.
         return not (is_negative and self.value == 0)
+
+    def scan_rows(self, matrix: Any, lines: Any) -> int:
+        """Read lines of numbers into a matrix, and the line of each; return how many they are, or
+        -1 if they do not fill its columns, or something else stands there.
+
+        Lines that begin with ``;`` go to ``comments``.
+        """
+        width = matrix.shape[1]
+        count = 0
+        line = 1
+        while True:
+            self.pass_spaces()
+            begin = self.at
+            if begin >= self.size:
+                return count
+            letter = self.data[begin]
+            if letter == NEW_LINE:
+                line += 1
+                self.at += 1
+                continue
+            if letter == SEMICOLON:
+                while self.at < self.size and self.data[self.at] != NEW_LINE:
+                    self.at += 1
+                self.comments.append(self.data[begin : self.at])
+                continue
+            for column in range(width):
+                if not self.read_number():
+                    return -1
+                matrix[count, column] = self.value
+                end = self.at
+                self.pass_spaces()
+                if self.at == end and end < self.size and self.data[end] != NEW_LINE:
+                    return -1
+            if self.at < self.size and self.data[self.at] != NEW_LINE:
+                return -1
+            if self.at - begin > _LONGEST_ROW:
+                return -1
+            lines[count] = line
+            count += 1
+
+    def pass_spaces(self) -> None:
+        """Step over blanks within a line, and what a line may have before its end."""
+        while self.at < self.size:
+            letter = self.data[self.at]
+            if letter == RETURN and self.at + 1 < self.size and self.data[self.at + 1] != NEW_LINE:
+                break
+            if letter != BLANK and letter != TAB and letter != RETURN:
+                break
+            self.at += 1
 
     def take_null(self) -> bool:
         """Step over ``null`` and the blanks behind it."""
