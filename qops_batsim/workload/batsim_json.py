@@ -48,6 +48,7 @@ from qops_batsim.limits import (
 )
 from qops_batsim.shipped import find_input
 from qops_batsim.workload.batsim5 import as_batsim4
+from qops_batsim.workload.job_columns import plain_delays
 from qops_batsim.workload.job_scanner import Scanner
 from qops_batsim.workload.log_formats import WORKLOAD_FIELDS, log_format, refuse_others
 from qops_batsim.workload.odd_fields import warn_of_odd_jobs
@@ -567,13 +568,18 @@ def _check_document(data: Any, source: str) -> None:
 
 
 def _check_profiles(profiles: dict[str, Any], source: str) -> None:
-    for name, profile in profiles.items():
-        if not _is_usual(profile):
-            _check_profile(name, profile, profiles, source)
+    delays = plain_delays(profiles, list(profiles))
+    others = {
+        name: profile
+        for (name, profile), delay in zip(profiles.items(), delays, strict=True)
+        if delay != delay
+    }
+    for name, profile in others.items():
+        _check_profile(name, profile, profiles, source)
 
     # One that contains itself would never end.
     steps = {
-        name: profile["seq"] for name, profile in profiles.items() if profile["type"] == "composed"
+        name: profile["seq"] for name, profile in others.items() if profile["type"] == "composed"
     }
     try:
         TopologicalSorter(steps).prepare()
@@ -582,17 +588,6 @@ def _check_profiles(profiles: dict[str, Any], source: str) -> None:
             f"{source}: profile {shown(error.args[1][0])} contains itself and would never end: "
             f"{shown(' in '.join(error.args[1]))}"
         ) from None
-
-
-def _is_usual(profile: Any) -> bool:
-    """Return whether a profile is a plain delay, which is usual in workloads from logs."""
-    return (
-        type(profile) is dict
-        and profile.keys() == {"type", "delay"}
-        and profile["type"] == "delay"
-        and type(profile["delay"]) in (int, float)
-        and 0 < profile["delay"] <= MAX_SECONDS
-    )
 
 
 def _check_profile(name: str, profile: Any, profiles: dict[str, Any], source: str) -> None:
