@@ -35,6 +35,7 @@ COMPILED = (
     "engine/sharing_manager",
     "engine/wait_heap",
     "optimum/moves",
+    "row_writer",
     "schedulers/aroma/application",
     "schedulers/aroma/mapping",
     "schedulers/aroma/recurrence",
@@ -59,6 +60,8 @@ COMPILED = (
     "schedulers/timetable",
     "timing",
     "users/reacting",
+    "workload/job_columns",
+    "workload/job_scanner",
 )
 """Paths of the compiled modules in the package, without ending."""
 

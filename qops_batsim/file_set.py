@@ -13,7 +13,7 @@ import os
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import IO, Any, Self
+from typing import IO, TYPE_CHECKING, Any, Self
 
 import msgspec
 
@@ -25,6 +25,9 @@ from qops_batsim.files import (
     final_target,
     sweep,
 )
+
+if TYPE_CHECKING:
+    from qops_batsim.tables import Column
 
 DESCRIPTION = "_run.json"
 """Ending of a run's record: how it was made, and the digests of its files."""
@@ -85,6 +88,8 @@ class FileSet:
         self.lasting = lasting
         self.published = b""
         """The record that was put in place."""
+        self.tables: dict[str, dict[str, Column]] = {}
+        """The columns of files that hold tables, by name: what was noted of it."""
         self._pending: dict[str, PendingFile] = {}
         self._digests: dict[str, str] = {}
 

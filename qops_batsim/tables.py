@@ -1,8 +1,8 @@
 """CSV tables: columns formatted like C's ``printf``, written and read.
 
-Long tables go through Polars, short ones through plain Python: a table of a few thousand rows is
-written and read before Polars is imported. Both give the same bytes and the same columns, and
-whatever is wrong with a file is found by the plain reader, which names row and column.
+Rows are written by :mod:`~qops_batsim.row_writer`. Long tables are read by Polars, short ones by
+plain Python: one of a few thousand rows is read before Polars is imported. Both give the same
+columns, and whatever is wrong with a file is found by the plain reader, which names row and column.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, overload
 
@@ -23,16 +24,24 @@ import numpy.typing as npt
 
 from qops_batsim.errors import InputError, shown
 from qops_batsim.files import read_bytes, text_of
+from qops_batsim.row_writer import (
+    LEAST,
+    Cells,
+    DecimalCells,
+    GeneralCells,
+    IntervalCells,
+    RowWriter,
+    TextCells,
+    WholeCells,
+    WordCells,
+)
 from qops_batsim.texts import exact_text
 
 if TYPE_CHECKING:
     import polars as pl
 
-ROWS_AT_ONCE = 1 << 17
+ROWS_AT_ONCE = 1 << 14
 """Rows of a table that are formatted at once."""
-
-FEW_ROWS = 4_096
-"""Rows below which plain Python writes a table before Polars is imported."""
 
 FEW_BYTES = 1 << 19
 """Bytes below which plain Python reads a table before Polars is imported."""
@@ -51,8 +60,14 @@ _CELLS_OF_LETTER = 0.85
 _EXACT = 2.0**53
 """Up to here floats hold every whole number."""
 
-_MILLIONS = 10 ** np.arange(6, 17)
-"""Whole numbers from which one more digit is not written by ``%g``."""
+_MOST_MILLIONTHS = 4e12
+"""Numbers below are counted in millionths."""
+
+_POWERS = 10.0 ** np.arange(17)
+_SURELY = 0.5 - 1e-9
+"""Up to so far from a whole number below a million, a float that is rounded itself is rounded to it
+rightly.
+"""
 
 _QUOTED = re.compile(rb'(?<![^,\n])"(?:[^"]|"")*"(?![^,\r\n])')
 """A whole cell in quotes, with doubled ones in it."""
@@ -116,10 +131,91 @@ class Words(NamedTuple):
         return Words([change(*pair) for pair in pairs], which)
 
 
+class Decimals(NamedTuple):
+    """A column of numbers (float64), formatted like C's ``%.6f``; NaN is an empty cell.
+
+    Attributes
+    ----------
+    values
+        The numbers.
+    micros
+        Their millionths (int64); ``LEAST`` for no number, and for those whose texts are ``odd``.
+    odd
+        By row, texts of numbers that are too large to be counted so, of negative zeros, and of
+        those halfway between two.
+    """
+
+    values: Floats
+    micros: Integers
+    odd: dict[int, str]
+
+    @classmethod
+    def of(cls, values: np.ndarray) -> Decimals:
+        """Round numbers as C does. O(rows)."""
+        values = np.asarray(values, np.float64)
+        size = np.abs(values)
+        counted = size < _MOST_MILLIONTHS
+        size[~counted] = 0.0
+        whole = np.floor(size)
+        rest = (size - whole) * 1e6
+        rounded = np.rint(rest)
+        micros = whole.astype(np.int64) * 1_000_000 + rounded.astype(np.int64)
+        is_negative = np.signbit(values)
+        counted &= (np.abs(rest - rounded) < _SURELY) & ~(is_negative & (micros == 0))
+        micros[is_negative] *= -1
+        micros[~counted] = LEAST
+        others = np.flatnonzero(~counted & ~np.isnan(values)).tolist()
+        return cls(values, micros, {row: f"{values[row]:.6f}" for row in others})
+
+    def read(self) -> Floats:
+        """Return the numbers as they are read from the texts."""
+        # Texts of larger ones are exact.
+        small = (np.abs(self.values) < _EXACT / 1e6) & (self.micros != LEAST)
+        numbers = np.where(small, self.micros / 1e6, self.values)
+        for row, text in self.odd.items():
+            numbers[row] = float(text)
+        return numbers
+
+    def texts(self) -> list[str]:
+        """Return the numbers as texts with six decimals."""
+        return ["" if value != value else f"{value:.6f}" for value in self.values.tolist()]
+
+
 class General(NamedTuple):
     """A column of dates (float64, seconds), formatted like C's ``%g``."""
 
     values: np.ndarray
+
+    def rounded(self) -> tuple[Integers, Integers, dict[int, str]]:
+        """Return six digits of each date and the power of ten of the first one; for odd dates
+        ``LEAST``, and their texts by row. O(rows).
+        """
+        values = self.values
+        powers = np.searchsorted(_POWERS, values, side="right") - 1
+        usual = (powers >= 0) & (powers < len(_POWERS) - 1)
+        powers[~usual] = 0
+        scaled = np.where(usual, values, 0.0) / _POWERS[np.maximum(powers - 5, 0)]
+        scaled *= _POWERS[np.maximum(5 - powers, 0)]
+        digits = np.rint(scaled)
+        # The halves of whole numbers that are not too large are exact, and rounded to even ones.
+        exact = (values == np.floor(values)) & (powers <= 10)
+        usual &= exact | (np.abs(scaled - digits) < _SURELY)
+        usual |= (values == 0) & ~np.signbit(values)
+        powers += digits == 1_000_000
+        digits[digits == 1_000_000] = 100_000
+        found = np.where(usual, digits, 0).astype(np.int64)
+        found[~usual] = LEAST
+        others = np.flatnonzero(~usual).tolist()
+        return found, powers, {row: f"{values[row]:g}" for row in others}
+
+    def read(self) -> Floats:
+        """Return the dates as they are read from the texts."""
+        digits, powers, odd = self.rounded()
+        numbers: Floats = digits * _POWERS[np.maximum(powers - 5, 0)]
+        numbers /= _POWERS[np.maximum(5 - powers, 0)]
+        for row, text in odd.items():
+            numbers[row] = float(text)
+        return numbers
 
     def texts(self) -> list[str]:
         """Return the dates as texts with six significant digits."""
@@ -150,7 +246,7 @@ class Intervals(NamedTuple):
         return [" ".join(intervals[since:until]) for since, until in bounds]
 
 
-Column = Sequence[str] | np.ndarray | Words | General | Intervals
+Column = Sequence[str] | np.ndarray | Words | Decimals | General | Intervals
 """Texts, written as they are; whole numbers; numbers to write as ``%.6f``, nothing for NaN."""
 
 
@@ -184,8 +280,8 @@ def unshielded(cell: str) -> str:
 def shielded_column(column: Column) -> Column:
     """Return a column of free texts, each :func:`shielded`. O(letters)."""
     if isinstance(column, Words):
-        return Words([*map(shielded, column.words)], column.which)
-    if isinstance(column, (np.ndarray, Intervals, General)):
+        return Words(cells(shielded_column(column.words)), column.which)
+    if isinstance(column, (np.ndarray, Intervals, Decimals, General)):
         return column
     text = "\n" + (column.joined("\n") if isinstance(column, Texts) else "\n".join(column))
     if not any(f"\n{begin}" in text for begin in "'=+-@"):
@@ -195,115 +291,62 @@ def shielded_column(column: Column) -> Column:
 
 def format_rows(columns: Sequence[Column], rows: int) -> Iterator[bytes]:
     """Yield a table as CSV in blocks of many rows; nothing is quoted."""
-    if rows < FEW_ROWS:
-        lines = map(",".join, zip(*map(cells, columns), strict=True))
-        yield "".join(f"{line}\n" for line in lines).encode()
-        return
-    import polars as pl
+    found: list[Cells] = []
+    between = [b""]
+    for place, column in enumerate(columns):
+        between[-1] += b"," * (place > 0)
+        if isinstance(column, Words) and len(column.words) == 1:
+            between[-1] += column.words[0].encode()
+        else:
+            found.append(_cells_of(column))
+            between.append(b"")
+    between[-1] += b"\n"
+    writer = RowWriter(found, between)
+    for begin in range(0, rows, ROWS_AT_ONCE):
+        yield writer.rows(begin, min(begin + ROWS_AT_ONCE, rows))
 
-    shared = [pl.Series(column.words) if isinstance(column, Words) else None for column in columns]
-    for since in range(0, rows, ROWS_AT_ONCE):
-        part = slice(since, min(since + ROWS_AT_ONCE, rows))
-        pairs = enumerate(zip(columns, shared, strict=True))
-        series = {str(place): _series(*column, part) for place, column in pairs}
-        buffer = io.BytesIO()
-        pl.DataFrame(series).write_csv(
-            buffer, include_header=False, float_precision=6, quote_style="never"
-        )
-        yield buffer.getvalue()
+
+def format_table(columns: Mapping[str, Column]) -> Iterator[bytes]:
+    """Yield a table as CSV, with its header, in blocks of many rows; nothing is quoted."""
+    yield ",".join(columns).encode() + b"\n"
+    first = next(iter(columns.values()))
+    yield from format_rows([*columns.values()], len(WrittenTexts(first)))
+
+
+def as_written(columns: Mapping[str, Column]) -> dict[str, Column]:
+    """Return columns with numbers rounded as they are written. O(rows)."""
+    return {
+        name: Decimals.of(column)
+        if isinstance(column, np.ndarray) and column.dtype.kind == "f"
+        else column
+        for name, column in columns.items()
+    }
 
 
 def cells(column: Column) -> Sequence[str]:
     """Return a column's cells as texts, as they are written in CSV."""
-    if isinstance(column, (Words, Intervals, General)):
-        return column.texts()
-    if not isinstance(column, np.ndarray):
-        return column
-    if column.dtype.kind == "f":
-        return ["" if value != value else f"{value:.6f}" for value in column.tolist()]
-    return list(map(str, column.tolist()))
+    if isinstance(column, np.ndarray):
+        if column.dtype.kind != "f":
+            return list(map(str, column.tolist()))
+        column = Decimals.of(column)
+    return column.texts() if isinstance(column, (Words, Intervals, Decimals, General)) else column
 
 
-def _series(column: Column, words: pl.Series | None, rows: slice) -> pl.Series:
-    """Return part of a column as a Polars series, null where a cell is empty."""
-    import polars as pl
-
-    if isinstance(column, Words) and words is not None:
-        return words.gather(column.which[rows].astype(np.int64))
-    if isinstance(column, Intervals):
-        return _interval_texts(column, rows)
+def _cells_of(column: Column) -> Cells:
+    """Return the cells of a column as they are written."""
+    if isinstance(column, np.ndarray) and column.dtype.kind == "f":
+        column = Decimals.of(column)
+    if isinstance(column, Decimals):
+        return DecimalCells(column.micros, column.odd)
     if isinstance(column, General):
-        return _general_texts(column.values[rows])
-    part = column[rows]
-    if not isinstance(part, np.ndarray):
-        return pl.Series(part, dtype=pl.String)
-    if part.dtype.kind != "f":
-        return pl.Series(np.ascontiguousarray(part))
-
-    series = pl.Series(np.ascontiguousarray(part), nan_to_null=True)
-    whole = (part == np.floor(part)) & (np.abs(part) < _EXACT) & ((part != 0) | ~np.signbit(part))
-    if (whole | np.isnan(part)).all():
-        # The same digits, several times as fast.
-        return series.cast(pl.Int64).cast(pl.Decimal(38, 6))
-    return series
-
-
-def _general_texts(values: np.ndarray) -> pl.Series:
-    """Format dates like ``%g``; whole numbers from 0 up without a Python loop."""
-    import polars as pl
-
-    is_usual = (values == np.floor(values)) & (values < _EXACT) & ~np.signbit(values)
-    if not is_usual.all():
-        return pl.Series(General(values).texts(), dtype=pl.String)
-
-    whole = values.astype(np.int64)
-    # Powers of ten by which six digits are left, and those digits, rounded to even.
-    power = np.searchsorted(_MILLIONS, whole, side="right")
-    unit = 10**power
-    digits = whole // unit
-    rest = whole % unit * 2
-    digits += (rest > unit) | ((rest == unit) & (digits % 2 == 1))
-    # Rounded up from 999,999.5, there is one digit too many.
-    power += digits == 1_000_000
-    digits[digits == 1_000_000] = 100_000
-
-    frame = pl.DataFrame({"whole": whole, "digits": digits / 1e5, "power": power})
-    ends = pl.Series([f"e+{5 + power:02}" for power in range(len(_MILLIONS) + 1)])
-    texts = frame["whole"].cast(pl.String)
-    large = power > 0
-    if large.any():
-        digits_of = frame["digits"].filter(large).cast(pl.String).str.strip_suffix(".0")
-        written = digits_of + ends.gather(power[large])
-        texts = written if large.all() else texts.scatter(np.flatnonzero(large), written)
-    return texts
-
-
-def _interval_texts(column: Intervals, rows: slice) -> pl.Series:
-    """Return part of a column as :meth:`Intervals.texts` does, null for empty sets."""
-    import polars as pl
-
-    offsets = column.offsets[rows.start : rows.stop + 1]
-    counts = np.diff(offsets)
-    within = slice(offsets[0], offsets[-1])
-    first = column.first[within]
-    last = column.last[within]
-
-    # One long text with a line for each set that is not empty, which then is split.
-    is_end = np.zeros(len(first), np.bool_)
-    is_end[offsets[1:][counts > 0] - offsets[0] - 1] = True
-    bounds = pl.DataFrame({"first": first, "last": last, "is_end": is_end})
-    several = pl.col("first") < pl.col("last")
-    text = bounds.select(
-        pl.concat_str(
-            pl.col("first"),
-            pl.when(several).then(pl.concat_str(pl.lit("-"), "last")).otherwise(pl.lit("")),
-            pl.when("is_end").then(pl.lit("\n")).otherwise(pl.lit(" ")),
-        ).str.join("")
-    )
-    lines = pl.Series([text.item().removesuffix("\n")]).str.split("\n").explode()
-
-    place = pl.Series(np.cumsum(counts > 0) - 1)
-    return lines.gather(place.set(pl.Series(counts == 0), None))
+        return GeneralCells(*column.rounded())
+    if isinstance(column, Words) and 2 * len(column.words) < len(column.which):
+        return WordCells(column.words, np.ascontiguousarray(column.which, np.int64))
+    if isinstance(column, Intervals):
+        return IntervalCells(*(np.ascontiguousarray(each, np.int64) for each in column))
+    if isinstance(column, np.ndarray):
+        return WholeCells(np.ascontiguousarray(column, np.int64))
+    return TextCells(cells(column))
 
 
 class Texts(Sequence[str]):
@@ -327,13 +370,11 @@ class Texts(Sequence[str]):
         """Return whether all cells equal this text."""
         return bool((self.series == text).all())
 
-    def places(self, known: Sequence[str], prefix: str = "") -> Integers:
-        """Return the index in ``known`` of each cell, without its ``prefix``; -1 if unknown."""
+    def places(self, known: Sequence[str]) -> Integers:
+        """Return the index in ``known`` of each cell; -1 if unknown."""
         import polars as pl
 
         texts = pl.Series(known, dtype=pl.String)
-        if prefix:
-            texts = prefix + texts
         if self.series.equals(texts):
             return np.arange(len(texts))
 
@@ -406,10 +447,20 @@ class Numbers:
 class PlainTexts(list[str]):
     """A column of texts in a list, read in the same way as :class:`Texts`."""
 
+    def mention(self, letters: str) -> bool:
+        """Return whether any cell contains this text, which is one letter."""
+        return letters in "".join(self)
+
+    def are_all(self, text: str) -> bool:
+        """Return whether all cells equal this text."""
+        return self.count(text) == len(self)
+
     def places(self, known: Sequence[str]) -> Integers:
         """Return the index in ``known`` of each cell; -1 if unknown."""
-        places = [known.index(text) if text in known else -1 for text in self]
-        return np.array(places, np.int64)
+        if self == known:
+            return np.arange(len(self))
+        place_of = dict(zip(known, range(len(known)), strict=True))
+        return np.array(list(map(place_of.get, self, itertools.repeat(-1))), np.int64)
 
     def are_empty(self) -> Booleans:
         """Return which cells are empty."""
@@ -427,10 +478,100 @@ class PlainTexts(list[str]):
         return PlainTexts(map(unshielded, self))
 
 
-def joined_texts(first: Sequence[str], second: Sequence[str], between: str) -> Sequence[str]:
+class WrittenTexts(Sequence[str]):
+    """A column that was written, known as it is read: its texts are made when they are asked for.
+
+    It is one of texts before these are :func:`shielded`.
+    """
+
+    def __init__(self, column: Column) -> None:
+        self.column = column
+
+    @cached_property
+    def plain(self) -> PlainTexts:
+        """The texts."""
+        return PlainTexts(cells(self.column))
+
+    def mention(self, letters: str) -> bool:
+        """Return whether any cell contains this text, which is one letter."""
+        column = self.column
+        known = PlainTexts(column.words) if isinstance(column, Words) else self.plain
+        return known.mention(letters)
+
+    def are_all(self, text: str) -> bool:
+        """Return whether all cells equal this text."""
+        column = self.column
+        if isinstance(column, Words):
+            return bool(column.where(text.__eq__).all())
+        return self.plain.are_all(text)
+
+    def places(self, known: Sequence[str]) -> Integers:
+        """Return the index in ``known`` of each cell; -1 if unknown."""
+        column = self.column
+        if isinstance(column, Words):
+            return PlainTexts(column.words).places(known)[column.which]
+        return self.plain.places(known)
+
+    def numbers(self) -> Floats:
+        """Return the cells as numbers, NaN for texts that are not numbers."""
+        column = self.column
+        if isinstance(column, (Decimals, General)):
+            return column.read()
+        if isinstance(column, Words):
+            return column.values(number_in)
+        return column * 1.0 if isinstance(column, np.ndarray) else self.plain.numbers()
+
+    def are_empty(self) -> Booleans:
+        """Return which cells are empty."""
+        column = self.column
+        if isinstance(column, Decimals):
+            return np.isnan(column.values)
+        if isinstance(column, Intervals):
+            empty: Booleans = np.diff(column.offsets) == 0
+            return empty
+        if isinstance(column, Words):
+            return column.where("".__eq__)
+        if isinstance(column, (np.ndarray, General)):
+            return np.zeros(len(self), np.bool_)
+        return self.plain.are_empty()
+
+    def unshielded(self) -> WrittenTexts:
+        """Return the column, of texts that were never :func:`shielded`."""
+        return self
+
+    def __len__(self) -> int:
+        column = self.column
+        if isinstance(column, Intervals):
+            return len(column.offsets) - 1
+        if isinstance(column, Words):
+            return len(column.which)
+        return len(column.values if isinstance(column, (Decimals, General)) else column)
+
+    @overload
+    def __getitem__(self, index: int) -> str: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[str]: ...
+    def __getitem__(self, index: int | slice) -> str | list[str]:
+        column = self.column
+        if isinstance(column, Words) and isinstance(index, int):
+            return column.words[column.which[index]]
+        return self.plain[index]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.plain)
+
+    def __contains__(self, text: object) -> bool:
+        return text in self.plain
+
+
+AnyTexts = Texts | PlainTexts | WrittenTexts
+"""A column of texts, wherever it comes from."""
+
+
+def joined_texts(first: AnyTexts, second: AnyTexts, between: str) -> list[str]:
     """Concatenate two columns of texts cell by cell."""
     if isinstance(first, Texts) and isinstance(second, Texts):
-        return Texts(first.series + between + second.series)
+        return Texts(first.series + between + second.series)[:]
     return [f"{one}{between}{other}" for one, other in zip(first, second, strict=True)]
 
 
@@ -461,7 +602,7 @@ class Form:
         return [name for name in self.numbers if name in header], choices, texts
 
 
-Columns = Mapping[str, Texts | Numbers | PlainTexts]
+Columns = Mapping[str, AnyTexts | Numbers]
 """The cells of a table by column."""
 
 
@@ -498,7 +639,7 @@ class Table:
         self.choices = {
             name: texts_of[name].places(words).astype(np.int8) for name, words in choices.items()
         }
-        self.texts: dict[str, Sequence[str]] = {name: texts_of[name].unshielded() for name in texts}
+        self.texts: dict[str, AnyTexts] = {name: texts_of[name].unshielded() for name in texts}
 
     def not_finite(self, column: str) -> Booleans:
         """Return which cells of a column of numbers are words such as ``inf`` and ``nan``."""
@@ -521,8 +662,19 @@ class Table:
         )
 
 
-def read_table(path: Path, form: Form, make: Callable[[Table], _Content]) -> _Content:
-    """Read a CSV file and pass its columns to ``make``; errors name the file and the problem."""
+def read_table(
+    path: Path,
+    form: Form,
+    make: Callable[[Table], _Content],
+    written: Mapping[str, Column] | None = None,
+) -> _Content:
+    """Read a CSV file and pass its columns to ``make``; errors name the file and the problem.
+
+    With the columns that were ``written`` there, before their texts were shielded, the file is not
+    read.
+    """
+    if written is not None:
+        return make(Table(path, {name: WrittenTexts(each) for name, each in written.items()}, form))
     content = read_bytes(path, what=form.what)
     columns: Columns | None = None
     if len(content) >= FEW_BYTES:

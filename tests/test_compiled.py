@@ -154,7 +154,7 @@ def test_shared_hosts_have_the_same_schedules_uncompiled(tmp_path: Path) -> None
 
 
 _CLASS = re.compile(r"^cdef class (\w+)(?:\((\w+)\))?:", re.MULTILINE)
-_FIELDS = re.compile(r"^    cdef (?:public |readonly )?(?:[\w.\[\]:]+ )*?([\w, ]+)$", re.MULTILINE)
+_FIELDS = re.compile(r"^    cdef (?:public |readonly )?(?:[\w.\[\]:*]+ )*?([\w, ]+)$", re.MULTILINE)
 
 
 def declared_fields(text: str) -> dict[str, tuple[str, set[str]]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import tempfile
+from itertools import repeat
 from pathlib import Path
 
 import numpy as np
@@ -15,12 +16,15 @@ from qops_batsim import InputError, tables
 from qops_batsim.jobs import FINAL_STATES
 from qops_batsim.tables import (
     Column,
+    Decimals,
     Form,
     General,
     Intervals,
+    PlainTexts,
     Table,
     Texts,
     Words,
+    WrittenTexts,
     format_rows,
     has_quotes_within,
     read_table,
@@ -45,7 +49,6 @@ NUMBERS = st.one_of(
 
 @pytest.fixture(autouse=True)
 def no_table_is_small(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tables, "FEW_ROWS", 0)
     monkeypatch.setattr(tables, "ROWS_AT_ONCE", 7)
     monkeypatch.setattr(tables, "FEW_BYTES", 0)
 
@@ -128,13 +131,23 @@ def test_rows_are_the_cells_side_by_side(data: st.DataObject) -> None:
     assert found == "".join(expected)
 
 
-@given(st.lists(NUMBERS))
-def test_few_rows_are_written_alike_by_plain_python(values: list[float]) -> None:
-    column = np.array([*values, math.nan], float)
-    long = written(column, len(column))
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(tables, "FEW_ROWS", 10**9)
-        assert written(column, len(column)) == long
+@given(st.lists(NUMBERS | st.just(math.nan)))
+def test_numbers_are_known_as_their_texts_are_read(values: list[float]) -> None:
+    column = Decimals.of(np.array(values, float))
+    expected = [float(f"{value:.6f}") for value in values]
+    np.testing.assert_array_equal(column.read(), expected)
+    assert [*map(math.copysign, repeat(1), column.read())] == [
+        *map(math.copysign, repeat(1), expected)
+    ]
+
+
+@given(st.lists(NUMBERS | st.integers(0, 10**13).map(lambda n: n / 1e6), min_size=1))
+@example(
+    [999999.5, 999999.4999, 1e6, 1234565.0, 12345650000001.0, 9999995.0, 0.0, -0.0, 1e15, 1e16]
+)
+def test_dates_are_known_as_their_six_digits_are_read(values: list[float]) -> None:
+    expected = [float(f"{value:g}") for value in values]
+    np.testing.assert_array_equal(General(np.array(values, float)).read(), expected)
 
 
 FORM = Form(
@@ -302,9 +315,10 @@ def test_what_batsim_writes_is_read_by_polars() -> None:
 def test_places_of_texts(lines: list[str], known: list[str]) -> None:
     import polars as pl
 
-    found = Texts(pl.Series(lines)).places(known, "w0!")
-    behind = [line.removeprefix("w0!") if line.startswith("w0!") else None for line in lines]
-    assert found.tolist() == [known.index(each) if each in known else -1 for each in behind]
+    expected = [known.index(each) if each in known else -1 for each in lines]
+    assert Texts(pl.Series(lines)).places(known).tolist() == expected
+    assert PlainTexts(lines).places(known).tolist() == expected
+    assert WrittenTexts(Words.of(lines)).places(known).tolist() == expected
     assert Texts(pl.Series(lines)).places(lines[:1]).tolist() == [
         0 if each == lines[0] else -1 for each in lines
     ]

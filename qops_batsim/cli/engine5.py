@@ -136,7 +136,8 @@ def simulate5(
         options = engine_options5(given, workloads)
         for workload in workloads:
             # Before it waits for anybody.
-            check_hosts_asked(workload, machine_in_use(platform, options.hosts), platform.source)
+            in_use = machine_in_use(platform, options.hosts)
+            check_hosts_asked(workload.source, workload.columns, in_use, platform.source)
         side = engine_side5(given, platform, options, arguments)
         with (component or partial(_component, given))(side) as peer:
             simulation = Simulation(platform, workloads, peer, peer.begin(options))

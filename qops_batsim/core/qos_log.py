@@ -146,10 +146,11 @@ _NOTHING_NOTED = QosRecord()
 class ToldJobs(NamedTuple):
     """All jobs of a simulation in order of submission, in columns: ids, users' requests, decisions.
 
-    ``ids`` have the workload in front (``"w0!15"``); ``requests`` is None if no job has one.
+    ``ids`` are those within the workloads; ``requests`` is None if no job has one.
     """
 
     ids: list[str]
+    workloads: Words
     requests: Sequence[QosRequest | None] | None
     decisions: Sequence[str] | Words
 
@@ -304,16 +305,18 @@ class QosLog:
         """
         from qops_batsim.tables import Words
 
-        ids, requests, decisions = self._told()
+        local_ids, workloads, requests, decisions = self._told()
         found, kills = self._records, self._all_kills()
-        count = len(ids)
+        count = len(local_ids)
         table: dict[str, Column] = dict.fromkeys(self.columns(), Words.one("", count))
-        table["job_id"], table["workload_name"] = _split_ids(ids)
+        table["job_id"] = local_ids
+        table["workload_name"] = workloads
         table["decision"] = decisions
         table["kills"] = Words.one("0", count)
-        if not ids or (not found and not kills and requests is None):
+        if not count or (not found and not kills and requests is None):
             return table
 
+        ids = [f"{name}!{each}" for name, each in zip(workloads.texts(), local_ids, strict=True)]
         records = [found.get(job_id, _NOTHING_NOTED) for job_id in ids]
 
         def noted(name: str) -> list[Any]:
@@ -356,13 +359,17 @@ class QosLog:
         return table
 
     def _told(self) -> ToldJobs:
+        from qops_batsim.tables import Words
+
         if self._tell is not None:
             return self._tell()
         decisions = self.decisions()
         jobs = {job.id: job for job in self.jobs if job.id not in self._originals}
         requests = [job.qos for job in jobs.values()]
+        pairs = [job_id.partition("!") for job_id in jobs]
         return ToldJobs(
-            ids=list(jobs),
+            ids=[local for _, _, local in pairs],
+            workloads=Words.of([workload for workload, _, _ in pairs]),
             requests=requests if any(qos is not None for qos in requests) else None,
             decisions=[decisions.get(job_id, "") for job_id in jobs],
         )
@@ -388,19 +395,6 @@ class QosLog:
         return made
 
 
-def _split_ids(ids: list[str]) -> tuple[list[str], Words]:
-    """Return the ids without their workloads, and the names of these."""
-    from qops_batsim.tables import Words
-
-    # Usually there is one workload.
-    workload = ids[0].partition("!")[0] if ids else ""
-    begin = f"{workload}!"
-    if all(job_id.startswith(begin) for job_id in ids):
-        return [job_id[len(begin) :] for job_id in ids], Words.one(workload, len(ids))
-    pairs = [job_id.partition("!") for job_id in ids]
-    return [local for _, _, local in pairs], Words.of([workload for workload, _, _ in pairs])
-
-
 def write_qos_log(log: QosLog, prefix: str | Path) -> Path:
     """Write a log to ``PREFIX_qos.csv`` and return the file's path."""
     path = Path(f"{prefix}_qos.csv")
@@ -415,12 +409,15 @@ def format_qos(log: QosLog, without: Collection[str] = ()) -> Iterator[bytes]:
 
     Dates (seconds, absolute) and charges have six decimals, as in Batsim's files.
     """
-    from qops_batsim.tables import format_rows, shielded_column
-
     table = {name: column for name, column in log.table().items() if name not in without}
-    columns = [_quoted(shielded_column(column)) for column in table.values()]
-    yield ",".join(table).encode() + b"\n"
-    yield from format_rows(columns, len(table["job_id"]))
+    yield from format_qos_table(table)
+
+
+def format_qos_table(table: Mapping[str, Column]) -> Iterator[bytes]:
+    """Yield the contents of ``PREFIX_qos.csv`` with these columns."""
+    from qops_batsim.tables import format_table, shielded_column
+
+    yield from format_table({name: _quoted(shielded_column(each)) for name, each in table.items()})
 
 
 def _quoted(column: Column) -> Column:

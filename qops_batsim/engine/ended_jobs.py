@@ -25,7 +25,7 @@ class EndedJobs(NamedTuple):
 
     Attributes
     ----------
-    ids, workloads
+    names, workloads
         Identifier within the workload, and the workload's name.
     profiles
         Names of the profiles.
@@ -45,7 +45,7 @@ class EndedJobs(NamedTuple):
         Texts given by the decision module; None where all are empty.
     """
 
-    ids: list[str]
+    names: Words
     workloads: Words
     profiles: Words
     submission_times: np.ndarray
@@ -57,6 +57,11 @@ class EndedJobs(NamedTuple):
     hosts: HostIntervals
     energy: np.ndarray
     metadata: list[str] | None
+
+    @property
+    def ids(self) -> list[str]:
+        """Identifiers within the workloads. O(jobs)."""
+        return self.names.texts()
 
     @property
     def ran(self) -> np.ndarray:
@@ -74,29 +79,22 @@ class EndedJobs(NamedTuple):
         return lasting
 
     @property
-    def turnaround_times(self) -> np.ndarray:
-        """Times from submission to end (extended precision, seconds)."""
-        turnaround: np.ndarray = self.starts + self.run_times - self.submission_times
-        return turnaround
-
-    @property
     def written_finishes(self) -> np.ndarray:
         """Ends of jobs as in ``_jobs.csv`` (seconds), which never equal the start."""
-        later = self.finishes > self.starts
-        finishes: np.ndarray = (self.starts + self.run_times).astype(np.float64)
-        return np.where(later, self.finishes, finishes)
+        return self._finishes(self.run_times)
 
-    @property
-    def stretches(self) -> np.ndarray:
-        """Turnaround times over run times."""
-        found: np.ndarray = (self.turnaround_times / self.run_times).astype(np.float64)
-        return found
+    def _finishes(self, run_times: np.ndarray) -> np.ndarray:
+        later = self.finishes > self.starts
+        finishes: np.ndarray = (self.starts + run_times).astype(np.float64)
+        return np.where(later, self.finishes, finishes)
 
     def table(self) -> dict[str, Column]:
         """Return the columns of ``_jobs.csv``; NaN for numbers that a rejected job lacks."""
-        finish = self.written_finishes
+        run_times = self.run_times
+        finish = self._finishes(run_times)
+        turnaround = self.starts + run_times - self.submission_times
         return {
-            "job_id": self.ids,
+            "job_id": self.names,
             "workload_name": self.workloads,
             "profile": self.profiles,
             "submission_time": self.submission_times,
@@ -109,10 +107,10 @@ class EndedJobs(NamedTuple):
             "finish_time": finish,
             "waiting_time": self.starts - self.submission_times,
             "turnaround_time": finish - self.submission_times,
-            "stretch": self.stretches,
+            "stretch": (turnaround / run_times).astype(np.float64),
             "allocated_resources": self.hosts,
             "consumed_energy": np.where(self.ran, self.energy, math.nan),
-            "metadata": self.metadata or Words.one("", len(self.ids)),
+            "metadata": self.metadata or Words.one("", len(self.states)),
         }
 
     def to_frame(self) -> pd.DataFrame:
@@ -157,7 +155,7 @@ def ended_jobs_of(ended: Sequence[JobRecord]) -> EndedJobs:
         return np.fromiter(map(of, ended), kind, len(ended))
 
     return EndedJobs(
-        ids=[local_id for _, _, local_id in names],
+        names=Words.of([local_id for _, _, local_id in names]),
         workloads=Words.of([workload for workload, _, _ in names]),
         profiles=Words.of([record.job.profile for record in ended]),
         submission_times=numbers(np.float64, lambda record: record.job.submission_time),

@@ -20,7 +20,16 @@ from qops_batsim.file_set import FileSet, run_files
 from qops_batsim.jobs import COMPLETED_SUCCESSFULLY
 from qops_batsim.limits import MAX_END
 from qops_batsim.platform.host_intervals import HostIntervals
-from qops_batsim.tables import Column, General, Words, format_rows, shielded, shielded_column
+from qops_batsim.tables import (
+    Column,
+    General,
+    Words,
+    as_written,
+    cells,
+    format_table,
+    shielded,
+    shielded_column,
+)
 from qops_batsim.version import __version__
 
 FREE_TEXTS = ("job_id", "workload_name", "profile")
@@ -44,8 +53,10 @@ def write_outputs(simulation: Simulation, prefix: str | Path) -> list[Path]:
 
 
 def add_outputs(files: FileSet, simulation: Simulation, *, machine_states: bool = True) -> None:
-    """Add the files of :func:`write_outputs` to a set; the machine states are optional."""
-    changes = simulation.host_changes
+    """Add the files of :func:`write_outputs` to a set; the machine states are optional.
+
+    The columns of the tables are noted in the set.
+    """
     ends = simulation.ended_jobs.written_finishes
     if np.fmax.reduce(ends, initial=0.0) > MAX_END:
         last = int(np.nanargmax(ends))
@@ -56,12 +67,16 @@ def add_outputs(files: FileSet, simulation: Simulation, *, machine_states: bool 
             f"run tell of dates up to {MAX_END:g} s"
         )
 
+    jobs = as_written(_counted(simulation).table())
+    files.tables["_jobs.csv"] = jobs
     contents: dict[str, Iterable[bytes]] = {
-        "_jobs.csv": _jobs(_counted(simulation)),
+        "_jobs.csv": _jobs(jobs),
         "_schedule.csv": [format_schedule(simulation).encode()],
     }
     if machine_states:
-        contents["_machine_states.csv"] = _machine_states(changes)
+        states = _machine_states(simulation.host_changes)
+        files.tables["_machine_states.csv"] = states
+        contents["_machine_states.csv"] = format_table(states)
     contents |= {f"_{name}": content for name, content in _energy_files(simulation).items()}
     _write_all(files, contents)
 
@@ -99,9 +114,9 @@ def add_batsim5_outputs(files: FileSet, simulation: Simulation, wanted: Iterable
         if name not in ("scheduling_time", "simulation_time")
     )
     contents: dict[str, Iterable[bytes]] = {
-        "jobs.csv": _jobs(simulation.ended_jobs, with_workload=True),
+        "jobs.csv": _jobs(simulation.ended_jobs.table(), of_batsim5=True),
         "schedule.json": [f"{{\n{totals}\n}}\n".encode()],
-        "machine_states.csv": _machine_states(simulation.host_changes),
+        "machine_states.csv": format_table(_machine_states(simulation.host_changes)),
         **_energy_files(simulation),
     }
     named = [name for name in ("jobs.csv", "schedule.json", *wanted) if name in contents]
@@ -110,47 +125,42 @@ def add_batsim5_outputs(files: FileSet, simulation: Simulation, wanted: Iterable
 
 def format_jobs(ended: EndedJobs) -> str:
     """Format ``_jobs.csv``: one row a job, in the order in which ends were recorded."""
-    return b"".join(_jobs(ended)).decode()
+    return b"".join(_jobs(ended.table())).decode()
 
 
 def format_machine_states(changes: HostChanges) -> str:
     """Format ``_machine_states.csv``: a row after every start and end."""
-    return b"".join(_machine_states(changes)).decode()
+    return b"".join(format_table(_machine_states(changes))).decode()
 
 
-def _jobs(ended: EndedJobs, *, with_workload: bool = False) -> Iterator[bytes]:
+def _jobs(table: Mapping[str, Column], *, of_batsim5: bool = False) -> Iterator[bytes]:
     """Yield the lines of jobs; like Batsim 5, full profile names and no metadata."""
-    columns = ended.table()
-    if with_workload:
-        pairs = zip(ended.workloads.texts(), ended.profiles.texts(), strict=True)
+    columns = dict(table)
+    metadata = columns["metadata"]
+    if of_batsim5:
+        pairs = zip(cells(columns["workload_name"]), cells(columns["profile"]), strict=True)
         names = [
             profile if "!" in profile else f"{workload}!{profile}" for workload, profile in pairs
         ]
         columns["profile"] = Words.of(names)
+        columns["metadata"] = Words.one("", len(names))
+    elif isinstance(metadata, Words):
+        columns["metadata"] = Words.one('""', len(metadata.which))
+    else:
+        quoted = (shielded(text).replace('"', '""') for text in cells(metadata))
+        columns["metadata"] = [f'"{text}"' for text in quoted]
 
     for name in FREE_TEXTS:
         columns[name] = shielded_column(columns[name])
-    yield ",".join(columns).encode() + b"\n"
-
-    rows = len(ended.ids)
-    if with_workload:
-        columns["metadata"] = Words.one("", rows)
-    elif ended.metadata is None:
-        columns["metadata"] = Words.one('""', rows)
-    else:
-        quoted = (shielded(text).replace('"', '""') for text in ended.metadata)
-        columns["metadata"] = [f'"{text}"' for text in quoted]
-
-    yield from format_rows(list(columns.values()), rows)
+    yield from format_table(columns)
 
 
-def _machine_states(changes: HostChanges) -> Iterator[bytes]:
-    yield MACHINE_STATES_COLUMNS.encode() + b"\n"
+def _machine_states(changes: HostChanges) -> dict[str, Column]:
     dates, computing, idle, switching = changes
     none = Words.one("0", len(dates))
     others = [none, none, none] if switching is None else list(switching)
     columns: list[Column] = [General(dates), *others, idle, computing]
-    yield from format_rows(columns, len(dates))
+    return dict(zip(MACHINE_STATES_COLUMNS.split(","), columns, strict=True))
 
 
 def format_schedule(simulation: Simulation) -> str:
@@ -170,9 +180,9 @@ def _schedule(simulation: Simulation) -> dict[str, str | int | float]:
     ran = jobs.ran
     # In extended precision, as Batsim: of six decimals, the last one may depend on it.
     run_times = jobs.run_times[ran]
-    turnarounds = jobs.turnaround_times[ran]
     started = jobs.starts[ran].astype(np.longdouble)
     finished = started + run_times
+    turnarounds = finished - jobs.submission_times[ran]
     waits = started - jobs.submission_times[ran]
     with np.errstate(divide="ignore"):
         slowdowns = turnarounds / run_times
@@ -185,7 +195,7 @@ def _schedule(simulation: Simulation) -> dict[str, str | int | float]:
     spent = {f"time_{name}": float(time) for name, time in zip(NAMES, seconds, strict=True)}
     switched = [len(change.hosts) for change in hosts.noted if change.state < 0] if hosts else []
 
-    total = len(jobs.ids)
+    total = len(jobs.states)
     finishing = len(started)
     return {
         "batsim_version": f"qops-batsim-{__version__}",

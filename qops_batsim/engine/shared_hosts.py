@@ -17,7 +17,7 @@ from qops_batsim.errors import InputError
 from qops_batsim.job_fields import AskedPart, asked_or_whole, hosts_unknown
 from qops_batsim.jobs import Job
 from qops_batsim.texts import amount_text
-from qops_batsim.workload.workload_model import Workload
+from qops_batsim.workload.workload_model import JobColumns
 
 
 class _Share(NamedTuple):
@@ -131,11 +131,14 @@ class AmountsInUse:
         return {kind: times * amount for kind, amount in part.amounts.items()}
 
 
-def check_hosts_asked(workload: Workload, machine: Machine | None, platform: str) -> None:
-    """Check that hosts have amounts where jobs ask for some; InputError if not."""
-    columns = workload.columns
+def check_hosts_asked(
+    source: str, columns: JobColumns, machine: Machine | None, platform: str
+) -> None:
+    """Check that hosts have amounts where jobs of a workload (``source``) ask for some; InputError
+    if not.
+    """
     if machine is not None or columns.hosts_asked is None:
         return
     for name, asked in zip(columns.ids, columns.hosts_asked, strict=True):
         if asked is not None:
-            raise InputError(f"{workload.source}: {hosts_unknown(name, asked, platform)}")
+            raise InputError(f"{source}: {hosts_unknown(name, asked, platform)}")

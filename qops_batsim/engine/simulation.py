@@ -375,12 +375,13 @@ class Simulation:
         from qops_batsim.engine.sleeping_jobs import check_profiles
 
         world = self._world
-        workload.check()
-        check_hosts_asked(workload, world.shared, self.platform.source)
+        columns = workload.columns
+        workload.check(columns)
+        check_hosts_asked(workload.source, columns, world.shared, self.platform.source)
         # A copy: registered profiles must not appear in the caller's workload.
         world.profiles[name] = dict(workload.profiles)
         world.workloads[name] = workload
-        world.columns[name] = workload.columns
+        world.columns[name] = columns
         self._delays[name] = check_profiles(world, name)
 
     def _check_nothing_left(self) -> None:
@@ -393,7 +394,7 @@ class Simulation:
         finishes = ended.finishes[ended.ran]
         return {
             "jobs ended": str(len(finishes)),
-            "jobs rejected": str(len(ended.ids) - len(finishes)),
+            "jobs rejected": str(len(ended.states) - len(finishes)),
             "hosts": str(len(self.hosts)),
             "makespan": f"{finishes.max(initial=0.0):.15g} s",
         }

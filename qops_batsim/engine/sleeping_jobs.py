@@ -124,10 +124,12 @@ def check_profiles(world: World, name: str) -> np.ndarray:
     """
     workload = world.workloads[name]
     columns = world.columns[name]
-    delays = np.full(len(columns.profile_names), np.nan)
-    used = np.flatnonzero(np.bincount(columns.profiles)).tolist()
-    profiles = map(workload.profiles.get, map(columns.profile_names.__getitem__, used))
-    delays[used] = np.array([plain_delay(profile) for profile in profiles], float)  # None is NaN.
+    delays = workload.plain_delays(columns.profile_names)
+    is_used = np.bincount(columns.profiles, minlength=len(delays)) > 0
+    delays[~is_used] = np.nan
+    for place in np.flatnonzero(is_used & np.isnan(delays)).tolist():
+        delay = plain_delay(workload.profiles.get(columns.profile_names[place]))
+        delays[place] = np.nan if delay is None else delay
     others = np.flatnonzero(np.isnan(delays)[columns.profiles])
     pairs = zip(columns.profiles[others].tolist(), columns.processors[others].tolist(), strict=True)
     for index, processors in dict.fromkeys(pairs):
@@ -276,13 +278,12 @@ def ended_jobs_of_outcome(outcome: Outcome) -> EndedJobs:
     jobs = outcome.jobs
     columns = outcome.jobs.columns
     ended = outcome.ended
-    listed = ended.tolist()
     starts = outcome.starts[ended]
     walltimes = columns.walltimes[ended]
     states = np.where(np.isnan(starts), STATE_CODES[REJECTED], outcome.states[ended])
 
     return EndedJobs(
-        ids=[columns.ids[index] for index in listed],
+        names=Words(columns.ids, ended),
         workloads=jobs.workloads.at(ended),
         profiles=Words(columns.profile_names, columns.profiles[ended]),
         submission_times=columns.submission_times[ended],
@@ -292,8 +293,10 @@ def ended_jobs_of_outcome(outcome: Outcome) -> EndedJobs:
         starts=starts,
         finishes=outcome.finishes[ended],
         hosts=outcome.hosts,
-        energy=np.full(len(listed), -1.0),
-        metadata=[outcome.metadata.get(job, "") for job in listed] if outcome.metadata else None,
+        energy=np.full(len(ended), -1.0),
+        metadata=[outcome.metadata.get(job, "") for job in ended.tolist()]
+        if outcome.metadata
+        else None,
     )
 
 

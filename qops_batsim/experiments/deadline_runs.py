@@ -380,7 +380,7 @@ def _with_drift(
     def drift_of(rows: Integers) -> Floats:
         offsets, first, last = ended.hosts
         jobs, hosts = on_all_hosts(
-            Allocations(np.repeat(np.arange(len(ended.ids)), np.diff(offsets)), first, last)
+            Allocations(np.repeat(np.arange(len(ended.states)), np.diff(offsets)), first, last)
         )
         stays = Stays(jobs, hosts, ended.starts[jobs], ended.finishes[jobs])
         dates = ended.submission_times, ended.starts, ended.finishes

@@ -23,6 +23,7 @@ import msgspec
 from qops_batsim.arguments import TEXT, WHOLE, Kind
 from qops_batsim.errors import InputError, QopsError
 from qops_batsim.files import PendingFile, decoded, errors_of_writing, read_bytes, sweep
+from qops_batsim.garbage import without_garbage_collection
 from qops_batsim.running.processes import WorkerContext
 from qops_batsim.schedulers.loading.distributions import find_module
 from qops_batsim.version import __version__
@@ -226,7 +227,8 @@ class _CaseRunner(Generic[CaseT, RunT]):
     def run(self, case: CaseT) -> RunT | Failure:
         """Run a case; return the run, or the failure."""
         try:
-            return self.work(case)
+            with without_garbage_collection():
+                return self.work(case)
         except Exception as error:
             # A scheduler may be somebody's own, and raise anything.
             if self.failures is None:

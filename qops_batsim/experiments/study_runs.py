@@ -349,7 +349,7 @@ def _inputs(
     machine = None if platform is None else platform.machine
     for trace in traces.values():
         where = "a cluster of equal hosts" if platform is None else platform.source
-        check_hosts_asked(trace, machine, where)
+        check_hosts_asked(trace.source, trace.columns, machine, where)
     note = ""
     if len(study.logs) == len(study.models) == 1 and study.models.keys() <= {USERS, EXACT}:
         note = estimates_sentence(first_trace, *study.models)

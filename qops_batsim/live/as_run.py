@@ -156,7 +156,7 @@ def _ended(journal: Journal, entries: Sequence[JobRun]) -> EndedJobs:
 
     limits = [-1.0 if run.limit is None else run.limit + about.margin for run in entries]
     return EndedJobs(
-        ids=[run.run.partition("!")[2] for run in entries],
+        names=Words.of([run.run.partition("!")[2] for run in entries]),
         workloads=Words.one(WORKLOAD, count),
         profiles=Words.of([delay_profile(_run_time(run))[0] for run in entries]),
         submission_times=np.array([run.submitted - about.origin for run in entries], float),

@@ -439,7 +439,7 @@ class _Decided(NamedTuple):
 def _decided(simulation: Simulation, module: SchedulerModule) -> _Decided:
     ended = simulation.ended_jobs
     # What it says of a job, as a reason or as metadata, may name a profile and decides nothing.
-    nameless = ended._replace(profiles=Words.one("", len(ended.ids)), metadata=None)
+    nameless = ended._replace(profiles=Words.one("", len(ended.states)), metadata=None)
     promises = b"".join(format_qos(module.qos_log, without=("reason",)))
     starts = {
         job: None if math.isnan(start) else start

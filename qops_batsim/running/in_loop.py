@@ -166,7 +166,8 @@ def log_jobs(
         decisions = np.where(np.isnan(done.starts), _UNDECIDED, _STARTED)
         decisions[done.ended[np.isnan(done.starts[done.ended])]] = _REFUSED
         return ToldJobs(
-            ids=jobs.full_ids(),
+            ids=jobs.columns.ids,
+            workloads=jobs.workloads,
             requests=jobs.columns.requests,
             decisions=Words(_DECISIONS, decisions),
         )

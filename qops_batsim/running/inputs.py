@@ -235,7 +235,9 @@ def _first_with(
         profile = profiles[name]
         return holds(profile) or ("seq" in profile and any(map(is_one, map(str, profile["seq"]))))
 
-    found = np.array([is_one(name) for name in columns.profile_names], bool)
+    found = np.isnan(workload.plain_delays(columns.profile_names))
+    for place in np.flatnonzero(found).tolist():
+        found[place] = is_one(columns.profile_names[place])
     rows = np.flatnonzero(found[columns.profiles] & (columns.processors >= least))
     return columns.ids[rows[0]] if len(rows) else None
 

@@ -126,7 +126,8 @@ def check_machine(
     used = available if hosts is None else hosts
     if not allow_smaller_machine:
         refuse_smaller_machine(workload, platform, used)
-    check_hosts_asked(workload, machine_in_use(platform, hosts), platform.source)
+    in_use = machine_in_use(platform, hosts)
+    check_hosts_asked(workload.source, workload.columns, in_use, platform.source)
     outages_of(options.external_events or (), used)
     check_cancellations(options.external_events or (), {"w0": workload})
 

@@ -86,7 +86,8 @@ def easy_response_times(
             "rejects it and gives it no response time; jobs that can run are expected"
         )
     times = ended.finishes - ended.submission_times
-    return {ended.ids[row]: float(times[row]) for row in np.flatnonzero(ended.ran).tolist()}
+    ids = ended.ids
+    return {ids[row]: float(times[row]) for row in np.flatnonzero(ended.ran).tolist()}
 
 
 def easy_references(

@@ -12,7 +12,7 @@ import msgspec
 
 from qops_batsim.arguments import CALLABLE, SWITCH, one_of, takes
 from qops_batsim.core.decision_log import format_decisions
-from qops_batsim.core.qos_log import format_qos
+from qops_batsim.core.qos_log import format_qos_table
 from qops_batsim.engine.engine_options import (
     AVAILABLE,
     UNAVAILABLE,
@@ -46,6 +46,7 @@ from qops_batsim.running.inputs import (
     load_platform,
     load_workload,
 )
+from qops_batsim.tables import as_written
 from qops_batsim.version import __version__
 from qops_batsim.workload.workload_model import Workload
 
@@ -297,8 +298,10 @@ def publish_run(
     """
     made = msgspec.json.encode([description, files.digests()])
     run_id = hashlib.sha256(made).hexdigest()[:16]
+    decided = as_written(module.qos_log.table())
+    files.tables["_qos.csv"] = decided
     with files.open("_qos.csv") as stream:
-        stream.writelines(format_qos(module.qos_log))
+        stream.writelines(format_qos_table(decided))
     if module.scheduler.logs:
         use = module.scheduler.manager.use
         lines = format_decisions(

@@ -26,6 +26,7 @@ from qops_batsim.job_fields import (
     split_request,
 )
 from qops_batsim.jobs import Job
+from qops_batsim.workload.job_columns import plain_delays
 from qops_batsim.workload.workload_model import Profile, Workload
 
 SPREAD = "DefinedAmountsSpreadUniformly"
@@ -61,7 +62,13 @@ def as_batsim4(profiles: Mapping[str, Any]) -> dict[str, Any]:
     >>> as_batsim4({"sleep": {"type": "DelayProfile", "delay": 3}})
     {'sleep': {'type': 'delay', 'delay': 3}}
     """
-    return {name: _as_batsim4(profile) for name, profile in profiles.items()}
+    # Most profiles are plain delays, which have the same form in both.
+    delays = plain_delays(dict(profiles), list(profiles))
+    pairs = zip(profiles.items(), delays, strict=True)
+    return {
+        name: _as_batsim4(profile) if delay != delay else profile
+        for (name, profile), delay in pairs
+    }
 
 
 class _Profiles(msgspec.Struct):

@@ -17,7 +17,7 @@ from graphlib import CycleError, TopologicalSorter
 from operator import attrgetter
 from pathlib import Path
 from types import GenericAlias
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import msgspec
 
@@ -48,6 +48,8 @@ from qops_batsim.limits import (
 )
 from qops_batsim.shipped import find_input
 from qops_batsim.workload.batsim5 import as_batsim4
+from qops_batsim.workload.job_columns import plain_delays
+from qops_batsim.workload.job_scanner import Scanner
 from qops_batsim.workload.log_formats import WORKLOAD_FIELDS, log_format, refuse_others
 from qops_batsim.workload.odd_fields import warn_of_odd_jobs
 from qops_batsim.workload.other_json import refuse_object, refuse_other_json
@@ -59,6 +61,9 @@ from qops_batsim.workload.workload_model import (
     read_jobs,
     split_provenance,
 )
+
+if TYPE_CHECKING:
+    import numpy as np
 
 PROFILE_TYPES: dict[str, tuple[str, ...]] = {
     "delay": ("delay",),
@@ -176,6 +181,7 @@ class _Job(msgspec.Struct, gc=False):
 
 _documents = msgspec.json.Decoder(_Document)
 _job_lists = msgspec.json.Decoder(list[_Job])
+_request_lists = msgspec.json.Decoder(list[QosRequest | None])
 _on_hosts = msgspec.defstruct(
     "_on_hosts", [(name, msgspec.Raw, msgspec.Raw(b"")) for name in HOST_FIELDS], gc=False
 )
@@ -220,8 +226,11 @@ def _decode(content: bytes, source: str) -> Workload:
         written = bytes(document.jobs)
         bodies = bytes(document.profiles)
         told = bytes(document.qops_batsim)
-        profiles = as_batsim4(_profile_maps.decode(bodies))
-        jobs = _job_lists.decode(written)
+        usual = Scanner(bodies)
+        are_delays = usual.scan_profiles()
+        profiles = usual.profiles if are_delays else as_batsim4(_profile_maps.decode(bodies))
+        columns = _usual_columns(written, usual.places, list(profiles)) if are_delays else None
+        jobs = None if columns is not None else _job_lists.decode(written)
         with _nesting_is_limited(source):
             provenance = _load_json(told.decode(), source, "qops_batsim") if told else {}
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
@@ -229,29 +238,14 @@ def _decode(content: bytes, source: str) -> Workload:
     except RecursionError:
         _refuse(content, source, "JSON nested too deeply")
 
-    # How many names there must be, unless one is repeated, unknown or empty. If they are all there
-    # are, no other need be looked for.
-    colons = written.count(b":")
-    values = {name: list(map(attrgetter(name), jobs)) for name in _ALWAYS}
-    names = _count_given(values)
-    if names != colons:
-        others = [name for name in _OTHERS if _may_name(written, name)]
-        values |= {name: list(map(attrgetter(name), jobs)) for name in others}
-        names = _count_given(values)
+    given = None if jobs is None else _Given(jobs, written)
     del jobs
-
-    asked = _requested_values(values.get("qos", ()))
-    names += sum(map(len, asked.values()))
-    hosts_asked = None
-    if names != colons:
-        hosts_asked, more = _hosts_asked(written, values)
-        names += more
     own: list[Any] = []
     try:
         with _nesting_is_limited(source):
-            if _may_have_repeats(written, names):
+            if given is not None and _may_have_repeats(written, given.names):
                 own = _load_json(written.decode(), source, "jobs")
-            if _may_have_repeats(bodies, _NAMES_OF_DELAY * len(profiles)):
+            if not are_delays and _may_have_repeats(bodies, _NAMES_OF_DELAY * len(profiles)):
                 _load_json(bodies.decode(), source, "profiles")
     except UnicodeDecodeError as error:
         _refuse(content, source, str(error))
@@ -260,19 +254,13 @@ def _decode(content: bytes, source: str) -> Workload:
     if top != 3 + bool(told) or not fits:
         _check(content, source)
 
-    _check_profiles(profiles, source)
-    columns = _columns(values, asked, list(profiles))
-    if columns is None or hosts_asked is _WRONG:
+    if not are_delays:
+        _check_profiles(profiles, source)
+    if given is not None:
+        columns = given.columns(list(profiles))
+    if columns is None:
         _refuse(content, source, "the jobs cannot be used")
     warn_of_odd_jobs(columns, own, source)
-
-    # The identifiers lie scattered among all that was decoded. Without them it goes as a whole.
-    joined = "\n".join(columns.ids)
-    columns = columns._replace(ids=[])
-    values = {}
-    own = []
-    ids = joined.split("\n") if joined else []
-    columns = columns._replace(ids=ids, hosts_asked=hosts_asked)
 
     provenance, calendar = split_provenance(provenance, source)
     jobs_in_columns = JobTable(columns, written)
@@ -287,6 +275,75 @@ _OTHERS = tuple(name for name in _Job.__struct_fields__ if name not in _ALWAYS)
 
 _WRONG: list[HostsAsked | None] = []
 """What jobs ask of their hosts if one of them asks for what is not accepted."""
+
+
+def _usual_columns(
+    written: bytes, places: dict[bytes, int], profile_names: list[str]
+) -> JobColumns | None:
+    """Return jobs that are written in the usual way as columns, without an object for each; None if
+    some are written otherwise, or have a value that is not accepted.
+
+    ``places`` are those of the profiles.
+    """
+    import numpy as np
+
+    scanner = Scanner(written, places)
+    if not scanner.scan_jobs():
+        return None
+
+    requests = None
+    if scanner.requests:
+        text = b"[%b]" % b",".join(scanner.requests)
+        try:
+            requests = _request_lists.decode(text)
+        except msgspec.DecodeError:
+            return None
+        asked = _requested_values(requests)
+        # Each name once, and each of them known.
+        if sum(map(len, asked.values())) != text.count(b":") or _any_problem(asked):
+            return None
+
+    numbers = scanner.dates, scanner.walltimes, scanner.processors, scanner.profile_of
+    dates, walltimes, processors, profiles = (
+        np.frombuffer(each, each.typecode)[: scanner.count] for each in numbers
+    )
+    return _usable(scanner.ids, dates, processors, walltimes, profiles, profile_names, requests)
+
+
+class _Given:
+    """The values of jobs that were decoded one by one, by field.
+
+    ``names`` tells how many there must be in their JSON, unless one is repeated, unknown or empty.
+    """
+
+    def __init__(self, jobs: Sequence[_Job], written: bytes) -> None:
+        # If they are all there are, no other need be looked for.
+        colons = written.count(b":")
+        self.values = {name: list(map(attrgetter(name), jobs)) for name in _ALWAYS}
+        self.names = _count_given(self.values)
+        if self.names != colons:
+            others = [name for name in _OTHERS if _may_name(written, name)]
+            self.values |= {name: list(map(attrgetter(name), jobs)) for name in others}
+            self.names = _count_given(self.values)
+
+        self.asked = _requested_values(self.values.get("qos", ()))
+        self.names += sum(map(len, self.asked.values()))
+        self.hosts_asked: list[HostsAsked | None] | None = None
+        if self.names != colons:
+            self.hosts_asked, more = _hosts_asked(written, self.values)
+            self.names += more
+
+    def columns(self, profile_names: list[str]) -> JobColumns | None:
+        """Return the jobs as columns, and forget them; None if a value is not accepted."""
+        columns = _columns(self.values, self.asked, profile_names)
+        if columns is None or self.hosts_asked is _WRONG:
+            return None
+        # The identifiers lie scattered among all that was decoded. Without them it goes as a whole.
+        joined = "\n".join(columns.ids)
+        columns = columns._replace(ids=[])
+        self.values = {}
+        ids = joined.split("\n") if joined else []
+        return columns._replace(ids=ids, hosts_asked=self.hosts_asked)
 
 
 def _count_given(values: Mapping[str, Sequence[Any]]) -> int:
@@ -384,8 +441,34 @@ def _columns(
         return None
     if _any_problem(_requested_values(requests or ()) if "extra_data" in values else asked):
         return None
-    # None becomes NaN.
-    limits = np.array(values["walltime"], float)
+    profiles = np.fromiter(map(names.__getitem__, values["profile"]), np.int64, count)
+    return _usable(
+        list(map(str, values["id"])),
+        np.array(values["subtime"], float),
+        processors,
+        np.array(values["walltime"], float),  # None becomes NaN.
+        profiles,
+        profile_names,
+        requests,
+    )
+
+
+def _usable(
+    ids: list[str],
+    dates: np.ndarray,
+    processors: np.ndarray,
+    limits: np.ndarray,
+    profiles: np.ndarray,
+    profile_names: list[str],
+    requests: list[QosRequest | None] | None,
+) -> JobColumns | None:
+    """Return columns of jobs; None if a value is not accepted. Of walltimes (``limits``, changed
+    here), NaN and -1 are none.
+    """
+    import numpy as np
+
+    if requests is not None and requests.count(None) == len(requests):
+        requests = None
     limits[np.isnan(limits) | (limits == -1)] = math.inf
     estimates = limits
     if requests is not None:
@@ -394,12 +477,12 @@ def _columns(
             if request is not None and request.estimated_runtime is not None:
                 estimates[index] = request.estimated_runtime
     columns = JobColumns(
-        ids=list(map(str, values["id"])),
-        submission_times=np.array(values["subtime"], float),
+        ids=ids,
+        submission_times=dates,
         processors=processors,
         walltimes=limits,
         estimates=estimates,
-        profiles=np.fromiter(map(names.__getitem__, values["profile"]), np.int64, count),
+        profiles=profiles,
         profile_names=profile_names,
         requests=requests,
     )
@@ -415,7 +498,7 @@ def _requests(values: Mapping[str, Sequence[Any]]) -> list[QosRequest | None] | 
         for index, other in enumerate(others):
             if other is not None and requests[index] is None:
                 requests[index] = read_qos({"extra_data": other}, "")
-    return requests if requests.count(None) < len(requests) else None
+    return requests or None
 
 
 def _requested_values(requests: Sequence[QosRequest | None]) -> dict[str, list[Any]]:
@@ -485,13 +568,18 @@ def _check_document(data: Any, source: str) -> None:
 
 
 def _check_profiles(profiles: dict[str, Any], source: str) -> None:
-    for name, profile in profiles.items():
-        if not _is_usual(profile):
-            _check_profile(name, profile, profiles, source)
+    delays = plain_delays(profiles, list(profiles))
+    others = {
+        name: profile
+        for (name, profile), delay in zip(profiles.items(), delays, strict=True)
+        if delay != delay
+    }
+    for name, profile in others.items():
+        _check_profile(name, profile, profiles, source)
 
     # One that contains itself would never end.
     steps = {
-        name: profile["seq"] for name, profile in profiles.items() if profile["type"] == "composed"
+        name: profile["seq"] for name, profile in others.items() if profile["type"] == "composed"
     }
     try:
         TopologicalSorter(steps).prepare()
@@ -500,17 +588,6 @@ def _check_profiles(profiles: dict[str, Any], source: str) -> None:
             f"{source}: profile {shown(error.args[1][0])} contains itself and would never end: "
             f"{shown(' in '.join(error.args[1]))}"
         ) from None
-
-
-def _is_usual(profile: Any) -> bool:
-    """Return whether a profile is a plain delay, which is usual in workloads from logs."""
-    return (
-        type(profile) is dict
-        and profile.keys() == {"type", "delay"}
-        and profile["type"] == "delay"
-        and type(profile["delay"]) in (int, float)
-        and 0 < profile["delay"] <= MAX_SECONDS
-    )
 
 
 def _check_profile(name: str, profile: Any, profiles: dict[str, Any], source: str) -> None:

@@ -6,13 +6,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import msgspec
-
 from qops_batsim.errors import InputError, shown
 from qops_batsim.job_fields import object_in
-from qops_batsim.jobs import Job, QosRequest
-from qops_batsim.limits import MAX_SECONDS
+from qops_batsim.jobs import Job
 from qops_batsim.version import __version__
+from qops_batsim.workload.job_columns import changed_copy
 from qops_batsim.workload.workload_model import Profile, Workload, delay_profile, plain_number
 
 
@@ -101,13 +99,17 @@ class ProfileTable:
 
 
 def changed_job(
-    job: Job, fields: Mapping[str, Any], qos: Mapping[str, Any], *, workload: Workload
+    job: Job, fields: dict[str, Any], qos: dict[str, Any], *, workload: Workload
 ) -> Job:
     """Return a copy of a job with new values of some ``fields``, and of some fields in its ``qos``.
 
     A value of None removes the field. Messages name the ``workload``.
     """
-    return Job.from_fields(_changed_fields(job, fields, qos), where=workload.source)
+    # This is done for every job, and most are never asked for their fields.
+    made = changed_copy(job, fields, qos, _Changed(job, fields, qos))
+    if made is None:
+        return Job.from_fields(_changed_fields(job, fields, qos), where=workload.source)
+    return made
 
 
 def with_deadline(job: Job, deadline: float | None, of_user: bool, *, workload: Workload) -> Job:
@@ -115,30 +117,21 @@ def with_deadline(job: Job, deadline: float | None, of_user: bool, *, workload: 
     user or the workload maker (``of_user`` false) has set.
     """
     qos = {"deadline": deadline, "has_user_deadline": of_user}
-    if deadline is not None and not abs(deadline) <= MAX_SECONDS:
-        return changed_job(job, {}, qos, workload=workload)  # which says what is wrong
-
-    # This is done for every job, and most are never asked for their fields.
-    asked = msgspec.structs.replace(
-        job.qos or QosRequest(),
-        deadline=None if deadline is None else float(deadline),
-        has_user_deadline=of_user,
-    )
-    kept = job.submission_time, job.processors, job.profile, job.walltime
-    return Job(job.id, *kept, asked, _Changed(job, qos), job.hosts_asked)
+    return changed_job(job, {}, qos, workload=workload)
 
 
 class _Changed:
-    """The fields of a job whose ``qos`` was changed, worked out when they are asked for."""
+    """The fields of a job that was changed, worked out when they are asked for."""
 
-    __slots__ = ("_job", "_qos")
+    __slots__ = ("_fields", "_job", "_qos")
 
-    def __init__(self, job: Job, qos: Mapping[str, Any]) -> None:
+    def __init__(self, job: Job, fields: Mapping[str, Any], qos: Mapping[str, Any]) -> None:
         self._job = job
+        self._fields = fields
         self._qos = qos
 
     def fields_of(self, job_id: str) -> dict[str, Any]:
-        return _changed_fields(self._job, {}, self._qos)
+        return _changed_fields(self._job, self._fields, self._qos)
 
 
 def _changed_fields(job: Job, fields: Mapping[str, Any], qos: Mapping[str, Any]) -> dict[str, Any]:

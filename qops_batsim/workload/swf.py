@@ -27,6 +27,7 @@ from qops_batsim.files import Stored, read_stored
 from qops_batsim.limits import MAX_ODD_LINES
 from qops_batsim.tables import Words
 from qops_batsim.workload.accounting.amounts import TOLD, requests_of
+from qops_batsim.workload.job_scanner import LONGEST_ROW, Scanner
 from qops_batsim.workload.log_formats import dialect_of, refuse_others
 from qops_batsim.workload.log_records import (
     FIELDS,
@@ -48,9 +49,6 @@ _INTEGER_COLUMNS = [index for index, name in enumerate(FIELDS) if name not in ME
 
 _SIZES = ("MaxProcs", "MaxNodes")
 _CREDITS = ("Installation", "Computer", "Acknowledge", "Copyright", "Information")
-
-_LONGEST_ROW = 10_000
-"""Letters of a line that may be a record."""
 
 _LINES_AT_ONCE = 100_000
 _LINE = re.compile(rb"\S[^\n]*")  # what holds nothing is passed over, be there millions
@@ -269,7 +267,10 @@ def parse_swf(content: bytes, *, source: str) -> SwfLog:
     records = [np.empty(0, RECORD)]
     width = 0
     dialect: Mapping[str, Any] = {}
-    for numbers, rows in _blocks(content, header):
+    usual = _usual_records(content)
+    if usual is not None:
+        header = usual[0]
+    for numbers, rows in _blocks(content, header) if usual is None else ():
         if not width:
             width, dialect = _width(rows)
         matrix = _parse_at_once(rows, width)
@@ -283,19 +284,16 @@ def parse_swf(content: bytes, *, source: str) -> SwfLog:
             _count_nodes(matrix, rows, dialect["beyond"][-1])
 
         lines.append(np.array(numbers, np.int64))
-        part = np.empty(len(matrix), dtype=RECORD)
-        for index, name in enumerate(FIELDS):
-            part[name] = matrix[:, index]
-        records.append(part)
+        records.append(_records_of(matrix))
         if len(header) > MAX_ODD_LINES:
             raise InputError(
                 f"{source}: more than {MAX_ODD_LINES} lines are comments; fewer are expected"
             )
 
     log = SwfLog(
-        records=np.concatenate(records),
+        records=np.concatenate(records) if usual is None else usual[2],
         header=SwfHeader(tuple(header)),
-        lines=np.concatenate(lines),
+        lines=np.concatenate(lines) if usual is None else usual[1],
         source=source,
     )
     if width > len(FIELDS):
@@ -305,6 +303,42 @@ def parse_swf(content: bytes, *, source: str) -> SwfLog:
             log.counted = f"nodes, as the last column tells them ({dialect['about']})"
         log.left_out = [RepairCount.of_lines("more_columns", told, log.lines.tolist(), "ignore")]
     return log
+
+
+def _usual_records(content: bytes) -> tuple[list[str], NDArray[np.int64], Records] | None:
+    """Return the comments, lines and records of a log whose records are all written in the usual
+    way; None if some are not.
+    """
+    content = content.removeprefix(codecs.BOM_UTF8)
+    width = len(FIELDS)
+    most = min(content.count(b"\n"), len(content) // (2 * width)) + 1
+    matrix = np.empty((most, width))
+    lines = np.empty(most, np.int64)
+    scanner = Scanner(content)
+    count = scanner.scan_rows(matrix, lines)
+    matrix = matrix[: max(count, 0)]
+    if count < 1 or len(scanner.comments) > MAX_ODD_LINES or not _are_whole(matrix):
+        return None
+    comments = b"\n".join(scanner.comments)
+    try:
+        text = comments.decode()
+    except UnicodeDecodeError:
+        text = comments.decode("latin-1")
+    header = [line.strip()[1:] for line in text.split("\n")] if comments else []
+    return header, lines[:count].copy(), _records_of(matrix)
+
+
+def _records_of(matrix: Matrix) -> Records:
+    records = np.empty(len(matrix), dtype=RECORD)
+    for index, name in enumerate(FIELDS):
+        records[name] = matrix[:, index]
+    return records
+
+
+def _are_whole(matrix: Matrix) -> bool:
+    """Return whether the numbers are whole, and exact, in the columns where they should be."""
+    whole = matrix[:, _INTEGER_COLUMNS]
+    return not ((whole != np.floor(whole)).any() or (np.abs(whole) > _LARGEST).any())
 
 
 def _refuse(content: bytes, source: str, number: int, problem: str) -> NoReturn:
@@ -325,7 +359,7 @@ def _width(rows: Sequence[str]) -> tuple[int, Mapping[str, Any]]:
     the published log that has such further columns.
     """
     for row in rows:
-        words = row.split() if len(row) <= _LONGEST_ROW else []
+        words = row.split() if len(row) <= LONGEST_ROW else []
         if len(words) >= len(FIELDS) and all(
             _is_accepted(word, column) for column, word in enumerate(words[: len(FIELDS)])
         ):
@@ -381,7 +415,7 @@ def _parse_at_once(rows: Sequence[str], width: int) -> Matrix | None:
     """
     if not rows:
         return np.empty((0, len(FIELDS)))
-    if max(map(len, rows)) > _LONGEST_ROW:
+    if max(map(len, rows)) > LONGEST_ROW:
         return None
     used = None if width <= len(FIELDS) else range(len(FIELDS))
     if used is not None and any(len(row.split()) != width for row in rows):
@@ -394,15 +428,12 @@ def _parse_at_once(rows: Sequence[str], width: int) -> Matrix | None:
 
     if matrix.shape != (len(rows), len(FIELDS)) or not np.isfinite(matrix).all():
         return None
-    whole = matrix[:, _INTEGER_COLUMNS]
-    if (whole != np.floor(whole)).any() or (np.abs(whole) > _LARGEST).any():
-        return None
-    return matrix
+    return matrix if _are_whole(matrix) else None
 
 
 def _problem(row: str, width: int) -> str:
     """Return what is wrong with a record that should have ``width`` columns; "" if nothing."""
-    words = row.split() if len(row) <= _LONGEST_ROW else []
+    words = row.split() if len(row) <= LONGEST_ROW else []
     if len(words) != width:
         columns = "1 column" if len(words) == 1 else f"{len(words)} columns"
         return f"{columns if words else f'{len(row)} letters'} ({shown(row)})"

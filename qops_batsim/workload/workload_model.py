@@ -15,6 +15,7 @@ from qops_batsim.errors import InputError, require, shown
 from qops_batsim.job_fields import HostsAsked, written_hosts
 from qops_batsim.jobs import Job, QosRequest
 from qops_batsim.limits import IN_NO_NAME, MAX_PROCESSORS, MAX_SECONDS, NO_NAME
+from qops_batsim.workload.job_columns import columns_of_jobs, plain_delays
 
 if TYPE_CHECKING:
     import numpy as np
@@ -61,12 +62,21 @@ class Workload(msgspec.Struct):
         import numpy as np
 
         columns = self.columns
-        used = (self.profiles.get(name, {}) for name in columns.profile_names)
-        delays = [
-            profile["delay"] if profile.get("type") == "delay" else math.nan for profile in used
-        ]
-        of_jobs: np.ndarray = np.array(delays, np.float64)[columns.profiles]
+        delays = self.plain_delays(columns.profile_names)
+        for place in np.flatnonzero(np.isnan(delays)).tolist():
+            profile = self.profiles.get(columns.profile_names[place], {})
+            if profile.get("type") == "delay":
+                delays[place] = profile["delay"]
+        of_jobs: np.ndarray = delays[columns.profiles]
         return of_jobs
+
+    def plain_delays(self, names: list[str]) -> np.ndarray:
+        """Return the delay (seconds) of each of these profiles that has nothing else than that; NaN
+        for others. O(names).
+        """
+        import numpy as np
+
+        return np.array(plain_delays(self.profiles, names), np.float64)
 
     @property
     def offered_load(self) -> float | None:
@@ -87,11 +97,11 @@ class Workload(msgspec.Struct):
         work: np.ndarray = columns.processors * np.minimum(self.delays, columns.walltimes)
         return work
 
-    def check(self) -> None:
+    def check(self, columns: JobColumns | None = None) -> None:
         """Raise an InputError if a job made in memory has a value that a workload file may not
-        hold.
+        hold; its ``columns`` are those of the workload.
         """
-        if self.sha256 is None and not self.columns.are_usable:
+        if self.sha256 is None and not (columns or self.columns).are_usable:
             read_jobs([job.fields for job in self.jobs], self.profiles, self.source)
 
     def __repr__(self) -> str:
@@ -328,22 +338,21 @@ class JobColumns(NamedTuple):
         """
         import numpy as np
 
-        count = len(jobs)
         names = {name: index for index, name in enumerate(profile_names)}
-        limits = (math.inf if job.walltime is None else job.walltime for job in jobs)
-        profiles = (names.setdefault(job.profile, len(names)) for job in jobs)
-        requests = [job.qos for job in jobs]
-        hosts_asked = [job.hosts_asked for job in jobs]
+        dates, walltimes, estimates = (np.empty(len(jobs)) for _ in range(3))
+        processors, profiles = (np.empty(len(jobs), np.int64) for _ in range(2))
+        arrays = dates, walltimes, estimates, processors, profiles
+        ids, requests, hosts_asked = columns_of_jobs(list(jobs), names, *arrays)
         return cls(
-            ids=[job.id for job in jobs],
-            submission_times=np.fromiter((job.submission_time for job in jobs), float, count),
-            processors=np.fromiter((job.processors for job in jobs), np.int64, count),
-            walltimes=np.fromiter(limits, float, count),
-            estimates=np.fromiter((job.estimate for job in jobs), float, count),
-            profiles=np.fromiter(profiles, np.int64, count),
+            ids=ids,
+            submission_times=dates,
+            processors=processors,
+            walltimes=walltimes,
+            estimates=estimates,
+            profiles=profiles,
             profile_names=list(names),
-            requests=requests if any(each is not None for each in requests) else None,
-            hosts_asked=hosts_asked if any(each is not None for each in hosts_asked) else None,
+            requests=requests,
+            hosts_asked=hosts_asked,
         )
 
 

@@ -165,7 +165,7 @@ def test_no_spreadsheet_computes_what_others_wrote(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, engine_rows: str
 ) -> None:
     if engine_rows == "many":
-        monkeypatch.setattr(tables, "FEW_ROWS", 0)
+        monkeypatch.setattr(tables, "ROWS_AT_ONCE", 3)
         monkeypatch.setattr(tables, "FEW_BYTES", 0)
     (tmp_path / "f.py").write_text(REASON)
     ids = ["=1+1", "-5", "+1", "@x", "-x", "'=y", "plain", "='z"]

@@ -5,10 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from io import BytesIO
+from typing import Any
 
 
 class Kept(dict[str, bytes]):
     """The contents of files by name, written nowhere: putting files in place takes longer."""
+
+    def __init__(self) -> None:
+        self.tables: dict[str, Any] = {}
 
     @contextmanager
     def open(self, name: str) -> Iterator[BytesIO]:

@@ -12,7 +12,7 @@ from qops_batsim.core.hostset import HostSet
 from qops_batsim.errors import InputError
 from qops_batsim.limits import MAX_HOST_ID
 from qops_batsim.measures.results.result_tables import Booleans, Floats, Integers
-from qops_batsim.tables import Texts
+from qops_batsim.tables import Intervals, Texts, WrittenTexts
 
 
 class Allocations(NamedTuple):
@@ -60,8 +60,29 @@ def read_allocations(texts: Sequence[str]) -> Allocations:
 
     Raises :class:`AllocationError`.
     """
-    found = _as_batsim_writes(texts) if isinstance(texts, Texts) else None
+    found = None
+    if isinstance(texts, Texts):
+        found = _as_batsim_writes(texts)
+    elif isinstance(texts, WrittenTexts) and isinstance(texts.column, Intervals):
+        found = _as_written(texts.column)
     return _of_each(texts) if found is None else found
+
+
+def _as_written(column: Intervals) -> Allocations | None:
+    """Return the intervals of a column, or None if they are not ascending ones of hosts that do not
+    touch.
+    """
+    begin, end = column.offsets[[0, -1]].tolist()
+    rows = np.repeat(np.arange(len(column.offsets) - 1), np.diff(column.offsets))
+    return _usual(rows, column.first[begin:end], column.last[begin:end])
+
+
+def _usual(rows: Integers, first: Integers, last: Integers) -> Allocations | None:
+    """Return intervals of hosts, by row; None if they are not ascending ones that do not touch."""
+    touching = (rows[1:] == rows[:-1]) & (first[1:] <= last[:-1] + 1)
+    if touching.any() or (first > last).any() or last.max(initial=0) > MAX_HOST_ID:
+        return None
+    return Allocations(rows, first, last)
 
 
 _SPACE, _HYPHEN, _ZERO, _END = (ord(each) for each in " -0\n")
@@ -94,10 +115,7 @@ def _as_batsim_writes(texts: Texts) -> Allocations | None:
     first = numbers[begins]
     last = numbers[begins + (kinds[begins] == _HYPHEN)]
     rows = np.cumsum(behind == _END)[begins] - 1
-    touching = (rows[1:] == rows[:-1]) & (first[1:] <= last[:-1] + 1)
-    if touching.any() or (first > last).any() or last.max(initial=0) > MAX_HOST_ID:
-        return None
-    return Allocations(rows, first, last)
+    return _usual(rows, first, last)
 
 
 def on_all_hosts(allocations: Allocations) -> tuple[Integers, Integers]:

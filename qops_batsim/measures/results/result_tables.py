@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Container, Sequence
+from collections.abc import Container, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -23,8 +23,11 @@ from qops_batsim.job_fields import is_number
 from qops_batsim.jobs import FINAL_STATES, QOS_ACCEPTED, QOS_REJECTED, REJECTED
 from qops_batsim.limits import MAX_AMOUNT, MAX_DESCRIPTION_BYTES, MAX_SPAN, MAX_STRETCH
 from qops_batsim.tables import (
+    AnyTexts,
     Choices,
+    Column,
     Form,
+    PlainTexts,
     Table,
     joined_texts,
     number_in,
@@ -91,7 +94,7 @@ class JobsFile(NamedTuple):
     names: list[str]
     numbers: dict[str, Floats]
     states: Choices
-    texts: dict[str, Sequence[str]]
+    texts: dict[str, AnyTexts]
 
 
 class MachineStates(NamedTuple):
@@ -105,20 +108,23 @@ class MachineStates(NamedTuple):
 class Decisions(NamedTuple):
     """A ``_qos.csv`` (the scheduler's decisions on jobs) as columns.
 
-    ``ids`` are full identifiers, ``decisions`` positions in :data:`DECISIONS`; ``cancelled`` tells
-    which jobs were rejected because their users cancelled them. ``columns`` are all of the file's
+    ``decisions`` are positions in :data:`DECISIONS`; ``cancelled`` tells which jobs were rejected because their users cancelled them. ``columns`` are all of the file's
     by name: numbers (NaN for an empty cell) or texts, ``job_id`` and ``workload_name`` as in
     ``_jobs.csv``; what an older file lacks is there as well if every run has it.
     """
 
-    ids: Sequence[str]
     decisions: Choices
     cancelled: Booleans
     columns: dict[str, Any]
 
+    @property
+    def ids(self) -> list[str]:
+        """Full identifiers."""
+        return joined_texts(self.columns["workload_name"], self.columns["job_id"], "!")
+
     def numbers(self, name: str) -> Floats:
         """Return a column of numbers of the ``_qos.csv``; all NaN if the file lacks it."""
-        values: Floats = self.columns.get(name, np.full(len(self.ids), np.nan))
+        values: Floats = self.columns.get(name, np.full(len(self.decisions), np.nan))
         return values
 
     def by_id(self, name: str) -> dict[str, float]:
@@ -160,19 +166,20 @@ _JOBS = Form(
 )
 
 
-def read_jobs_table(path: Path) -> JobsFile:
+Written = Mapping[str, Column] | None
+"""The columns of a file that this process has just written, which is not read then."""
+
+
+def read_jobs_table(path: Path, written: Written = None) -> JobsFile:
     """Read a ``_jobs.csv``."""
-    return read_table(path, _JOBS, _jobs_of)
+    return read_table(path, _JOBS, _jobs_of, written)
 
 
 def _jobs_of(table: Table) -> JobsFile:
     states = table.choices["final_state"]
     table.refuse("final_state", states < 0, f"one of {', '.join(FINAL_STATES)}")
     rejected = states == FINAL_STATES.index(REJECTED)
-    if "" in table.texts["job_id"]:
-        table.refuse(
-            "job_id", np.array([not each for each in table.texts["job_id"]]), "an identifier"
-        )
+    table.refuse("job_id", table.texts["job_id"].are_empty(), "an identifier")
 
     for column in table.names:
         if column not in _NUMBER_COLUMNS:
@@ -200,12 +207,12 @@ def _jobs_of(table: Table) -> JobsFile:
     return JobsFile(table.names, table.numbers, states, texts)
 
 
-def _local_names(profiles: Sequence[str], workloads: Sequence[str]) -> Sequence[str]:
+def _local_names(profiles: AnyTexts, workloads: AnyTexts) -> AnyTexts:
     """Return profile names without the workload's name that Batsim 5 puts in front (``w0!``)."""
     if not (len(profiles) and profiles[0].startswith(f"{workloads[0]}!")):
         return profiles
     pairs = zip(profiles, workloads, strict=True)
-    return [profile.removeprefix(f"{workload}!") for profile, workload in pairs]
+    return PlainTexts(profile.removeprefix(f"{workload}!") for profile, workload in pairs)
 
 
 TOTALS = ("nb_jobs", "nb_jobs_finished", "nb_computing_machines", "makespan")
@@ -274,9 +281,9 @@ _MACHINE_STATES = Form(
 )
 
 
-def read_machine_states(path: Path) -> MachineStates:
+def read_machine_states(path: Path, written: Written = None) -> MachineStates:
     """Read a ``_machine_states.csv``."""
-    return read_table(path, _MACHINE_STATES, _machine_states_of)
+    return read_table(path, _MACHINE_STATES, _machine_states_of, written)
 
 
 def _machine_states_of(table: Table) -> MachineStates:
@@ -306,11 +313,11 @@ _QOS = Form(
 )
 
 
-def read_qos(path: Path) -> Decisions:
+def read_qos(path: Path, written: Written = None) -> Decisions:
     """Read a ``_qos.csv``; ``latest_start`` and ``new_promises`` are filled in if the file lacks
     them.
     """
-    return read_table(path, _QOS, _decisions_of)
+    return read_table(path, _QOS, _decisions_of, written)
 
 
 def _decisions_of(table: Table) -> Decisions:
@@ -331,13 +338,10 @@ def _decisions_of(table: Table) -> Decisions:
     columns: dict[str, Any] = {name: (table.numbers | table.texts)[name] for name in table.names}
     columns.setdefault("latest_start", np.full(table.size, np.nan))
     columns.setdefault("new_promises", np.zeros(table.size))
-    workloads = table.texts["workload_name"]
-    if "" in workloads:
-        nameless = np.array([not each for each in workloads])
-        table.refuse("workload_name", nameless, "the name of a workload")
-
-    ids = joined_texts(workloads, table.texts["job_id"], "!")
-    return Decisions(ids, decisions, cancelled, columns)
+    table.refuse(
+        "workload_name", table.texts["workload_name"].are_empty(), "the name of a workload"
+    )
+    return Decisions(decisions, cancelled, columns)
 
 
 ROUNDING = 0.5e-6

@@ -60,7 +60,7 @@ from qops_batsim.measures.results.run_files import (
 from qops_batsim.platform.platform_model import Outage, Platform
 from qops_batsim.platform.simgrid_read import read_platform
 from qops_batsim.shipped import find_input
-from qops_batsim.tables import Texts
+from qops_batsim.tables import AnyTexts, Column, Words, WrittenTexts, joined_texts
 from qops_batsim.workload.batsim_json import read_workload
 from qops_batsim.workload.workload_model import Workload
 
@@ -233,19 +233,16 @@ class RunResult:
         numbers = self.table.numbers.get(name)
         return self.jobs[name].to_numpy(dtype=np.float64) if numbers is None else numbers
 
-    def text(self, name: str) -> Sequence[str]:
+    def text(self, name: str) -> AnyTexts:
         """Return a column of texts of ``_jobs.csv``, one value a row."""
-        return self._final_states if name == "final_state" else self.table.texts[name]
-
-    @cached_property
-    def _final_states(self) -> list[str]:
-        return [FINAL_STATES[state] for state in self.table.states.tolist()]
+        if name == "final_state":
+            return WrittenTexts(Words(FINAL_STATES, self.table.states))
+        return self.table.texts[name]
 
     @property
     def ids(self) -> list[str]:
         """Full identifiers (``"w0!15"``) of the jobs of all rows."""
-        names = map(self.text, ("workload_name", "job_id"))
-        return [f"{workload}!{job_id}" for workload, job_id in zip(*names, strict=True)]
+        return joined_texts(self.text("workload_name"), self.text("job_id"), "!")
 
     def id(self, row: int) -> str:
         """Return the full identifier of a row's job."""
@@ -268,8 +265,7 @@ class RunResult:
         """Dict from the row of each later run of a job to the row of the run before it, which was
         killed.
         """
-        ids = self.text("job_id")
-        if isinstance(ids, Texts) and not ids.mention("#"):
+        if not self.text("job_id").mention("#"):
             return {}
         before = rows_before(self.ids)
         killed = self.ended_as(COMPLETED_KILLED) if before else ()
@@ -412,18 +408,22 @@ def read_files(
     hosts: int | None = None,
     is_verified: bool = False,
     platform: Platform | None = None,
+    written: Mapping[str, Mapping[str, Column]] | None = None,
 ) -> RunResult:
     """Read a run from files that :func:`find_run` has found; ``hosts`` as for :func:`read_run`.
 
     Dates that cannot be are an InputError, unless the run ``is_verified`` afterwards: the verifier
-    lists all that is wrong.
+    lists all that is wrong. Tables that this process has just ``written`` are not read: their
+    columns tell the same, by the ends of the files' names.
     """
+    tables = written or {}
     of_batsim5 = files.schedule is not None and files.schedule.suffix == ".json"
     schedule = _read_if_any(read_totals if of_batsim5 else read_schedule, files.schedule)
-    machine_states = _read_if_any(read_machine_states, files.machine_states)
+    states, qos_table = map(tables.get, ("_machine_states.csv", "_qos.csv"))
+    machine_states = _read_if_any(read_machine_states, files.machine_states, states)
     info = files.info
-    qos = _read_if_any(read_qos, files.qos)
-    jobs = read_jobs_table(files.jobs)
+    qos = _read_if_any(read_qos, files.qos, qos_table)
+    jobs = read_jobs_table(files.jobs, tables.get("_jobs.csv"))
     source = str(files.jobs)
     files.check_unchanged()
     recorded = None if schedule is None else schedule["nb_computing_machines"]
@@ -482,8 +482,10 @@ def submitted_once(result: RunResult) -> RunResult:
     return replace(made, schedule=totals or None)
 
 
-def _read_if_any(read: Callable[[Path], _Content], path: Path | None) -> _Content | None:
-    return None if path is None else read(path)
+def _read_if_any(
+    read: Callable[..., _Content], path: Path | None, *written: Mapping[str, Column] | None
+) -> _Content | None:
+    return None if path is None else read(path, *written)
 
 
 def read_workloads(paths: Sequence[Path]) -> dict[str, Workload]:

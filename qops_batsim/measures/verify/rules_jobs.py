@@ -49,7 +49,7 @@ def rejected_empty(subject: Subject) -> Iterator[Violation]:
     """A rejected job has no dates and no hosts."""
     result = subject.result
     filled = {name: ~np.isnan(result.column(name)) for name in EXECUTION_COLUMNS}
-    filled[_HOSTS] = np.array([hosts != "" for hosts in result.text(_HOSTS)], np.bool_)
+    filled[_HOSTS] = ~result.text(_HOSTS).are_empty()
     wrong = ~subject.executed & np.logical_or.reduce(list(filled.values()))
     said = {
         row: ", ".join(name for name, has_value in filled.items() if has_value[row])
@@ -230,6 +230,8 @@ def host_range(subject: Subject) -> Iterator[Violation]:
     """Every allocated host exists."""
     result = subject.result
     rows, _, last = result.allocations
+    if last.max(initial=0) < result.hosts:
+        return iter(())
     highest = np.full(len(subject.executed), -1, dtype=np.int64)
     np.maximum.at(highest, rows, last)
     message = f"runs on host {{highest}}, but the hosts are 0 to {result.hosts - 1}"

@@ -24,7 +24,7 @@ from qops_batsim.measures.results.result_tables import (
 )
 from qops_batsim.measures.results.run_result import RunResult
 from qops_batsim.measures.verify.predictions import EndedRun, PastRuns
-from qops_batsim.tables import Texts
+from qops_batsim.tables import AnyTexts
 from qops_batsim.timing import least_grace
 from qops_batsim.workload.workload_model import JobColumns, Workload
 
@@ -83,36 +83,25 @@ class JobNumbers:
         return list(self._others)[number]
 
     def _of_rows(self, result: RunResult) -> Integers:
-        workloads = result.text("workload_name")
-        only = next(iter(self._ids), "")
-        same = isinstance(workloads, Texts) and workloads.are_all(only)
-        numbers = self._in_bulk(result.text("job_id")) if same else self._not_found(len(workloads))
-        return self._completed(numbers, result.ids if (numbers < 0).any() else ())
+        return self._numbered(result.text("workload_name"), result.text("job_id"))
 
     def _of_decisions(self, result: RunResult) -> Integers:
-        ids = () if result.decisions is None else result.decisions.ids
-        return self._completed(self._in_bulk(ids, f"{next(iter(self._ids), '')}!"), ids)
+        if result.decisions is None:
+            return np.zeros(0, np.int64)
+        columns = result.decisions.columns
+        return self._numbered(columns["workload_name"], columns["job_id"])
 
-    def _in_bulk(self, texts: Sequence[str], prefix: str = "") -> Integers:
-        """Return the numbers of many jobs at once, given their identifiers with a ``prefix``; -1
-        for those not found.
+    def _numbered(self, workloads: AnyTexts, ids: AnyTexts) -> Integers:
+        """Return the number of the job of each row; jobs that no workload has get new numbers.
 
-        Found are those of a long table, where there is one workload.
+        Where there is one workload, many are found at once.
         """
-        if len(self._ids) != 1 or not isinstance(texts, Texts):
-            return self._not_found(len(texts))
-        (known,) = self._ids.values()
-        return texts.places(known, prefix)
-
-    def _not_found(self, rows: int) -> Integers:
-        return np.full(rows, -1)
-
-    def _completed(self, found: Integers, full_ids: Sequence[str]) -> Integers:
-        """Replace each -1 in ``found`` by the number of the job in that row; jobs that no workload
-        has get new numbers.
-        """
+        found: Integers = np.full(len(ids), -1)
+        if len(self._ids) == 1 and workloads.are_all(next(iter(self._ids))):
+            (known,) = self._ids.values()
+            found = ids.places(known)
         for row in np.flatnonzero(found < 0).tolist():
-            full_id = full_ids[row]
+            full_id = f"{workloads[row]}!{ids[row]}"
             number = self._numbers.get(full_id)
             if number is None:
                 number = self._others.setdefault(full_id, self.known + len(self._others))

@@ -65,7 +65,7 @@ def prefix(
 ) -> Path:
     """Return the prefix of a copy of the run, which is read in plain or in bulk."""
     if request.param == "many":
-        monkeypatch.setattr(tables, "FEW_ROWS", 0)
+        monkeypatch.setattr(tables, "ROWS_AT_ONCE", 3)
         monkeypatch.setattr(tables, "FEW_BYTES", 0)
     shutil.copytree(written, tmp_path, dirs_exist_ok=True)
     return tmp_path / "run"
