@@ -1,0 +1,277 @@
+"""Every number of the studies' READMEs, beside what comes out now (README.md).
+
+    python studies/reproduce --quick [--seed 1] [--seconds 600] [--only deadlines restarts]
+    python studies/reproduce [--workers 2]
+    python studies/reproduce --tie
+
+The first makes parts of the studies, drawn by seed; the second every study whole. Nothing that was
+kept by earlier runs is used. Printed is a table of the numbers that came out, and of all that did
+not agree. Exit code 1: one did not. ``--tie`` looks for what new numbers of READMEs are.
+"""
+
+from __future__ import annotations
+
+import platform
+import random
+import re
+import sys
+import tomllib
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from importlib.metadata import PackageNotFoundError, version
+from itertools import zip_longest
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+
+if __name__ == "__main__":  # the checkout, which has the studies
+    sys.path.append(str(Path(__file__).resolve().parents[2]))
+
+from qops_batsim import InputError
+from qops_batsim.experiments import markdown_table
+from studies.reproduce.page_numbers import Number, Source, agree, numbers_of, read_source
+from studies.reproduce.parts import STUDIES, Command, Part, missing_log, run
+from studies.reproduce.ties import all_agree, new_ties, read_ties, write_ties
+from studies.shared import arguments, print_or_put, run_main
+
+HERE = Path(__file__).resolve().parent
+LOCK = HERE / "environment.txt"
+README = "README.md"
+UNTIED = "tied to nothing"
+
+
+class Exempt(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Numbers that no command gives again, by a pattern of study, page and names; and why."""
+
+    where: str
+    why: str
+
+
+class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The commands of each study, what is exempt, and sections without results."""
+
+    seconds: float
+    no_results: str
+    exempt: tuple[Exempt, ...]
+    studies: dict[str, tuple[Command, ...]]
+
+
+class Row(NamedTuple):
+    """A number of a page beside the one that was found; ``agrees`` to the digits of both."""
+
+    study: str
+    page: str
+    number: Number
+    found: Number
+    agrees: bool
+
+    @property
+    def cells(self) -> list[str]:
+        """Its cells: what it is, where it stands, what is expected, what was found."""
+        shown, found = (
+            f"{each.texts[0]} [{', '.join(each.texts[1:])}]" if each.texts[1:] else each.texts[0]
+            for each in (self.number, self.found)
+        )
+        mark = "" if self.agrees else " (differs)"
+        place = f"studies/{self.study}/{self.page}:{self.number.line}"
+        return [self.number.address.replace("|", "/"), place, shown, f"{found}{mark}"]
+
+
+def read_settings() -> Settings:
+    """Return what ``study.toml`` says."""
+    return msgspec.convert(tomllib.loads((HERE / "study.toml").read_text("utf-8")), Settings)
+
+
+class Study:
+    """A study with the numbers of its pages, and those that its commands gave in this run."""
+
+    def __init__(self, name: str, settings: Settings, folder: Path | None = None) -> None:
+        self.name, self.settings, self.folder = name, settings, folder or STUDIES / name
+        self.commands = settings.studies[name]
+        self.ties = read_ties(HERE / "ties" / f"{name}.tsv")
+        self.written = {
+            self.source_name(each): read_source(self.folder / each.page, each.section)
+            for each in self.commands
+            if each.page
+        }
+        self.made: dict[str, dict[str, Number]] = {}
+
+    def source_name(self, command: Command) -> str:
+        """Return the name by which numbers of the README are tied to what a command gives."""
+        if not command.page:
+            return command.name(self.name)
+        return f"{command.page}#{command.section}" if command.section else command.page
+
+    def exemption(self, page: str, number: Number) -> str | None:
+        """Return why a number need not come out again, if so."""
+        where = f"{self.name}/{page}: {number.address}"
+        return next((it.why for it in self.settings.exempt if re.search(it.where, where)), None)
+
+    def by_hand(self) -> list[Number]:
+        """Return the results in the README that a command has not written itself."""
+        generated = {
+            each.line
+            for name, source in self.written.items()
+            for each in source.numbers
+            if name.startswith(README)
+        }
+        results = re.compile(rf"(?!{self.settings.no_results})")
+        text = (self.folder / README).read_text("utf-8")
+        return [
+            each
+            for each in numbers_of(text)
+            if each.line not in generated and results.match(each.title)
+        ]
+
+    def make(self, command: Command, seed: int | None, workers: int) -> tuple[list[Row], float]:
+        """Run a command, or its part; return numbers beside those that came out, and its cost (s).
+
+        Raises :class:`SystemExit` where it fails, or nothing of its page comes out.
+        """
+        done = run(self.name, command, seed, workers)
+        if done.error:
+            raise SystemExit(f"{command.name(self.name)} fails: {done.error}")
+        source, rows = Source(done.text), []
+        if command.page:
+            rows = list(self.compared(command, source, None if seed is None else command.part))
+            if not rows:
+                raise SystemExit(f"{command.name(self.name)}: nothing of {command.page} came out")
+        made = {each.number.address: each.found for each in rows}
+        self.made[self.source_name(command)] = made if seed is not None else source.names | made
+        return rows, done.seconds
+
+    def compared(self, command: Command, made: Source, part: Part | None) -> Iterator[Row]:
+        """Yield the numbers of a command's page that came out, beside what came out."""
+        for each in self.written[self.source_name(command)].numbers:
+            left_out = part is not None and not part.holds(each.title, each.column)
+            if left_out or self.exemption(command.page, each):
+                continue
+            found = made.at(each)
+            if found is not None:
+                both = list(zip_longest(each.texts, found.texts, fillvalue="0"))
+                agrees = all(agree(*pair) for pair in both)
+                yield Row(self.name, command.page, each, found, agrees)
+
+    def tied(self) -> tuple[list[Row], Counter[str]]:
+        """Return the README's numbers beside those that they are tied to; others by reason.
+
+        What came out in this run goes before what stands in a page.
+        """
+        rows = []
+        others: Counter[str] = Counter()
+        for each in self.by_hand():
+            source, there = self.ties.get(each.address, ("", ""))
+            page = self.written[source].names if source in self.written else {}
+            found = self.made.get(source, {}).get(there) or page.get(there)
+            why = self.exemption(README, each)
+            if why is None and found is not None:
+                rows.append(Row(self.name, README, each, found, all_agree(each, found)))
+            else:
+                others[why or ("of a command that was not run" if source else UNTIED)] += 1
+        return rows, others
+
+
+def tie(studies: Sequence[Study], workers: int) -> None:
+    """Look for what new numbers of READMEs are, and keep the ties."""
+    for study in studies:
+        sources = dict(study.written)
+        for command in study.commands:
+            if not command.page and missing_log(study.name, command) is None:
+                text = run(study.name, command, workers=workers).text
+                sources[study.source_name(command)] = Source(text)
+        numbers = [each for each in study.by_hand() if study.exemption(README, each) is None]
+        found = new_ties(numbers, sources, study.ties)
+        write_ties(HERE / "ties" / f"{study.name}.tsv", found)
+        print(f"{study.name}: {len(found)} of {len(numbers)} tied", flush=True)
+
+
+def versions() -> dict[str, str]:
+    """Return the versions of what runs: Python, and the packages of the lock."""
+    found = {"Python": platform.python_version()}
+    found["qops-batsim"] = version("qops-batsim")
+    for line in re.findall(r"^\w.*", LOCK.read_text("utf-8"), re.M):
+        name, _, locked = line.partition("==")
+        with suppress(PackageNotFoundError):
+            own = version(name)
+            found[name] = own if own == locked else f"{own} (lock: {locked})"
+    return found
+
+
+def planned(
+    studies: Sequence[Study], seed: int | None, budget: float
+) -> list[tuple[Study, Command, float]]:
+    """Return what is run, with the CPU time expected (s): all, or parts in an order by seed.
+
+    Parts that would exceed the budget are left out.
+    """
+    every = [(study, each) for study in studies for each in study.commands]
+    if seed is None:
+        return [(study, each, each.seconds) for study, each in every]
+    found = []
+    for study, each in random.Random(seed).sample(every, len(every)):
+        if each.part is not None and each.part.seconds <= budget:
+            budget -= each.part.seconds
+            found.append((study, each, each.part.seconds))
+    return found
+
+
+def main() -> None:
+    parser = arguments(__file__, __doc__)
+    parser.add_argument("--seed", type=int, default=1, help="draws parts")
+    parser.add_argument("--seconds", type=float, help="CPU time for the parts (s)")
+    parser.add_argument("--only", nargs="+", metavar="STUDY", help="these studies")
+    parser.add_argument("--tie", action="store_true", help="look for what numbers are")
+    asked = parser.parse_args()
+    settings = read_settings()
+    unknown = set(asked.only or ()) - settings.studies.keys()
+    if unknown:
+        known = ", ".join(settings.studies)
+        raise InputError(f"--only {', '.join(sorted(unknown))}: no such study; there are {known}")
+    studies = [Study(name, settings) for name in asked.only or settings.studies]
+    if asked.tie:
+        tie(studies, asked.workers)
+        return
+
+    seed = asked.seed if asked.quick else None
+    plan = planned(studies, seed, asked.seconds or settings.seconds)
+    expected = sum(seconds for *_, seconds in plan) / 60
+    print(f"Run with {', '.join(f'{name} {own}' for name, own in versions().items())}.\n")
+    print(
+        f"{len(plan)} commands, about {expected:.0f} minutes of CPU time, seed {seed}.", flush=True
+    )
+    rows, absent, spent = [], [], 0.0
+    for study, command, _ in plan:
+        log = missing_log(study.name, command)
+        if log is not None:
+            absent.append(f"{command.name(study.name)}: {log} is not at hand")
+            continue
+        found, seconds = study.make(command, seed, asked.workers)
+        rows += found
+        spent += seconds
+        print(f"{command.name(study.name)}: {len(found)} in {seconds:.0f} s", file=sys.stderr)
+    others: Counter[str] = Counter()
+    for study in studies:
+        found, rest = study.tied()
+        rows += found
+        others += rest
+    print_or_put(report(rows, absent, others, spent), asked.write)
+    raise SystemExit(not all(each.agrees for each in rows))
+
+
+def report(
+    rows: Sequence[Row], absent: Sequence[str], others: Mapping[str, int], spent: float
+) -> str:
+    """Return the table of what came out, and what did not, in Markdown."""
+    wrong = sum(not each.agrees for each in rows)
+    heads = ["number", "file", "expected", "found"]
+    lines = [*markdown_table(heads, [each.cells for each in rows]), ""]
+    lines += [f"Exempt: {each}" for each in absent]
+    lines += [f"Of the READMEs, {count:,} {why}" for why, count in others.items()]
+    lines.append(f"{len(rows):,} numbers, {wrong:,} differ; {spent / 60:.1f} minutes of CPU time")
+    return "\n".join(lines)
+
+
+if __name__ == "__main__":
+    run_main(main)
