@@ -20,7 +20,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, version
-from itertools import zip_longest
+from itertools import product, zip_longest
 from pathlib import Path
 from typing import NamedTuple
 
@@ -40,6 +40,8 @@ HERE = Path(__file__).resolve().parent
 LOCK = HERE / "environment.txt"
 README = "README.md"
 UNTIED = "tied to nothing"
+OVERVIEW = "."
+"""The page of all studies, whose numbers are theirs."""
 
 
 class Exempt(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -64,19 +66,17 @@ class Row(NamedTuple):
     study: str
     page: str
     number: Number
-    found: Number
+    found: Number | None
     agrees: bool
 
     @property
     def cells(self) -> list[str]:
         """Its cells: what it is, where it stands, what is expected, what was found."""
-        shown, found = (
-            f"{each.texts[0]} [{', '.join(each.texts[1:])}]" if each.texts[1:] else each.texts[0]
-            for each in (self.number, self.found)
-        )
+        found = "nothing" if self.found is None else self.found.shown
         mark = "" if self.agrees else " (differs)"
-        place = f"studies/{self.study}/{self.page}:{self.number.line}"
-        return [self.number.address.replace("|", "/"), place, shown, f"{found}{mark}"]
+        place = f"{Path('studies') / self.study / self.page}:{self.number.line}"
+        name = self.number.address.replace(" | ", " / ").strip()
+        return [name, place, self.number.shown, f"{found}{mark}"]
 
 
 def read_settings() -> Settings:
@@ -90,13 +90,19 @@ class Study:
     def __init__(self, name: str, settings: Settings, folder: Path | None = None) -> None:
         self.name, self.settings, self.folder = name, settings, folder or STUDIES / name
         self.commands = settings.studies[name]
-        self.ties = read_ties(HERE / "ties" / f"{name}.tsv")
+        self.tie_file = HERE / "ties" / f"{'overview' if name == OVERVIEW else name}.tsv"
+        self.ties = read_ties(self.tie_file)
         self.written = {
             self.source_name(each): read_source(self.folder / each.page, each.section)
             for each in self.commands
             if each.page
         }
         self.made: dict[str, dict[str, Number]] = {}
+
+    def add(self, other: Study) -> None:
+        """Add the numbers of another study, for a page that tells of several."""
+        self.written |= {f"{other.name}/{name}": it for name, it in other.written.items()}
+        self.made |= {f"{other.name}/{name}": it for name, it in other.made.items()}
 
     def source_name(self, command: Command) -> str:
         """Return the name by which numbers of the README are tied to what a command gives."""
@@ -138,21 +144,24 @@ class Study:
             rows = list(self.compared(command, source, None if seed is None else command.part))
             if not rows:
                 raise SystemExit(f"{command.name(self.name)}: nothing of {command.page} came out")
-        made = {each.number.address: each.found for each in rows}
+        made = {each.number.address: each.found for each in rows if each.found is not None}
         self.made[self.source_name(command)] = made if seed is not None else source.names | made
         return rows, done.seconds
 
     def compared(self, command: Command, made: Source, part: Part | None) -> Iterator[Row]:
-        """Yield the numbers of a command's page that came out, beside what came out."""
+        """Yield the numbers of a command's page beside what came out.
+
+        Of a part those that came out; the whole has to give all.
+        """
         for each in self.written[self.source_name(command)].numbers:
             left_out = part is not None and not part.holds(each.title, each.column)
-            if left_out or self.exemption(command.page, each):
+            found = None if left_out else made.at(each)
+            some = part is not None and (left_out or (found is None and part.is_drawn))
+            if some or self.exemption(command.page, each):
                 continue
-            found = made.at(each)
-            if found is not None:
-                both = list(zip_longest(each.texts, found.texts, fillvalue="0"))
-                agrees = all(agree(*pair) for pair in both)
-                yield Row(self.name, command.page, each, found, agrees)
+            both = [] if found is None else zip_longest(each.texts, found.texts, fillvalue="nan")
+            agrees = found is not None and all(agree(*pair) for pair in both)
+            yield Row(self.name, command.page, each, found, agrees)
 
     def tied(self) -> tuple[list[Row], Counter[str]]:
         """Return the README's numbers beside those that they are tied to; others by reason.
@@ -183,7 +192,7 @@ def tie(studies: Sequence[Study], workers: int) -> None:
                 sources[study.source_name(command)] = Source(text)
         numbers = [each for each in study.by_hand() if study.exemption(README, each) is None]
         found = new_ties(numbers, sources, study.ties)
-        write_ties(HERE / "ties" / f"{study.name}.tsv", found)
+        write_ties(study.tie_file, found)
         print(f"{study.name}: {len(found)} of {len(numbers)} tied", flush=True)
 
 
@@ -230,6 +239,9 @@ def main() -> None:
         known = ", ".join(settings.studies)
         raise InputError(f"--only {', '.join(sorted(unknown))}: no such study; there are {known}")
     studies = [Study(name, settings) for name in asked.only or settings.studies]
+    overviews = [each for each in studies if each.name == OVERVIEW]
+    for overview, study in product(overviews, studies):
+        overview.add(study)
     if asked.tie:
         tie(studies, asked.workers)
         return
@@ -252,6 +264,8 @@ def main() -> None:
         spent += seconds
         print(f"{command.name(study.name)}: {len(found)} in {seconds:.0f} s", file=sys.stderr)
     others: Counter[str] = Counter()
+    for overview, study in product(overviews, studies):
+        overview.add(study)
     for study in studies:
         found, rest = study.tied()
         rows += found

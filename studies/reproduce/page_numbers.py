@@ -15,16 +15,19 @@ from studies.shared import BEGIN, END
 MINUS = "\N{MINUS SIGN}"
 NUMBER = re.compile(rf"(?<![\w.,])[-+{MINUS}]?\d+(?:,\d{{3}})*(?:\.\d+)?(?![\w⁰-⁹]|[.,]\d)")
 INTERVAL = re.compile(
-    rf"[^\d\[\]|;]{{0,40}}\[({NUMBER.pattern})[^\d\]]*, ({NUMBER.pattern})[^\]\d]*\]"
+    rf"[^\d\[\]|;]{{0,70}}\[({NUMBER.pattern})[^\d\]]*,\s+({NUMBER.pattern})[^\]\d]*\]"
 )
 """What may stand between a number and its interval, and that."""
 
 SETTING = re.compile(
-    r"(?:loads?|sections?|Figures?|Tables?|from job|seed|at least|revision|[STKrn]F?B? [=<>]|≤)"
+    r"(?:loads?|sections?|Figures?|Tables?|from job|seed|at least|revision|margins?(?: of)?"
+    r"|(?:risk|tolerance|below|above|within|than|by need,) of|less laxity than|[STKrn]F?B? [=<>]|≤)"
     rf" (?:{NUMBER.pattern}(?:,| to| and|, and)? ?)*$"
     r"|\((?:[A-Z][\w. ]+ )*$"
 )
 """What stands before a number that says where something was measured, not what."""
+
+COMMAND = re.compile(r" {4}(?:python|qops-batsim| +--).*", re.MULTILINE)
 
 
 class Number(NamedTuple):
@@ -50,6 +53,12 @@ class Number(NamedTuple):
         behind = f" ({self.nth + 1})" if self.nth else ""
         return " | ".join([self.title, ", ".join(self.row), *last]) + behind
 
+    @property
+    def shown(self) -> str:
+        """The number with its interval."""
+        first, *ends = self.texts
+        return f"{first} [{', '.join(ends)}]" if ends else first
+
 
 def value_of(text: str) -> Decimal:
     """Return the value of a number as it is written."""
@@ -57,7 +66,7 @@ def value_of(text: str) -> Decimal:
 
 
 def agree(shown: str, found: str, tolerance: float = 0.0) -> bool:
-    """Return whether a number that is found is the one shown, to the digits that both have.
+    """Return whether a number that is found is the one shown, to the digits shown.
 
     A number that is shown without a sign may be a fall or a rise.
 
@@ -65,14 +74,13 @@ def agree(shown: str, found: str, tolerance: float = 0.0) -> bool:
     (True, False, False, True)
     """
     one, other = value_of(shown), value_of(found)
+    if other.is_nan() or one.is_nan():
+        return False
     if shown[0] not in f"+-{MINUS}":
         one, other = abs(one), abs(other)
-    digits = min(len(each.partition(".")[2]) for each in (shown, found))
-    finer = shown.count(".") + found.count(".") and len(shown.partition(".")[2]) != len(
-        found.partition(".")[2]
-    )
-    half = Decimal(10) ** -digits / 2 if finer else Decimal(0)
-    return abs(one - other) <= half + Decimal(str(tolerance))
+    digits, finer = (len(each.partition(".")[2]) for each in (shown, found))
+    rounding = Decimal(10) ** -digits / 2 if finer > digits else Decimal(0)
+    return finer >= digits and abs(one - other) <= rounding + Decimal(str(tolerance))
 
 
 def groups_in(text: str) -> list[tuple[int, tuple[str, ...]]]:
@@ -100,16 +108,14 @@ def blank(text: str) -> str:
 def generated_part(text: str, section: str = "") -> tuple[int, str]:
     """Return the number of the first line of what a command gives of a page, and that part.
 
-    That are the tables of a section, if one is named; else what stands between the marks of a page,
-    or the whole.
+    That is a section, if one is named; else what stands between the marks of a page, or the whole.
     """
     if section:
         begin = re.search(rf"^#+ {re.escape(section)}$", text, re.M)
         if begin is None:
             raise InputError(f"no section {section!r} in the page")
         rest = re.split(r"^#+ ", text[begin.end() :], maxsplit=1, flags=re.M)[0]
-        lines = [line if line.startswith("|") else "" for line in rest.split("\n")]
-        return text.count("\n", 0, begin.end()), "\n".join(lines)
+        return text.count("\n", 0, begin.end()), rest
     before, mark, rest = text.partition(BEGIN)
     return (before.count("\n"), rest.partition(END)[0]) if mark else (0, text)
 
@@ -117,7 +123,7 @@ def generated_part(text: str, section: str = "") -> tuple[int, str]:
 def numbers_of(text: str, first_line: int = 0) -> list[Number]:
     """Return the numbers of a page in Markdown, without code, links and numbers of settings."""
     text = re.sub(r"```.*?```", lambda each: "\n" * each[0].count("\n"), text, flags=re.S)
-    text = re.sub(r"\]\([^)]*\)", "]", text)
+    text = COMMAND.sub("", re.sub(r"\]\([^)]*\)", "]", text))
     lines = [
         line if line.startswith("|") else re.sub(r"`[^`]*`", "`", line) for line in text.split("\n")
     ]
@@ -223,4 +229,6 @@ class Source:
 def read_source(page: Path, section: str = "") -> Source:
     """Return the numbers that a command has written into a page."""
     first, text = generated_part(page.read_text("utf-8"), section)
+    if section and page.name == "README.md":  # Only its tables are a command's.
+        text = re.sub(r"^(?!\|).*", "", text, flags=re.MULTILINE)
     return Source(text, first)

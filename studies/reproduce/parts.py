@@ -49,6 +49,11 @@ class Part(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     without: str = "verdict|chance"
     seconds: float
 
+    @property
+    def is_drawn(self) -> bool:
+        """Whether it may have less than the whole command."""
+        return bool(self.draw or self.change or self.program or self.asks is not None)
+
     def holds(self, title: str, column: str) -> bool:
         """Return whether numbers of a table and column do not depend on what was left out."""
         return bool(re.search(self.tables, title)) and not re.search(self.without, column)
@@ -72,7 +77,8 @@ class Command(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     def name(self, study: str) -> str:
         """Return the command as a user would type it."""
         program = self.program or f"studies/{study}"
-        return " ".join(filter(None, ("python", program, self.asks.replace(PAGE, self.page))))
+        asks = self.asks.replace(" --workers WORKERS", "").replace("--workers WORKERS", "")
+        return " ".join(filter(None, ("python", program, asks.replace(PAGE, self.page))))
 
 
 class Text(msgspec.Struct, frozen=True, kw_only=True):
@@ -139,11 +145,11 @@ def _holder(settings: dict[str, Any], path: str) -> tuple[dict[str, Any], str]:
 def toml(value: Any) -> str:
     """Return a value as TOML, tables inline."""
     if isinstance(value, dict):
-        pairs = (f"{json.dumps(name)} = {toml(each)}" for name, each in value.items())
+        pairs = (f"{toml(name)} = {toml(each)}" for name, each in value.items())
         return f"{{ {', '.join(pairs)} }}"
     if isinstance(value, list):
         return f"[{', '.join(map(toml, value))}]"
-    return json.dumps(value)
+    return json.dumps(value, ensure_ascii=False)
 
 
 def run(study: str, command: Command, seed: int | None = None, workers: int = 1) -> Text:
@@ -158,7 +164,7 @@ def run(study: str, command: Command, seed: int | None = None, workers: int = 1)
         if part is not None:
             settings = tomllib.loads((folder / "study.toml").read_text("utf-8"))
             settings = drawn(settings, part, random.Random(f"{seed} {command.name(study)}"))
-            lines = (f"{json.dumps(each)} = {toml(value)}\n" for each, value in settings.items())
+            lines = (f"{toml(each)} = {toml(value)}\n" for each, value in settings.items())
             (folder / "study.toml").write_text("".join(lines), "utf-8")
         page = scratch / "page.md"
         start = scratch / program if (scratch / program).exists() else STUDIES.parent / program

@@ -3,7 +3,8 @@
 They are kept in ``ties/STUDY.tsv``, a line each: the names of the number in the README, the source
 (a page that a command writes, or a command) and the names of the number there. ``--tie`` looks for
 what new numbers are, by their values, by the words around them, and by what stands beside them; a
-tie that is kept is never looked for again. The values themselves are in no file but the pages.
+tie that is kept is never looked for again, and a source ``-`` says that there is none. The values
+themselves are in no file but the pages.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ Ties = dict[str, tuple[str, str]]
 
 Place = tuple[str, ...]
 
-ENOUGH = 9.0
+ENOUGH = 8.0
 """Evidence from which on a number is tied: digits that agree, rare words, and neighbours."""
 
 
@@ -78,7 +79,7 @@ def new_ties(numbers: Sequence[Number], sources: Mapping[str, Source], ties: Tie
     weight = {word: math.log(len(every) / count) for word, count in rare.items()}
     kept = {name: ties[name] for name in (each.address for each in numbers) if name in ties}
     for name, (source, there) in list(kept.items()):
-        if source in sources and there not in sources[source].names:
+        if there not in sources.get(source, Source("")).names and source != "-":
             del kept[name]
     fits = {n: [each for each in every if all_agree(n, each.number)] for n in numbers}
     rows: dict[Place, Counter[Place]] = defaultdict(Counter)
@@ -96,6 +97,9 @@ def new_ties(numbers: Sequence[Number], sources: Mapping[str, Source], ties: Tie
             beside = rows[number.title, *number.row][each.row] - 1
             above = columns[number.title, number.column][each.column] - 1
             digits = sum(len(re.sub(r"\D|^0\.?0*", "", text)) for text in number.texts)
+            digits += 3 * (len(number.texts) > 1)
+            if not number.column and len(number.texts) == 1:  # A sentence alone says little.
+                beside = min(beside, 1) - 1.5
             return digits + sum(weight[word] for word in words) / 2 + 2 * beside + min(above, 4)
 
         best = max(found, key=evidence)
