@@ -35,7 +35,7 @@ class Number(NamedTuple):
 
     ``title`` is the heading above, counted where it has several tables; ``row`` the cells that tell
     a row of its table from the others, or the words of a sentence; ``nth`` counts within a cell or
-    a sentence.
+    a sentence. ``cells`` are those of the whole row, ``context`` are words around the number.
     """
 
     line: int
@@ -45,6 +45,7 @@ class Number(NamedTuple):
     nth: int
     texts: tuple[str, ...]
     context: str = ""
+    cells: tuple[str, ...] = ()
 
     @property
     def address(self) -> str:
@@ -173,10 +174,9 @@ def _of_table(title: str, lines: Sequence[str], first: int) -> Iterator[Number]:
     named = keys_of(body)
     for line, (cells, row) in enumerate(zip(body, named, strict=True), first + 2):
         for head, cell in list(zip(heads, cells, strict=False))[min(len(row), len(heads) - 1) :]:
+            context = " ".join((title, *cells[:1], head))
             for nth, (_, texts) in enumerate(groups_in(cell)):
-                yield Number(
-                    line, title, row, head, nth, texts, " ".join((title, *cells[:1], head))
-                )
+                yield Number(line, title, row, head, nth, texts, context, tuple(cells))
 
 
 def keys_of(rows: Sequence[Sequence[str]]) -> list[tuple[str, ...]]:
@@ -217,11 +217,10 @@ class Source:
     def at(self, wanted: Number) -> Number | None:
         """Return the number with the names of one of another version of this page.
 
-        That may have more rows, which take more cells to tell apart.
+        That may have more rows, which take more cells to tell apart than here.
         """
         for each in self._by_name.get((wanted.title, wanted.column, wanted.nth), ()):
-            least = min(len(each.row), len(wanted.row))
-            if each.row[:least] == wanted.row[:least]:
+            if (each.cells or each.row)[: len(wanted.row)] == wanted.row:
                 return each
         return None
 
