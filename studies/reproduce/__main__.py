@@ -20,7 +20,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, version
-from itertools import product, zip_longest
+from itertools import zip_longest
 from pathlib import Path
 from typing import NamedTuple
 
@@ -238,9 +238,10 @@ def main() -> None:
     if unknown:
         known = ", ".join(settings.studies)
         raise InputError(f"--only {', '.join(sorted(unknown))}: no such study; there are {known}")
-    studies = [Study(name, settings) for name in asked.only or settings.studies]
-    overviews = [each for each in studies if each.name == OVERVIEW]
-    for overview, study in product(overviews, studies):
+    every = {name: Study(name, settings) for name in settings.studies}
+    studies = [every[name] for name in asked.only or every]
+    overview = every.pop(OVERVIEW)
+    for study in every.values():
         overview.add(study)
     if asked.tie:
         tie(studies, asked.workers)
@@ -264,7 +265,7 @@ def main() -> None:
         spent += seconds
         print(f"{command.name(study.name)}: {len(found)} in {seconds:.0f} s", file=sys.stderr)
     others: Counter[str] = Counter()
-    for overview, study in product(overviews, studies):
+    for study in every.values():
         overview.add(study)
     for study in studies:
         found, rest = study.tied()

@@ -23,10 +23,14 @@ SETTING = re.compile(
     r"(?:loads?|sections?|Figures?|Tables?|from job|seed|at least|revision|margins?(?: of)?"
     r"|(?:risk|tolerance|below|above|within|than|by need,) of|less laxity than|[STKrn]F?B? [=<>]|≤)"
     rf" (?:{NUMBER.pattern}(?:,| to| and|, and)? ?)*$"
-    r"|\((?:[A-Z][\w. ]+ )*$"
+    r"|\((?:[A-Z][\w.]* )+$"
 )
 """What stands before a number that says where something was measured, not what."""
 
+MEASURED_ON = re.compile(r"95 %|[\d,]+ (?:processors|hosts|jobs each|s\b.*laxity)")
+"""Numbers of that kind that are known by what follows."""
+
+CODE = re.compile(r"`[^`]*`")
 COMMAND = re.compile(r" {4}(?:python|qops-batsim| +--).*", re.MULTILINE)
 
 
@@ -66,13 +70,13 @@ def value_of(text: str) -> Decimal:
     return Decimal(text.replace(",", "").replace(MINUS, "-"))
 
 
-def agree(shown: str, found: str, tolerance: float = 0.0) -> bool:
+def agree(shown: str, found: str) -> bool:
     """Return whether a number that is found is the one shown, to the digits shown.
 
     A number that is shown without a sign may be a fall or a rise.
 
-    >>> agree("7.3", "-7.25"), agree("+7.3", "-7.3"), agree("7.4", "7.2"), agree("7.4", "7.2", 0.2)
-    (True, False, False, True)
+    >>> agree("7.3", "-7.25"), agree("+7.3", "-7.3"), agree("7.30", "7.3")
+    (True, False, False)
     """
     one, other = value_of(shown), value_of(found)
     if other.is_nan() or one.is_nan():
@@ -81,7 +85,7 @@ def agree(shown: str, found: str, tolerance: float = 0.0) -> bool:
         one, other = abs(one), abs(other)
     digits, finer = (len(each.partition(".")[2]) for each in (shown, found))
     rounding = Decimal(10) ** -digits / 2 if finer > digits else Decimal(0)
-    return finer >= digits and abs(one - other) <= rounding + Decimal(str(tolerance))
+    return finer >= digits and abs(one - other) <= rounding
 
 
 def groups_in(text: str) -> list[tuple[int, tuple[str, ...]]]:
@@ -126,7 +130,8 @@ def numbers_of(text: str, first_line: int = 0) -> list[Number]:
     text = re.sub(r"```.*?```", lambda each: "\n" * each[0].count("\n"), text, flags=re.S)
     text = COMMAND.sub("", re.sub(r"\]\([^)]*\)", "]", text))
     lines = [
-        line if line.startswith("|") else re.sub(r"`[^`]*`", "`", line) for line in text.split("\n")
+        line if line.startswith("|") else CODE.sub(lambda each: re.sub(r"\d", "x", each[0]), line)
+        for line in text.split("\n")
     ]
     found: list[Number] = []
     tables: Counter[str] = Counter()
@@ -198,7 +203,7 @@ def _of_text(title: str, lines: Sequence[str], first: int) -> Iterator[Number]:
         row = (blank(sentence)[:60],)
         for nth, (at, texts) in enumerate(groups_in(sentence)):
             before = re.sub(r"\s+", " ", text[: begin + at])
-            if not SETTING.search(before[-60:]) and not sentence[at:].startswith("95 %"):
+            if not (SETTING.search(before[-60:]) or MEASURED_ON.match(sentence[at:])):
                 line = first + text.count("\n", 0, begin + at)
                 yield Number(line, title, row, "", nth, texts, sentence)
         begin += len(sentence) + 1

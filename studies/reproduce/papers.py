@@ -53,15 +53,17 @@ def part_of_islam2003(by: random.Random) -> Sequence[PageTable]:
 
 
 def part_of_islam2004(by: random.Random) -> Sequence[PageTable]:
-    """Return a row of kills, and tolerance by category, on the paper's machine."""
+    """Return rows of kills, and tolerance by category, on the paper's machine."""
     full = FULL_2004
-    factors = full.tolerance_factors
+    first, *others = paper2004.shown_factors(full.tolerance_factors)
+    factor = by.choice(others)
     part = replace(
         full,
         loads=(full.kill_load,),
-        tolerance_factors=tuple(paper2004.shown_factors(factors)),
-        slack_loads=(),
-        slack_factors=tuple(by.sample(full.slack_factors[:4], 1)),
+        tolerance_factors=(first, factor),
+        slack_loads=(full.kill_load,),
+        slack_tolerance_factors=(factor,),
+        slack_factors=(full.slack_factors[0], by.choice(full.slack_factors[1:4])),
         kill_tolerance_factors=(by.choice(full.kill_tolerance_factors),),
         large_factors=(),
         readings=(),

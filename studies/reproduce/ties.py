@@ -40,19 +40,23 @@ def write_ties(path: Path, ties: Ties) -> None:
     path.write_text("".join("\t".join((name, *tie)) + "\n" for name, tie in ties.items()), "utf-8")
 
 
-def all_agree(shown: Number, found: Number, tolerance: float = 0.0) -> bool:
+def all_agree(shown: Number, found: Number) -> bool:
     """Return whether a number with its interval agrees with another one, or with its contrary.
 
     A fall by 41 [22, 56] is a change by -41 [-56, -22].
     """
+    value, *ends = found.texts
     if len(found.texts) < len(shown.texts):
         return False
-    pairs = list(zip(shown.texts, found.texts, strict=False))
-    if len(pairs) == 3 and pairs[0][1].startswith("-"):
-        low, high = (shown.texts[2], found.texts[1]), (shown.texts[1], found.texts[2])
-        if all(agree(*pair, tolerance) for pair in (pairs[0], low, high)):
-            return True
-    return all(agree(*pair, tolerance) for pair in pairs)
+    same = [(value, *ends)]
+    if ends and value.startswith("-") and shown.texts[0][0].isdigit():
+        same.append(tuple(map(_contrary, (value, *reversed(ends)))))
+    return any(all(map(agree, shown.texts, texts)) for texts in same)
+
+
+def _contrary(text: str) -> str:
+    """Return a number with the other sign."""
+    return text[1:] if text.startswith("-") else f"-{text.lstrip('+')}"
 
 
 class Candidate(NamedTuple):
@@ -79,7 +83,7 @@ def new_ties(numbers: Sequence[Number], sources: Mapping[str, Source], ties: Tie
     weight = {word: math.log(len(every) / count) for word, count in rare.items()}
     kept = {name: ties[name] for name in (each.address for each in numbers) if name in ties}
     for name, (source, there) in list(kept.items()):
-        if there not in sources.get(source, Source("")).names and source != "-":
+        if source in sources and there not in sources[source].names:
             del kept[name]
     fits = {n: [each for each in every if all_agree(n, each.number)] for n in numbers}
     rows: dict[Place, Counter[Place]] = defaultdict(Counter)
