@@ -11,13 +11,14 @@ not agree. Exit code 1: one did not. ``--tie`` looks for what new numbers of REA
 
 from __future__ import annotations
 
+import math
 import platform
 import random
 import re
 import sys
 import tomllib
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, version
 from itertools import zip_longest
@@ -40,6 +41,12 @@ HERE = Path(__file__).resolve().parent
 LOCK = HERE / "environment.txt"
 README = "README.md"
 UNTIED = "tied to nothing"
+MOST = 900.0
+"""After so much CPU time (s) --quick begins nothing."""
+
+DRAWS = 5
+"""How often a part may be drawn."""
+
 OVERVIEW = "."
 """The page of all studies, whose numbers are theirs."""
 
@@ -61,13 +68,17 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
 
 class Row(NamedTuple):
-    """A number of a page beside the one that was found; ``agrees`` to the digits of both."""
+    """A number of a page beside the one that was found.
+
+    It ``agrees`` to the digits shown; what was made in this run goes before what a page has.
+    """
 
     study: str
     page: str
     number: Number
     found: Number | None
     agrees: bool
+    is_new: bool = True
 
     @property
     def cells(self) -> list[str]:
@@ -82,6 +93,10 @@ class Row(NamedTuple):
 def read_settings() -> Settings:
     """Return what ``study.toml`` says."""
     return msgspec.convert(tomllib.loads((HERE / "study.toml").read_text("utf-8")), Settings)
+
+
+class Failed(Exception):
+    """A command that gave no numbers."""
 
 
 class Study:
@@ -134,18 +149,19 @@ class Study:
     def make(self, command: Command, seed: int | None, workers: int) -> tuple[list[Row], float]:
         """Run a command, or its part; return numbers beside those that came out, and its cost (s).
 
-        Raises :class:`SystemExit` where it fails, or nothing of its page comes out.
+        Raises :class:`Failed` where it fails, or nothing of its page comes out.
         """
         done = run(self.name, command, seed, workers)
         if done.error:
-            raise SystemExit(f"{command.name(self.name)} fails: {done.error}")
+            raise Failed(f"{command.name(self.name)} fails: {done.error}")
         source, rows = Source(done.text), []
         if command.page:
             rows = list(self.compared(command, source, None if seed is None else command.part))
             if not rows:
-                raise SystemExit(f"{command.name(self.name)}: nothing of {command.page} came out")
+                raise Failed(f"{command.name(self.name)}: nothing of {command.page} came out")
         made = {each.number.address: each.found for each in rows if each.found is not None}
-        self.made[self.source_name(command)] = made if seed is not None else source.names | made
+        known = source.names if seed is None or not command.page else {}
+        self.made.setdefault(self.source_name(command), {}).update(known | made)
         return rows, done.seconds
 
     def compared(self, command: Command, made: Source, part: Part | None) -> Iterator[Row]:
@@ -173,10 +189,12 @@ class Study:
         for each in self.by_hand():
             source, there = self.ties.get(each.address, ("", ""))
             page = self.written[source].names if source in self.written else {}
-            found = self.made.get(source, {}).get(there) or page.get(there)
+            made = self.made.get(source, {}).get(there)
+            found = made or page.get(there)
             why = self.exemption(README, each)
             if why is None and found is not None:
-                rows.append(Row(self.name, README, each, found, all_agree(each, found)))
+                agrees = all_agree(each, found)
+                rows.append(Row(self.name, README, each, found, agrees, made is not None))
             else:
                 others[why or ("of a command that was not run" if source else UNTIED)] += 1
         return rows, others
@@ -208,21 +226,31 @@ def versions() -> dict[str, str]:
     return found
 
 
-def planned(
-    studies: Sequence[Study], seed: int | None, budget: float
-) -> list[tuple[Study, Command, float]]:
-    """Return what is run, with the CPU time expected (s): all, or parts in an order by seed.
+class Planned(NamedTuple):
+    """A command that is run: whole, or its part drawn by a seed; and the CPU time expected (s)."""
 
-    Parts that would exceed the budget are left out.
+    study: Study
+    command: Command
+    seed: int | None
+    seconds: float
+
+
+def planned(studies: Sequence[Study], seed: int | None, budget: float) -> list[Planned]:
+    """Return what is run: without a seed all, else parts in an order by seed within a budget (s).
+
+    Once each part that fits has its place, what is left is for further draws.
     """
     every = [(study, each) for study in studies for each in study.commands]
     if seed is None:
-        return [(study, each, each.seconds) for study, each in every]
+        return [Planned(study, each, None, each.seconds) for study, each in every]
     found = []
-    for study, each in random.Random(seed).sample(every, len(every)):
-        if each.part is not None and each.part.seconds <= budget:
-            budget -= each.part.seconds
-            found.append((study, each, each.part.seconds))
+    for again in range(DRAWS):
+        own = seed + 1000 * again
+        for study, each in random.Random(own).sample(every, len(every)):
+            part = each.part
+            if part and part.seconds <= budget and (part.is_drawn or not again):
+                budget -= part.seconds
+                found.append(Planned(study, each, own, part.seconds))
     return found
 
 
@@ -249,21 +277,12 @@ def main() -> None:
 
     seed = asked.seed if asked.quick else None
     plan = planned(studies, seed, asked.seconds or settings.seconds)
-    expected = sum(seconds for *_, seconds in plan) / 60
+    expected = sum(each.seconds for each in plan) / 60
     print(f"Run with {', '.join(f'{name} {own}' for name, own in versions().items())}.\n")
     print(
         f"{len(plan)} commands, about {expected:.0f} minutes of CPU time, seed {seed}.", flush=True
     )
-    rows, absent, spent = [], [], 0.0
-    for study, command, _ in plan:
-        log = missing_log(study.name, command)
-        if log is not None:
-            absent.append(f"{command.name(study.name)}: {log} is not at hand")
-            continue
-        found, seconds = study.make(command, seed, asked.workers)
-        rows += found
-        spent += seconds
-        print(f"{command.name(study.name)}: {len(found)} in {seconds:.0f} s", file=sys.stderr)
+    rows, told, wrong = carried_out(plan, asked.workers, MOST if asked.quick else math.inf)
     others: Counter[str] = Counter()
     for study in every.values():
         overview.add(study)
@@ -271,21 +290,47 @@ def main() -> None:
         found, rest = study.tied()
         rows += found
         others += rest
-    print_or_put(report(rows, absent, others, spent), asked.write)
-    raise SystemExit(not all(each.agrees for each in rows))
+    told += [f"Of the READMEs, {count:,} {why}" for why, count in others.items()]
+    print_or_put(report(rows, told), asked.write)
+    raise SystemExit(wrong or not all(each.agrees for each in rows))
 
 
-def report(
-    rows: Sequence[Row], absent: Sequence[str], others: Mapping[str, int], spent: float
-) -> str:
-    """Return the table of what came out, and what did not, in Markdown."""
-    wrong = sum(not each.agrees for each in rows)
+def carried_out(
+    plan: Sequence[Planned], workers: int, most: float
+) -> tuple[list[Row], list[str], bool]:
+    """Run a plan; return the numbers that came out, lines on what did not, and whether any failed.
+
+    After so much CPU time (s) no further command is begun.
+    """
+    rows: list[Row] = []
+    told: dict[str, None] = {}
+    wrong, spent = False, 0.0
+    for study, command, seed, expected in plan:
+        name = command.name(study.name)
+        log = missing_log(study.name, command)
+        if log is not None:
+            told[f"Exempt: {name}: {log} is not at hand"] = None
+            continue
+        if spent + expected > most:
+            told[f"Left out, as the time is used up: {name}"] = None
+            continue
+        try:
+            found, seconds = study.make(command, seed, workers)
+        except Failed as failed:
+            told[f"Failed: {failed}"], wrong = None, True
+            continue
+        rows += found
+        spent += seconds
+        print(f"{name}: {len(found)} in {seconds:.0f} s", file=sys.stderr, flush=True)
+    return rows, [*told, f"{spent / 60:.1f} minutes of CPU time"], wrong
+
+
+def report(rows: Sequence[Row], told: Sequence[str]) -> str:
+    """Return the table of what came out, and lines on what did not, in Markdown."""
+    new, wrong = (sum(map(kind, rows)) for kind in (lambda it: it.is_new, lambda it: not it.agrees))
     heads = ["number", "file", "expected", "found"]
-    lines = [*markdown_table(heads, [each.cells for each in rows]), ""]
-    lines += [f"Exempt: {each}" for each in absent]
-    lines += [f"Of the READMEs, {count:,} {why}" for why, count in others.items()]
-    lines.append(f"{len(rows):,} numbers, {wrong:,} differ; {spent / 60:.1f} minutes of CPU time")
-    return "\n".join(lines)
+    counts = f"{len(rows):,} numbers, {new:,} of them made now, {wrong:,} differ"
+    return "\n".join([*markdown_table(heads, [each.cells for each in rows]), "", *told, counts])
 
 
 if __name__ == "__main__":
