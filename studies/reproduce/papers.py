@@ -84,7 +84,7 @@ def part_of_pascal2004(by: random.Random) -> Sequence[PageTable]:
 
 
 def main() -> None:
-    name, seed = sys.argv[1:]
+    name, seed = sys.argv[1:3]
     tables = globals()[f"part_of_{name}"](random.Random(seed))
     for table in tables:
         print("\n".join(table.markdown()), end="\n\n")

@@ -16,7 +16,9 @@ import shutil
 import subprocess
 import sys
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Mapping
+from functools import reduce
+from operator import getitem
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -24,11 +26,14 @@ from typing import Any
 import msgspec
 
 from qops_batsim import QopsError
-from qops_batsim.experiments import find_trace, markdown_table
+from qops_batsim.experiments import find_trace
 
 STUDIES = Path(__file__).resolve().parents[1]
-PAGE = "PAGE"
-"""Stands in a command for the file that it writes."""
+SHARED = Path(os.environ.get("QOPS_SHARED", "../shared")).resolve()
+
+
+class Failed(Exception):
+    """A command that gave no numbers."""
 
 
 class Part(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -49,15 +54,6 @@ class Part(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     without: str = "verdict|chance"
     seconds: float
 
-    @property
-    def is_drawn(self) -> bool:
-        """Whether it may have less than the whole command."""
-        return bool(self.draw or self.change or self.program or self.asks is not None)
-
-    def holds(self, title: str, column: str) -> bool:
-        """Return whether numbers of a table and column do not depend on what was left out."""
-        return bool(re.search(self.tables, title)) and not re.search(self.without, column)
-
 
 class Command(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A command of a study, and the page with the numbers that it gives, or a section of that.
@@ -76,42 +72,23 @@ class Command(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
     def name(self, study: str) -> str:
         """Return the command as a user would type it."""
-        program = self.program or f"studies/{study}"
-        asks = self.asks.replace(" --workers WORKERS", "").replace("--workers WORKERS", "")
-        return " ".join(filter(None, ("python", program, asks.replace(PAGE, self.page))))
-
-
-class Text(msgspec.Struct, frozen=True, kw_only=True):
-    """What a command printed or wrote, how it ended, and the CPU time (s) that it took."""
-
-    text: str
-    error: str
-    seconds: float
+        asks = self.asks.format(page=f"studies/{study}/{self.page}")
+        return f"python {self.program or f'studies/{study}'} {asks}".strip()
 
 
 def missing_log(study: str, command: Command) -> str | None:
     """Return the first log of a command that is not at hand."""
-    path = STUDIES / study / "study.toml"
-    named = [*command.logs, *_files(tomllib.loads(path.read_text("utf-8")))]
-    for file in dict.fromkeys(named):
+    named = re.findall(r"[\w.-]+\.gz", (STUDIES / study / "study.toml").read_text("utf-8"))
+    for file in (*command.logs, *named):
         try:
-            if not (_shared() / file).is_file():
+            if not (SHARED / file).is_file():
                 find_trace(file, Path())
         except QopsError:
             return file
     return None
 
 
-def _files(settings: Any) -> Iterator[str]:
-    """Yield the names of logs in settings."""
-    if isinstance(settings, str) and settings.endswith(".gz"):
-        yield settings
-    elif isinstance(settings, dict | list):
-        for each in settings.values() if isinstance(settings, dict) else settings:
-            yield from _files(each)
-
-
-def drawn(settings: dict[str, Any], part: Part, by: random.Random) -> dict[str, Any]:
+def drawn(settings: Mapping[str, Any], part: Part, by: random.Random) -> dict[str, Any]:
     """Return the settings of a part, with items that are drawn.
 
     >>> part = Part(draw={"grid.loads": 1}, change={"jobs": 5}, seconds=1)
@@ -119,89 +96,63 @@ def drawn(settings: dict[str, Any], part: Part, by: random.Random) -> dict[str, 
     {'jobs': 5, 'grid': {'loads': [1]}}
     """
     found: dict[str, Any] = json.loads(json.dumps(settings))
-    for path, value in part.change.items():
-        holder, last = _holder(found, path)
+    for path, value in (part.change | part.draw).items():
+        *tables, last = path.split(".")
+        holder = reduce(getitem, tables, found)
+        if path in part.draw:
+            items = part.change.get(path, holder[last])
+            others = [each for each in items if each not in part.keep]
+            chosen = [*part.keep, *by.sample(others, min(value, len(others)))]
+            value = [each for each in items if each in chosen]
+            value = {each: items[each] for each in value} if isinstance(items, dict) else value
         holder[last] = value
-    for path, count in part.draw.items():
-        holder, last = _holder(found, path)
-        items = holder[last]
-        kept = [each for each in items if each in part.keep]
-        others = [each for each in items if each not in part.keep]
-        chosen = [*kept, *by.sample(others, min(count, len(others)))]
-        in_order = [each for each in items if each in chosen]
-        of_table = isinstance(items, dict)
-        holder[last] = {each: items[each] for each in in_order} if of_table else in_order
     return found
-
-
-def _holder(settings: dict[str, Any], path: str) -> tuple[dict[str, Any], str]:
-    """Return the table that holds a setting, and its name there."""
-    *tables, last = path.split(".")
-    for each in tables:
-        settings = settings[each]
-    return settings, last
 
 
 def toml(value: Any) -> str:
     """Return a value as TOML, tables inline."""
     if isinstance(value, dict):
-        pairs = (f"{toml(name)} = {toml(each)}" for name, each in value.items())
-        return f"{{ {', '.join(pairs)} }}"
+        return f"{{ {', '.join(f'{toml(name)} = {toml(it)}' for name, it in value.items())} }}"
     if isinstance(value, list):
         return f"[{', '.join(map(toml, value))}]"
     return json.dumps(value, ensure_ascii=False)
 
 
-def run(study: str, command: Command, seed: int | None = None, workers: int = 1) -> Text:
-    """Run a command of a study; with a seed, its part with the settings drawn by that seed."""
-    part = command.part if seed is not None else None
-    asks = command.asks if part is None or part.asks is None else part.asks
-    program = (part.program if part else "") or command.program or f"studies/{study}"
+def run(
+    study: str, command: Command, seed: int | None = None, workers: int = 1
+) -> tuple[str, float]:
+    """Run a command of a study, or the part of it that a seed draws; return its text and cost (s).
+
+    Raises :class:`Failed` where it fails.
+    """
+    asks, program, part = command.asks, command.program, command.part
     with TemporaryDirectory() as name:
         scratch = Path(name)
         folder = scratch / "studies" / study
         shutil.copytree(STUDIES / study, folder, ignore=shutil.ignore_patterns("*.png", "results"))
-        if part is not None:
+        if seed is not None and part is not None:
+            asks, program = asks if part.asks is None else part.asks, part.program or program
             settings = tomllib.loads((folder / "study.toml").read_text("utf-8"))
             settings = drawn(settings, part, random.Random(f"{seed} {command.name(study)}"))
             lines = (f"{toml(each)} = {toml(value)}\n" for each, value in settings.items())
             (folder / "study.toml").write_text("".join(lines), "utf-8")
+        program = program or f"studies/{study}"
+        start = next(it for it in (scratch / program, STUDIES.parent / program) if it.exists())
         page = scratch / "page.md"
-        start = scratch / program if (scratch / program).exists() else STUDIES.parent / program
-        told = {PAGE: str(page), "SEED": str(seed), "WORKERS": str(workers)}
-        paths = [str(STUDIES.parent), os.environ.get("PYTHONPATH", "")]
-        places = {"PYTHONPATH": os.pathsep.join(filter(None, paths)), "QOPS_SHARED": str(_shared())}
-        before = _spent()
+        given = f"{asks} --workers {workers}".format(page=page, seed=seed)
+        paths = os.pathsep.join(filter(None, (str(STUDIES.parent), os.environ.get("PYTHONPATH"))))
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
         done = subprocess.run(
-            [sys.executable, str(start), *(told.get(each, each) for each in shlex.split(asks))],
+            [sys.executable, str(start), *shlex.split(given)],
             cwd=scratch,
-            env=os.environ | places,
+            env=os.environ | {"PYTHONPATH": paths, "QOPS_SHARED": str(SHARED)},
             capture_output=True,
             encoding="utf-8",
             check=False,
         )
-        text = page.read_text("utf-8") if page.is_file() else ""
-        error = done.stderr.strip().rpartition("\n")[2] if done.returncode else ""
-        printed = _claims(done.stdout) if done.stdout.startswith("{") else done.stdout
-        return Text(text=f"{text}\n{printed}", error=error, seconds=_spent() - before)
-
-
-def _claims(report: str) -> str:
-    """Return a table of the claims of a report in JSON, their parts among them."""
-    rows = [
-        [each["id"], *("{:+.2f} [{:+.2f}, {:+.2f}]".format(each["value"], *each["interval"]),)]
-        for each in json.loads(report)["claims"]
-        if each.get("value") is not None and each.get("interval") is not None
-    ]
-    return "\n".join(["## All claims and their parts", "", *markdown_table(["id", "value"], rows)])
-
-
-def _shared() -> Path:
-    """Return the directory in which logs lie."""
-    return Path(os.environ.get("QOPS_SHARED", "../shared")).resolve()
-
-
-def _spent() -> float:
-    """Return the CPU time of the processes that have ended (s)."""
-    used = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return used.ru_utime + used.ru_stime
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        if done.returncode:
+            last = done.stderr.strip().rpartition("\n")[2]
+            raise Failed(f"{command.name(study)} fails: {last}")
+        text = page.read_text("utf-8") if page.is_file() else done.stdout
+        return text, sum(after[:2]) - sum(before[:2])
