@@ -79,7 +79,7 @@ class Command(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 def missing_log(study: str, command: Command) -> str | None:
     """Return the first log of a command that is not at hand."""
     named = re.findall(r"[\w.-]+\.gz", (STUDIES / study / "study.toml").read_text("utf-8"))
-    for file in (*command.logs, *named):
+    for file in (*command.logs, *map(str, named)):
         try:
             if not (SHARED / file).is_file():
                 find_trace(file, Path())
