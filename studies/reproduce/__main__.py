@@ -184,7 +184,7 @@ class Study:
 
 def versions() -> Iterator[str]:
     """Yield the versions of what runs: Python, and the packages of the lock."""
-    yield f"Python {platform.python_version()}"
+    yield f"Python {platform.python_version()}, qops-batsim {version('qops-batsim')}"
     for name, locked in re.findall(r"^([\w-]+)==(.*)", LOCK.read_text("utf-8"), re.M):
         with suppress(PackageNotFoundError):
             own = version(name)

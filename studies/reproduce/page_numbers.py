@@ -140,6 +140,8 @@ def _of_table(title: str, lines: Sequence[str], first: int) -> Iterator[Number]:
     keys = next((n for n in counts if len({row[:n] for row in rows}) == len(rows)), len(heads) - 1)
     for line, row in enumerate(rows, first + 2):
         for place, cell in list(enumerate(row))[keys:]:
+            if heads[place + 1 : place + 2] == ("95 % interval",):
+                cell = f"{cell} {row[place + 1]}"
             again = heads[:place].count(heads[place])
             column = f"{heads[place]} #{again + 1}" if again else heads[place]
             for _, texts in groups_in(cell):
