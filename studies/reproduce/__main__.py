@@ -131,12 +131,12 @@ class Study:
     def make(self, command: Command, seed: int | None, workers: int) -> tuple[list[Row], float]:
         """Run a command, or its part; return numbers beside those that came out, and its cost (s).
 
-        Raises :class:`Failed` where it fails, or nothing of its page comes out.
+        Raises :class:`Failed` where it fails, or a part gives nothing of its page.
         """
         text, seconds = run(self.name, command, seed, workers)
         came = numbers_of(text, blank(command.section)[:60])
         rows = list(self.compared(command, came, is_part=seed is not None))
-        if command.page and not rows:
+        if command.page and seed is not None and not rows:
             raise Failed(f"{command.name(self.name)}: nothing of {command.page} came out")
         made = self.made.setdefault(self.source_name(command), {})
         made |= {each.number.address: each.found for each in rows if each.found}
