@@ -119,7 +119,9 @@ def test_each_readme_agrees_with_the_pages_that_commands_have_written(name: str)
     rows, _ = one.tied()
     assert [each.cells for each in rows if not each.agrees] == []
     gone = one.ties.keys() - {each.address for each in one.by_hand()}
-    assert not gone, f"python benchmarks/tie_numbers.py {name}"
+    there = {source: {each.address for each in it} for source, it in one.written.items()}
+    lost = {tie for tie in one.ties.values() if tie[1] not in there.get(tie[0], tie[1:])}
+    assert not gone | lost, f"python benchmarks/tie_numbers.py {name}"
 
 
 def other_digit(text: str) -> str:
