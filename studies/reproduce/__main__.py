@@ -155,7 +155,7 @@ class Study:
             if part and (
                 found is None
                 or not re.search(part.tables, each.title)
-                or re.search(part.without, each.column)
+                or re.search(part.without, each.address)
             ):
                 continue
             if self.exemption(each, command.page) is None:

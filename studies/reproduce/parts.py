@@ -41,8 +41,8 @@ class Part(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
     ``change`` are settings with other values, by their path in ``study.toml``; of those in ``draw``
     as many items are drawn by seed, beside the ``keep`` ones. What comes out is compared with those
-    tables of the page whose titles match ``tables``, but for the columns ``without``: the tables
-    and columns whose cells do not depend on what was left out.
+    tables of the page whose titles match ``tables``, but for numbers whose names match ``without``:
+    those that depend on what was left out.
     """
 
     asks: str | None = None
