@@ -1,6 +1,6 @@
 """How late promises are kept where Batsim's own messages take their time, and what a grace does.
 
-    python studies/late_news [--quick]
+    python studies/late_news [--quick] [--write studies/late_news/README.md]
 
 The deadline schedulers run 1,300 jobs of the KTH log on 100 hosts (QOPS_SHARED, default
 ../shared; without it the shipped jobs of SDSC on 128), AROMA its shipped example. Each is run
@@ -16,6 +16,7 @@ import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import NamedTuple
 
 import msgspec
 import numpy as np
@@ -25,12 +26,13 @@ if __name__ == "__main__":  # the checkout, which has the studies
 
 from qops_batsim import read_platform, read_workload, simulate
 from qops_batsim.engine.simulation import Simulation
+from qops_batsim.experiments import markdown_table
 from qops_batsim.platform import Host, Platform, Zone
 from qops_batsim.protocol import make_scheduler
 from qops_batsim.running.simulate import default_engine
 from qops_batsim.shipped import find_input
 from qops_batsim.workload import Workload
-from studies.shared import arguments, run_main, settings_of
+from studies.shared import arguments, print_or_put, run_main, settings_of
 
 SHARED = Path(os.environ.get("QOPS_SHARED", Path(__file__).resolve().parents[3] / "shared"))
 KTH = SHARED / "batsim" / "networked" / "inputs" / "kth_1300_deadlines.json.gz"
@@ -41,6 +43,7 @@ RUNS: dict[str, dict[str, object]] = {
     if name in (SETTINGS["only"] or SETTINGS["runs"])
 }
 LATENCIES: dict[str, tuple[float, float]] = SETTINGS["latencies"]
+GRACES: list[float] = SETTINGS["graces"]
 
 
 def star(hosts: int, latency: Callable[[], float]) -> Platform:
@@ -68,8 +71,21 @@ def grid(latency: Callable[[], float]) -> Platform:
     return replace(platform, links=links, clusters=clusters)
 
 
-def run(scheduler: str, between: tuple[float, float], **settings: object) -> str:
-    """Run a scheduler; return its line of the table."""
+class Found(NamedTuple):
+    """A run: refused jobs, mean wait, and by how much the latest promise was kept late (s)."""
+
+    refused: int
+    wait: float
+    latest: float
+
+    @property
+    def late(self) -> str:
+        """The latest promise in words."""
+        return f"{1000 * self.latest:.2g} ms" if self.latest > 0 else "none"
+
+
+def run(scheduler: str, between: tuple[float, float], **settings: object) -> Found:
+    """Run a scheduler on links whose latencies lie between two (s)."""
     random = np.random.default_rng(1)
 
     def latency() -> float:
@@ -95,10 +111,7 @@ def run(scheduler: str, between: tuple[float, float], **settings: object) -> str
         for job in module.qos_log.jobs
         if (record := module.qos_log.record(job.id)).admitted_deadline is not None
     }
-    return (
-        f"{len(workload.jobs):6d} {refused:8d} {sum(waits) / len(waits):10.2f} "
-        f"{len(promises):9d} {_lateness(done, promises):10.6f}"
-    )
+    return Found(refused, sum(waits) / len(waits), _lateness(done, promises))
 
 
 def _lateness(done: Simulation, promises: dict[str, float]) -> float:
@@ -119,17 +132,29 @@ def _shipped(name: str) -> Workload:
 
 def main() -> None:
     """Print the tables."""
-    arguments(__file__, __doc__).parse_args()
-    heading = "  jobs  refused  mean wait  promises   latest (s)"
-    print(f"{'':10s} {'latency':10s}{heading}")
+    asked = arguments(__file__, __doc__).parse_args()
+    first, *others = LATENCIES
+    heads = ["", "refused, no latency"]
+    for name in others:
+        heads += [name, "latest"]
+    rows, differences = [], []
     for scheduler in RUNS:
-        for name, between in LATENCIES.items():
-            print(f"{scheduler:10s} {name:10s}{run(scheduler, between)}", flush=True)
-    print(f"\n{'':10s} {'grace (s)':10s}{heading}")
-    for scheduler in RUNS:
-        for grace in SETTINGS["graces"]:
-            line = run(scheduler, LATENCIES[SETTINGS["at"]], grace=grace)
-            print(f"{scheduler:10s} {grace:<10g}{line}", flush=True)
+        without = run(scheduler, LATENCIES[first])
+        found = [run(scheduler, LATENCIES[name]) for name in others]
+        told = (text for each in found for text in (f"{each.refused}", each.late))
+        rows.append([f"`{scheduler}`", f"{without.refused}", *told])
+        differences += [abs(each.wait - without.wait) for each in found]
+    graces = [
+        [
+            f"`{scheduler}`",
+            *(f"{run(scheduler, LATENCIES[SETTINGS['at']], grace=it).refused}" for it in GRACES),
+        ]
+        for scheduler in RUNS
+    ]
+    text = [*markdown_table(heads, rows), ""]
+    text += [*markdown_table(["refused with a grace of", *(f"{it:g} s" for it in GRACES)], graces)]
+    text += ["", f"Mean waits differ by at most {max(differences):.2f} s."]
+    print_or_put("\n".join(text) + "\n", asked.write)
 
 
 if __name__ == "__main__":
