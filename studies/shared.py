@@ -111,13 +111,13 @@ def settings_of(main: str, *, quick: bool = False) -> Settings:
     """Return the settings of a study, those of ``--quick`` if asked for."""
     found = tomllib.loads(Path(main).resolve().with_name("study.toml").read_text())
     changes = found.pop("quick", {})
-    return _changed(found, changes) if quick else found
+    return changed(found, changes) if quick else found
 
 
-def _changed(settings: Settings, changes: Settings) -> Settings:
+def changed(settings: Settings, changes: Settings) -> Settings:
     """Return settings with other values; tables are changed, everything else is replaced."""
     return settings | {
-        name: _changed(settings[name], value) if isinstance(value, dict) else value
+        name: changed(settings[name], value) if isinstance(value, dict) else value
         for name, value in changes.items()
     }
 

@@ -58,15 +58,11 @@ Found = dict[At, dict[tuple[str, int], CellOutcome]]
 def all_runs(settings: Settings, out: Path, workers: int) -> Found:
     """Make the runs that a directory does not hold yet; return all."""
     found: Found = {}
-    for told in settings["logs"]:
-        log = {name: value for name, value in told.items() if name != EXACT}
+    grids = {"grid": settings["grid"], "predicted": settings["grid"] | settings["predicted"]}
+    for log in settings["logs"]:
         last = max(window["skip"] + window["first"] for window in log["windows"])
         file = find_trace(log["file"], Path())
         jobs = read_trace(file, processors=log["processors"], first=last).workload
-        alone = {"estimates": EXACT, "deadlines_by": EXACT} if EXACT in told else {}
-        grids = {"grid": settings["grid"] | alone}
-        if not alone:
-            grids["predicted"] = settings["grid"] | settings["predicted"]
         for (name, grid), by in product(grids.items(), MIXES):
             directory = out / log["name"] / name / by
             own = grid | {"logs": [log]}
