@@ -58,19 +58,23 @@ Found = dict[At, dict[tuple[str, int], CellOutcome]]
 def all_runs(settings: Settings, out: Path, workers: int) -> Found:
     """Make the runs that a directory does not hold yet; return all."""
     found: Found = {}
-    grids = {"grid": settings["grid"], "predicted": settings["grid"] | settings["predicted"]}
+    grid, told = settings["grid"], settings["predicted"]
+    predicted = grid | told["changes"]
     for log in settings["logs"]:
         last = max(window["skip"] + window["first"] for window in log["windows"])
         file = find_trace(log["file"], Path())
         jobs = read_trace(file, processors=log["processors"], first=last).workload
-        for (name, grid), by in product(grids.items(), MIXES):
+        grids = {"grid": grid}
+        if log["name"] not in told["without"]:
+            grids["predicted"] = predicted
+        for (name, each), by in product(grids.items(), MIXES):
             directory = out / log["name"] / name / by
-            own = grid | {"logs": [log]}
+            own = each | {"logs": [log]}
             runs = grid_runs(own, directory, workers, by, workloads={log["name"]: jobs})
-            for each in runs.outcomes:
-                cell, point = each.cell, each.cell.point
+            for run in runs.outcomes:
+                cell, point = run.cell, run.cell.point
                 at = At(by, cell.contestant, point.estimates, point.deadlines_by)
-                found.setdefault(at, {})[point.log, cell.window.skip] = each
+                found.setdefault(at, {})[point.log, cell.window.skip] = run
     return found
 
 
