@@ -1,6 +1,6 @@
 """EASY with each order of its queue, and EASY++, on logs and on stretches of them (README.md).
 
-    python studies/easy_orders [--quick] [--write studies/easy_orders/README.md]
+    python studies/easy_orders [--quick] [--write studies/easy_orders/tables.md]
 
 Means over all jobs, planned with the users' estimates: wait (seconds) and bounded slowdown (10 s);
 and the share of their work that is not done at the last submission.
