@@ -9,7 +9,6 @@ duplicates, as in section 5, and on all jobs, which makes deadlines laxer the hi
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -33,19 +32,13 @@ def main() -> None:
     rows = []
     for reference, text in REFERENCES.items():
         work = ChargedRuns(trace, FULL.jobs, FULL.every, reference)
-
-        def change(load: float, work: ChargedRuns = work) -> Sequence[float]:
-            values: dict[float, list[float]] = {10.0: [], 1.0: []}
-            for seed in FULL.seeds:
-                for factor, found in values.items():
-                    case = Case(load=load, tolerance_factor=factor)
-                    found.append(work((case, seed)).qos_charge)
-            return changes(*values.values())
-
-        found = [change(load) for load in loads]
+        found = []
+        for load in loads:
+            cases = [Case(load=load, tolerance_factor=factor) for factor in (10.0, 1.0)]
+            charges = [[work((case, seed)).qos_charge for case in cases] for seed in FULL.seeds]
+            found.append(changes(*zip(*charges, strict=True)))
         means = [*found, np.mean(found, axis=0).tolist()]
-        cells = [mean_interval(each).as_changes().text(sign="+") for each in means]
-        rows.append([text, *cells])
+        rows.append([text, *(mean_interval(each).as_changes().text(sign="+") for each in means)])
     heads = [f"load {load:g}" for load in loads]
     print("\n".join(markdown_table(["deadlines from EASY on", *heads, "mean"], rows)))
 

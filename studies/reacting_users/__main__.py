@@ -280,37 +280,37 @@ def mixes() -> list[str]:
 
 def fits() -> list[str]:
     """Return how users go on, by stretch, and how near they come to the waits of the log."""
-    rows = []
+    rows, most = [], SETTINGS["tolerance"]
     for log in SETTINGS["logs"]:
-        going: dict[str, list[float]] = {}
-        waits: dict[str, list[float]] = {}
+        found: dict[str, list[float]] = {}
         for at in places(log):
             users, trace = fitted(log, at.stretch), log_of(log, at.stretch)
-            going.setdefault("patience (s), logarithm", []).append(
-                math.log(users.sessions.patience)
-            )
-            for told, seconds in (("a minute", 60.0), ("an hour", HOUR)):
-                goes = 100 * users.sessions.continuation_probability(seconds)
-                going.setdefault(f"go on after {told} (%)", []).append(goes)
+            goes = users.sessions.continuation_probability
             open_wait = float(trace.records["wait_time"].mean())
-            for told, own in (("in order", users), ("from other batches", rotated(users, 1))):
-                beside = Reacting(make_scheduler("easy").scheduler, own)
-                ended = simulate(beside, own.no_jobs()).ended_jobs
-                wait = float((ended.starts - ended.submission_times).mean())
-                waits.setdefault(f"wait, {told}, less the log's (%)", []).append(
-                    100 * (wait / open_wait - 1)
-                )
-        for told, values in (going | waits).items():
-            error = float(np.std(values, ddof=1)) / math.sqrt(len(values))
-            mean, most = float(np.mean(values)), SETTINGS["tolerance"]
-            near = ""
-            if told in waits:
-                is_near = max(map(abs, (mean - 2 * error, mean + 2 * error))) <= most
-                near = f"within {most:g} %" if is_near else f"not within {most:g} %"
-            rows.append([log, told, f"{mean:.2f} ± {error:.2f}", f"{len(values)}", near])
-    return markdown_table(
-        ["log", "", "mean ± standard error", "stretches", "mean ± 2 errors"], rows
-    )
+            numbers = {
+                "patience (s), logarithm": math.log(users.sessions.patience),
+                "go on after a minute (%)": 100 * goes(60.0),
+                "go on after an hour (%)": 100 * goes(HOUR),
+                "wait, in order, less the log's (%)": 100 * (wait_of(users) / open_wait - 1),
+                "wait, from other batches, less the log's (%)": 100
+                * (wait_of(rotated(users, 1)) / open_wait - 1),
+            }
+            for told, value in numbers.items():
+                found.setdefault(told, []).append(value)
+        for told, values in found.items():
+            mean, error = np.mean(values), np.std(values, ddof=1) / math.sqrt(len(values))
+            near = f"{'' if abs(mean) + 2 * error <= most else 'not '}within {most:g} %"
+            cells = [f"{mean:.2f} ± {error:.2f}", f"{len(values)}", near * told.startswith("wait")]
+            rows.append([log, told, *cells])
+    head = ["log", "", "mean ± standard error", "stretches", "mean ± 2 errors"]
+    return markdown_table(head, rows)
+
+
+def wait_of(users: Users) -> float:
+    """Return the mean wait under EASY (s)."""
+    beside = Reacting(make_scheduler("easy").scheduler, users)
+    ended = simulate(beside, users.no_jobs()).ended_jobs
+    return float((ended.starts - ended.submission_times).mean())
 
 
 def lying() -> list[str]:
