@@ -22,6 +22,8 @@ from qops_batsim.experiments import (
     Study,
     StudyRuns,
     deadline_facts,
+    markdown_table,
+    nested_interval,
     read_study,
     run_study,
     study_inputs,
@@ -29,7 +31,7 @@ from qops_batsim.experiments import (
     whole_claims,
     with_need,
 )
-from qops_batsim.workload import NeedChoices, Workload
+from qops_batsim.workload import NeedChoices, NeedMix, Workload
 
 BEGIN, END = "<!-- tables: begin -->", "<!-- tables: end -->"
 
@@ -38,6 +40,38 @@ Settings = dict[str, Any]
 
 EASY, NEED, BOTH = "easy", "need", "both"
 """How deadlines are made: from EASY's schedule, by need, each in turn."""
+
+Groups = Sequence[Sequence[float]]
+"""Values grouped by what is a repetition."""
+
+
+def _needs() -> dict[str, NeedChoices]:
+    """Return the grid of mixes of needs by name, the usual one first."""
+
+    def by_factors(times: float) -> NeedChoices:
+        medians = [each._replace(median=times * each.median) for each in usual.factors]
+        return replace(usual, factors=tuple(medians))
+
+    replace, usual = msgspec.structs.replace, NeedChoices()
+    return {
+        NEED: usual,
+        "tight": by_factors(1 / 4),
+        "lax": by_factors(4),
+        "slack": replace(usual, mix=NeedMix(slack=1.0)),
+        "hours": replace(usual, mix=NeedMix(hours=1.0)),
+    }
+
+
+NEEDS = _needs()
+MIXES = {
+    EASY: "EASY's schedule",
+    NEED: "usual mix",
+    "tight": "factors / 4",
+    "lax": "factors * 4",
+    "slack": "slack only",
+    "hours": "hours only",
+}
+"""The mixes of needs as tables name them, beside EASY's schedule."""
 
 
 def arguments(main: str, doc: str | None, *, by_need: bool = False) -> argparse.ArgumentParser:
@@ -56,8 +90,8 @@ def arguments(main: str, doc: str | None, *, by_need: bool = False) -> argparse.
     parser.add_argument("--workers", type=int, default=1, help="processes")
     parser.add_argument("--write", type=Path, help="page to put the tables into")
     if by_need:
-        text = "make deadlines from EASY's schedule (default), by need, or each in turn"
-        parser.add_argument("--deadlines", choices=(EASY, NEED, BOTH), default=EASY, help=text)
+        text = "make deadlines from EASY's schedule (default), by a mix of needs, or by both"
+        parser.add_argument("--deadlines", choices=(*MIXES, BOTH), default=EASY, help=text)
     return parser
 
 
@@ -77,13 +111,13 @@ def settings_of(main: str, *, quick: bool = False) -> Settings:
     """Return the settings of a study, those of ``--quick`` if asked for."""
     found = tomllib.loads(Path(main).resolve().with_name("study.toml").read_text())
     changes = found.pop("quick", {})
-    return _changed(found, changes) if quick else found
+    return changed(found, changes) if quick else found
 
 
-def _changed(settings: Settings, changes: Settings) -> Settings:
+def changed(settings: Settings, changes: Settings) -> Settings:
     """Return settings with other values; tables are changed, everything else is replaced."""
     return settings | {
-        name: _changed(settings[name], value) if isinstance(value, dict) else value
+        name: changed(settings[name], value) if isinstance(value, dict) else value
         for name, value in changes.items()
     }
 
@@ -120,14 +154,55 @@ def by_turns(asked: argparse.Namespace, made: Callable[[str], str]) -> str:
 
 def with_deadlines(study: Study, by: str) -> Study:
     """Return a study with the kind of deadlines that ``--deadlines`` asks for."""
-    return with_need(study) if by == NEED else study
+    return study if by == EASY else with_need(study, NEEDS[by])
 
 
-def usual_need() -> NeedChoices:
-    """Return the need by which studies make deadlines that know nothing of a schedule."""
-    need = with_need(read_study("example")).need
+def usual_need(by: str = NEED) -> NeedChoices:
+    """Return a need by which studies make deadlines that know nothing of a schedule."""
+    need = with_deadlines(read_study("example"), by).need
     assert need is not None
     return need
+
+
+def over_mixes(
+    heads: Sequence[str], found: Mapping[tuple[str, ...], Mapping[str, Groups]]
+) -> list[str]:
+    """Return a table of differences by row and mix of needs, and where their signs hold.
+
+    Beside a mean and its interval over the groups stands how many of these have its sign.
+    """
+    mixes = list(dict.fromkeys(by for values in found.values() for by in values))
+    rows = [
+        [*row, *(mix_cell(values[by]) if by in values else "" for by in mixes), where_held(values)]
+        for row, values in found.items()
+    ]
+    return markdown_table([*heads, *(MIXES[by] for by in mixes), "over the mixes"], rows)
+
+
+def sign_of(value: float) -> int:
+    """Return the sign of a value; what rounds to 0.0 has none."""
+    shown = round(value, 1)
+    return (shown > 0) - (shown < 0)
+
+
+def mix_cell(groups: Groups) -> str:
+    """Return the mean of grouped values, its interval, and how many groups have its sign."""
+    found = nested_interval(groups)
+    same = [sign_of(sum(group) / len(group)) == sign_of(found.mean) for group in groups]
+    ends = "" if found.known is None else " [{:+.1f}, {:+.1f}]".format(*found.known)
+    return f"{found.mean:+.1f}{ends} {sum(same)}/{len(groups)}"
+
+
+def where_held(values: Mapping[str, Groups]) -> str:
+    """Return over which mixes of needs a mean keeps its sign."""
+    signs: dict[int, list[str]] = {}
+    for by, groups in values.items():
+        if by != EASY:
+            signs.setdefault(sign_of(nested_interval(groups).mean), []).append(MIXES[by])
+    words = {1: "above 0", -1: "below 0", 0: "0"}
+    if len(signs) == 1:
+        return f"{words[next(iter(signs))]} in all"
+    return "turns: " + "; ".join(f"{words[sign]} in {', '.join(signs[sign])}" for sign in signs)
 
 
 def deadlines_text(study: Study) -> str:

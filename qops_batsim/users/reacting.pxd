@@ -38,6 +38,7 @@ cdef class Reacting(Scheduler):
     cdef readonly Scheduler inner
     cdef readonly object users
     cdef bint is_exact  # planning uses run times, without walltimes
+    cdef bint needs_exactly  # needs are drawn from run times
     cdef double gap_limit
     cdef public object summary, keeps_decisions, needs_deadlines, kills
 

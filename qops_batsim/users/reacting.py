@@ -96,7 +96,7 @@ class Person:
         self.told = told
         self.place = told.first
         self.chosen = random.Random(f"{seed} {told.name}")
-        self.lies = self.chosen.random() < liars
+        self.lies = self.chosen.random() < liars or told.lies
         self.hoards = self.chosen.random() < hoarders
         followed = told.batches[: len(told.batches) - 1]
         self.breaks = [batch.time for batch in followed if batch.then != "think"]
@@ -171,6 +171,7 @@ class Reacting(Scheduler):
         self.made: Workload | None = None
         self.names = {user.name: json.dumps(user.name) for user in users.users}
         self.is_exact = users.estimates == "exact"
+        self.needs_exactly = (users.deadlines_by or users.estimates) == "exact"
         self.gap_limit = users.sessions.gap_limit
 
         self.summary = scheduler.summary
@@ -326,9 +327,10 @@ class Reacting(Scheduler):
             self._at(self.soonest, GIVE_BACK, wanted)
 
         if heap:
-            if not self.calls or heap[0][0] < self.calls[0]:
-                heapq.heappush(self.calls, heap[0][0])
-                manager.call_at(heap[0][0])
+            first = heap[0][0]
+            if not self.calls or first < self.calls[0]:
+                heapq.heappush(self.calls, first)
+                manager.call_at(first)
         elif self.said_all:
             manager.finish_registering()
 
@@ -392,7 +394,7 @@ class Reacting(Scheduler):
         wanted.since = now
 
         estimate = wanted.run_time
-        if wanted.walltime is not None and not self.is_exact:
+        if wanted.walltime is not None and not self.needs_exactly:
             estimate = float(wanted.walltime)
         due = None
         if users.deadlines is not None:
@@ -548,12 +550,8 @@ class Reacting(Scheduler):
         half = wanted.processors // 2
         other = Wanted(wanted.visit, BatchJob(0.0, half, wanted.run_time, wanted.walltime))
         wanted.processors -= half
-        other.first = wanted.first
-        other.tries = wanted.tries
-        other.submitted = wanted.submitted
-        other.since = wanted.since
-        other.needed = wanted.needed
-        other.asked = wanted.asked
+        for name in ("first", "tries", "submitted", "since", "needed", "asked"):
+            setattr(other, name, getattr(wanted, name))
 
         wanted.visit.open += 1
         self.waiting += 1

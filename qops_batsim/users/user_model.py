@@ -52,6 +52,7 @@ _SomeSeconds = Annotated[float, msgspec.Meta(gt=0, le=MAX_SECONDS)]
 _Share = Annotated[float, msgspec.Meta(ge=0, le=1)]
 _Factor = Annotated[float, msgspec.Meta(ge=0, le=1e6)]
 _LeastOne = Annotated[float, msgspec.Meta(ge=1, le=1e6)]
+_Known = Literal["users", "exact"]
 
 
 class BatchJob(NamedTuple):
@@ -85,7 +86,8 @@ class Batch(msgspec.Struct, frozen=True, array_like=True):
 class User(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A user, with batches of jobs; sessions begin from ``since`` to ``until`` (seconds).
 
-    The ``batches`` are submitted in their order, from ``first`` on, and over again.
+    The ``batches`` are submitted in their order, from ``first`` on, and over again. Who ``lies``
+    exaggerates urgency, as do the share of all that :class:`Reactions` tells.
     """
 
     name: str
@@ -93,6 +95,7 @@ class User(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     until: _Seconds
     batches: Annotated[tuple[Batch, ...], msgspec.Meta(min_length=1)]
     first: int = 0
+    lies: bool = False
 
 
 class Sessions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -236,6 +239,8 @@ class Users(
         How needs are drawn; None: no job has a deadline.
     estimates
         What planning uses: the ``users``' walltimes, or ``exact`` run times, without walltimes.
+    deadlines_by
+        What needs are drawn from; None: as ``estimates``.
     calendar
         The dates of its seconds; None where they are not known.
     """
@@ -246,7 +251,8 @@ class Users(
     sessions: Sessions = Sessions()
     reactions: Reactions = Reactions()
     deadlines: NeedChoices | None = None
-    estimates: Literal["users", "exact"] = "users"
+    estimates: _Known = "users"
+    deadlines_by: _Known | None = None
     calendar: Calendar | None = None
     provenance: dict[str, Any] = {}
 
@@ -300,7 +306,7 @@ class UserChoices(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 
     reactions: Reactions = Reactions()
     deadlines: NeedChoices | None = None
-    estimates: Literal["users", "exact"] = "users"
+    estimates: _Known = "users"
     think_limit: _SomeSeconds = 1200.0
     gap_limit: _SomeSeconds = 3600.0
 
@@ -348,7 +354,7 @@ def read_users(path: str | Path) -> Users:
 
 def write_users(users: Users, path: str | Path) -> None:
     """Write a file of users, one a line."""
-    told = msgspec.json.decode(msgspec.json.encode(users))
+    told = msgspec.to_builtins(users)
     listed = told.pop("users")
     head = msgspec.json.format(msgspec.json.encode(told), indent=2).decode().removesuffix("\n}")
     lines = ",\n".join(msgspec.json.encode(each).decode() for each in listed)

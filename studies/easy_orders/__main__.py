@@ -1,8 +1,9 @@
 """EASY with each order of its queue, and EASY++, on logs and on stretches of them (README.md).
 
-    python studies/easy_orders [--quick] [--write studies/easy_orders/README.md]
+    python studies/easy_orders [--quick] [--write studies/easy_orders/tables.md]
 
-Means over all jobs, planned with the users' estimates: wait (seconds) and bounded slowdown (10 s).
+Means over all jobs, planned with the users' estimates: wait (seconds) and bounded slowdown (10 s);
+and the share of their work that is not done at the last submission.
 Changes are those of stretches that share no job, each on an empty machine. Logs are read from
 QOPS_SHARED (default ../shared).
 """
@@ -10,7 +11,7 @@ QOPS_SHARED (default ../shared).
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -24,9 +25,11 @@ from qops_batsim.experiments import (
     CONFIRMED,
     Claim,
     changes,
+    differences,
     find_trace,
     jointly_judged,
     markdown_table,
+    mean_interval,
     sign_claim,
 )
 from qops_batsim.platform import make_cluster
@@ -38,10 +41,15 @@ from studies.shared import Settings, arguments, print_or_put, run_main, settings
 
 
 class Means(NamedTuple):
-    """Means of a run over all jobs: wait (s) and bounded slowdown."""
+    """Means of a run over all jobs, and what of their work was left at the last submission (%)."""
 
     wait: float
     slowdown: float
+    left: float
+
+
+JUDGED = ("wait", "slowdown")
+"""The means; what is left has no verdict."""
 
 
 def means_of(options: Mapping[str, Any], workload: Workload) -> Means:
@@ -50,7 +58,10 @@ def means_of(options: Mapping[str, Any], workload: Workload) -> Means:
     ended = simulate(make_scheduler("easy", options), workload, machine).ended_jobs
     waits, lasted = ended.starts - ended.submission_times, ended.finishes - ended.starts
     slowdowns = np.maximum(1.0, (waits + lasted) / np.maximum(lasted, 10.0))
-    return Means(float(waits.mean()), float(slowdowns.mean()))
+    last = ended.submission_times.max()
+    after = ended.finishes - np.clip(last, ended.starts, ended.finishes)
+    left = 100.0 * (ended.processors * after).sum() / (ended.processors * lasted).sum()
+    return Means(float(waits.mean()), float(slowdowns.mean()), float(left))
 
 
 class Runs(NamedTuple):
@@ -78,7 +89,7 @@ def judged(found: Mapping[str, Runs], base: str) -> dict[tuple[str, str, str], C
     claims = {}
     for log, runs in found.items():
         for name, own in runs.stretches.items():
-            for metric in Means._fields if name != base else ():
+            for metric in JUDGED if name != base else ():
                 both = (
                     [getattr(each, metric) for each in of] for of in (own, runs.stretches[base])
                 )
@@ -104,23 +115,24 @@ def change_text(claim: Claim) -> str:
 def tables(settings: Settings, found: Mapping[str, Runs]) -> Iterator[str]:
     """Yield the means on whole logs, and the changes by stretch."""
     base = next(iter(settings["runs"]))
-    heads = [f"{log}: {what}" for log in found for what in ("wait (s)", "slowdown")]
+    shown = ("wait (s)", "slowdown", "left (%)")
+    heads = [f"{log}: {what}" for log in found for what in shown]
     rows = [
         [name]
         + [
             cell
             for runs in found.values()
-            for cell in (f"{runs.whole[name].wait:,.0f}", f"{runs.whole[name].slowdown:.1f}")
+            for cell in map("{:,.{}f}".format, runs.whole[name], (0, 1, 1))
         ]
         for name in settings["runs"]
     ]
     yield from markdown_table(["whole logs", *heads], rows)
     claims = judged(found, base)
+    heads = [
+        f"{log}, {len(runs.stretches[base])} of {settings['logs'][log][2]:,} jobs"
+        for log, runs in found.items()
+    ]
     for metric, title in (("slowdown", "bounded slowdown"), ("wait", "wait")):
-        heads = [
-            f"{log}, {len(runs.stretches[base])} of {settings['logs'][log][2]:,} jobs"
-            for log, runs in found.items()
-        ]
         rows = [
             [name, *(change_text(claims[name, log, metric]) for log in found)]
             for name in settings["runs"]
@@ -128,6 +140,20 @@ def tables(settings: Settings, found: Mapping[str, Runs]) -> Iterator[str]:
         ]
         yield ""
         yield from markdown_table([f"{title} against {base} (%)", *heads], rows)
+    rows = [
+        [name, *(left_text(runs.stretches[name], runs.stretches[base]) for runs in found.values())]
+        for name in settings["runs"]
+        if name != base
+    ]
+    yield ""
+    yield from markdown_table([f"work left less {base} (points)", *heads], rows)
+
+
+def left_text(own: Sequence[Means], base: Sequence[Means]) -> str:
+    """Return the mean difference in work left, with its interval."""
+    return mean_interval(differences(*([each.left for each in of] for of in (own, base)))).text(
+        sign="+"
+    )
 
 
 def main() -> None:

@@ -34,7 +34,7 @@ from studies.how_good.feasibility import (
     first_come_with_hindsight,
     online_admission,
 )
-from studies.shared import EASY, NEED, Settings, usual_need
+from studies.shared import EASY, Settings, usual_need
 
 Rules = dict[str, tuple[str, Settings]]
 """Schedulers of today with their options, by name."""
@@ -88,8 +88,8 @@ class Study:
     def __init__(self, settings: Settings, out: Path, by: str = EASY) -> None:
         self.need: NeedChoices | msgspec.UnsetType = msgspec.UNSET
         self.made = ""
-        if by == NEED:
-            self.need, self.made, out = usual_need(), ", deadlines by need", out / by
+        if by != EASY:
+            self.need, self.made, out = usual_need(by), ", deadlines by need", out / by
             settings = settings | {"stringencies": settings["stringencies"][:1]}
         self.settings, self.time = settings, float(settings["time"])
         logs = settings["logs"]

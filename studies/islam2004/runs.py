@@ -136,11 +136,13 @@ def run_study(trace: Workload, study: Study, request: StudyRequest) -> Results:
     return Results(study, runs)
 
 
-def scenario_of(case: Case, seed: int, jobs: int, every: int) -> Scenario:
+def scenario_of(
+    case: Case, seed: int, jobs: int, every: int, reference: str = "unscaled"
+) -> Scenario:
     """Return the workload of a case on the stretch of a seed, of ``jobs`` jobs at load 1.
 
     Duplicates are submitted with their originals and have the same deadline, from EASY on the trace
-    without duplicates (section 5).
+    without duplicates (section 5), or with them (``"scaled"``).
     """
     return Scenario(
         log="",
@@ -148,7 +150,7 @@ def scenario_of(case: Case, seed: int, jobs: int, every: int) -> Scenario:
         first=jobs,
         load=case.load,
         same_time=True,
-        reference="unscaled",
+        reference=reference,
         stringency=STRINGENCY,
         share=case.deadline_share,
         seed=seed,
@@ -162,9 +164,9 @@ class ChargedRuns:
     last workload.
     """
 
-    def __init__(self, trace: Workload, jobs: int, every: int) -> None:
+    def __init__(self, trace: Workload, jobs: int, every: int, reference: str = "unscaled") -> None:
         self._runs = DeadlineRuns({"": trace})
-        self._stretch = jobs, every
+        self._stretch = jobs, every, reference
         self._last: tuple[Scenario, Charging] | None = None
 
     def __call__(self, run: tuple[Case, int]) -> CaseMeasures:

@@ -2,6 +2,7 @@
 
     python studies/shared_nodes [--quick] [--workers 2] [--write studies/shared_nodes/tables.md]
         [--draw studies/shared_nodes]
+    python studies/shared_nodes --mixes [--write studies/shared_nodes/mixes.md]
 
 Finished runs are kept, and the study goes on where it was. Logs are read from QOPS_SHARED
 (default ../shared). Means are over disjoint stretches of a log, with 95 % intervals (Student).
@@ -11,6 +12,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import product
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -36,7 +38,17 @@ from qops_batsim.experiments import (
     sign_claim,
 )
 from qops_batsim.measures import COLORS, MARKERS, picture
-from studies.shared import Settings, arguments, print_or_put, run_main, settings_of, told
+from studies.shared import (
+    NEEDS,
+    Settings,
+    arguments,
+    changed,
+    over_mixes,
+    print_or_put,
+    run_main,
+    settings_of,
+    told,
+)
 from studies.shared_nodes.mix import KINDS, import_log, is_narrow, with_gpus
 from studies.shared_nodes.runs import (
     BLOCKING,
@@ -90,6 +102,30 @@ BROKEN: dict[str, Metric] = {
     LATE: lambda run: run.share("late", "admitted"),
     "started too late (%)": lambda run: run.share("unsafe", "admitted"),
 }
+
+
+MIXED: dict[str, Metric] = {
+    "kept jobs (points)": METRICS["kept jobs (%)"],
+    "kept work (points)": METRICS["kept work (%)"],
+    LATE: BROKEN[LATE],
+}
+"""What is compared with nodes over mixes of needs."""
+
+
+def mixes_table(settings: Settings, directory: str, out: Path, workers: int) -> list[str]:
+    """Make runs with each mix of needs; return what views have more than nodes, by stretch."""
+    found: dict[tuple[str, ...], dict[str, list[list[float]]]] = {}
+    for by in NEEDS:
+        made = all_runs(Mix(settings, directory, by), out / by, workers)
+        for (variant, runs), (name, metric) in product(made.items(), MIXED.items()):
+            for load, view in runs:
+                nodes = [metric(run) for run in runs[load, NODES]]
+                base = [0.0] * len(nodes) if name == LATE else nodes
+                if view != NODES or name == LATE:
+                    own = differences([metric(run) for run in runs[load, view]], base)
+                    row = (VIEWS[view], VARIANTS[variant], f"{load:g}", name)
+                    found.setdefault(row, {})[by] = [[each] for each in own]
+    return over_mixes(["planned with", "plans know", "load", "less nodes"], found)
 
 
 def all_runs(mix: Mix, out: Path, workers: int) -> dict[str, Runs]:
@@ -369,10 +405,16 @@ def draw_lines(axes: Any, asked: Settings, runs: Runs, metric: Metric) -> None:
 def main() -> None:
     parser = arguments(__file__, __doc__)
     parser.add_argument("--draw", type=Path, metavar="DIR", help="directory for the picture")
+    parser.add_argument("--mixes", action="store_true", help="over mixes of needs, a smaller grid")
     asked = parser.parse_args()
     settings = settings_of(__file__, quick=asked.quick)
     with TemporaryDirectory() as directory:
         said = import_log(settings, Path(directory))
+        if asked.mixes:
+            own = changed(settings, settings["mixes"])
+            made_of = mixes_table(own, directory, asked.out / "mixes", asked.workers)
+            print_or_put("\n".join(made_of) + "\n", asked.write)
+            return
         mix = Mix(settings, directory)
         made = all_runs(mix, asked.out, asked.workers)
         page = tables(mix, said, made, asked.out, asked.workers)

@@ -13,7 +13,7 @@ from qops_batsim import Job
 from qops_batsim.experiments import find_trace, give_deadlines_by_need
 from qops_batsim.platform import EqualHosts, Platform, make_mixed_cluster, write_platform
 from qops_batsim.workload import Workload, run_times_until_killed
-from studies.shared import Settings, usual_need
+from studies.shared import NEED, Settings, usual_need
 
 KINDS = ("cores", "memory", "gpus")
 
@@ -65,8 +65,8 @@ def is_narrow(job: Job, log: Settings) -> bool:
     return job.processors <= log["widest"] and job.walltime <= log["longest"]
 
 
-def stretches_of(workload: Workload, log: Settings) -> list[Workload]:
-    """Return the last disjoint stretches of a sample of the log, with deadlines by need.
+def stretches_of(workload: Workload, log: Settings, by: str = NEED) -> list[Workload]:
+    """Return the last disjoint stretches of a sample of the log, with deadlines by a mix of needs.
 
     The log begins with few jobs a day, as only those are known that waited at noon.
     """
@@ -78,7 +78,7 @@ def stretches_of(workload: Workload, log: Settings) -> list[Workload]:
         profiles = {job.profile: workload.profiles[job.profile] for job in part}
         alone = Workload(jobs=part, profiles=profiles, processors=log["widest"])
         alone.calendar = workload.calendar
-        made.append(give_deadlines_by_need(alone, usual_need()))
+        made.append(give_deadlines_by_need(alone, usual_need(by)))
     return made
 
 

@@ -15,7 +15,7 @@ from qops_batsim.platform import make_cluster
 from qops_batsim.traces import read_trace
 from qops_batsim.workload import Workload, exact_estimates, read_workload, subset
 from studies.logs import jobs_before
-from studies.shared import Settings, usual_need
+from studies.shared import NEED, Settings, usual_need
 from studies.shared_nodes.machine_views import ViewedQops
 from studies.shared_nodes.mix import IMPORTED, Demand, demand_of, platform_of, stretches_of
 
@@ -77,9 +77,10 @@ class Run(msgspec.Struct):
 class Mix:
     """Runs on stretches of Graham's log, which was imported into a directory."""
 
-    def __init__(self, settings: Settings, directory: str) -> None:
+    def __init__(self, settings: Settings, directory: str, by: str = NEED) -> None:
         self.settings = settings
         self.directory = directory
+        self.by = by
 
     @cached_property
     def workload(self) -> Workload:
@@ -89,11 +90,11 @@ class Mix:
     @cached_property
     def stretches(self) -> list[tuple[Workload, Demand]]:
         """The stretches, with what their jobs ask for."""
-        parts = stretches_of(self.workload, self.settings["log"])
+        parts = stretches_of(self.workload, self.settings["log"], self.by)
         return [(part, demand_of(part, self.settings["machine"])) for part in parts]
 
     def __getstate__(self) -> dict[str, Any]:
-        return {"settings": self.settings, "directory": self.directory}
+        return {"settings": self.settings, "directory": self.directory, "by": self.by}
 
     def __call__(self, case: Case) -> Run:
         machine, widest = self.settings["machine"], self.settings["log"]["widest"]

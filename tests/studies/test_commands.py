@@ -14,7 +14,7 @@ import pytest
 from studies.command import study_command
 
 STUDIES = Path(__file__).resolve().parents[2] / "studies"
-GRIDS = ("how_good", "restarts", "deadlines", "shared_nodes")
+GRIDS = ("how_good", "restarts", "deadlines", "needs", "shared_nodes")
 PAPERS = ("islam2003", "islam2004", "pascal2004", "talby1999")
 
 pytestmark = pytest.mark.skipif(not STUDIES.is_dir(), reason="no studies beside the tests")

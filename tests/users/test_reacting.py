@@ -6,6 +6,7 @@ import math
 from pathlib import Path
 from typing import Any, ClassVar
 
+import msgspec
 import pytest
 
 from qops_batsim import Fcfs, InputError, Job, Scheduler, run, run_again, simulate
@@ -75,8 +76,6 @@ REFUSED = crowd(
 
 
 def with_reactions(users: Users, reactions: Reactions) -> Users:
-    import msgspec
-
     return msgspec.structs.replace(users, reactions=reactions)
 
 
@@ -194,6 +193,42 @@ def test_what_a_liar_asks_for_is_worth_most() -> None:
     assert Reactions(price=0.0).asked(105.0, 100.0) == 105.0
 
 
+def test_who_lies_can_be_told_by_name() -> None:
+    jobs = batch((0.0, 1, 100.0))
+    named = [user(name, jobs) for name in ("ann", "bob")]
+    named[1] = msgspec.structs.replace(named[1], lies=True)
+    beside = reacted(crowd(*named, deadlines=BY_SLACK))
+    assert {each.user: each.lies for each in beside.wishes} == {"ann": False, "bob": True}
+    # 100 s are needed beyond the 100 s of the job; bob asks for 1.1 times these.
+    dates = {job.user: job.qos.deadline for job in beside.workload().jobs}  # type: ignore[union-attr]
+    assert dates == {"ann": 200.0, "bob": 110.0}
+
+
+@pytest.mark.parametrize(
+    ("estimates", "deadlines_by", "needed"),
+    [
+        ("users", None, 400.0),
+        ("users", "exact", 200.0),
+        ("exact", None, 200.0),
+        ("exact", "users", 400.0),
+    ],
+)
+def test_needs_and_plans_are_made_from_limits_or_run_times(
+    estimates: str, deadlines_by: str | None, needed: float
+) -> None:
+    # 100 s of run time, 300 s asked for; 100 s of slack from one of these on.
+    one = batch((0.0, 1, 100.0))
+    limited = msgspec.structs.replace(one, jobs=(one.jobs[0]._replace(walltime=300.0),))
+    users = crowd(user("ann", limited), deadlines=BY_SLACK)
+    users = msgspec.structs.replace(users, estimates=estimates, deadlines_by=deadlines_by)
+    users.check()
+    beside = reacted(users)
+    (wish,) = beside.wishes
+    (job,) = beside.workload().jobs
+    assert wish.needed == needed
+    assert job.estimate == (300.0 if estimates == "users" else 100.0)
+
+
 def test_a_liar_who_is_refused_asks_for_what_is_needed() -> None:
     # 200 s by 230 s is refused as bob runs until 250 s; 200 s by 610 s is not.
     users = crowd(
@@ -237,8 +272,6 @@ def test_no_scheduler_sees_run_times(kills: bool) -> None:
         pass
 
     Killing.seen, Killing.kills = [], kills  # With kills, another manager.
-    import msgspec
-
     jobs = LONG.jobs[0]._replace(run_time=777.0)
     one = msgspec.structs.replace(LONG, jobs=(jobs,))
     users = crowd(user("ann", one))

@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 from pathlib import Path
 
+import msgspec
 import numpy as np
 import pytest
 
 from qops_batsim import InputError, simulate
-from qops_batsim.experiments import mean_interval
 from qops_batsim.protocol import make_scheduler
 from qops_batsim.traces import read_trace
 from qops_batsim.users import LoggedJob, Reacting, fit_users, more_users, rotated, summary, users_of
@@ -114,8 +114,6 @@ def test_fitted_users_do_what_those_of_the_log_did() -> None:
     other = weeks_of(logged(reacted(rotated(found, 7)).wishes), 5)
     assert outside(weeks, other) == []
     # The test can fail: with a flat week, they work by night.
-    import msgspec
-
     flat = msgspec.structs.replace(found.sessions, week=Sessions().week)
     wrong = msgspec.structs.replace(rotated(found, 7), sessions=flat)
     assert "by night" in outside(weeks, weeks_of(logged(reacted(wrong).wishes), 5))
@@ -198,11 +196,11 @@ def test_users_of_real_logs_keep_their_days_weeks_and_work(shared: Path, log: st
     assert outside(weeks_of(jobs, count), weeks_of(logged(beside.wishes), count)) == []
 
 
-def test_waits_at_load_0_9_are_those_of_the_open_log(shared: Path) -> None:
+def test_waits_at_load_0_9_are_near_those_of_the_open_log(shared: Path) -> None:
     """KTH with run times for load 0.9, under EASY, which admits everybody; waits by eight weeks.
 
-    2026-11-27: the open log 14.5 h, interval of six stretches 8.1 to 20.9 h; users in the order of
-    the log 14.0 h, the first four stretches to the digit; from other sessions on 10.3 to 11.8 h.
+    2026-11-29: users in the order of the log wait 2.5 % less; from other sessions on 26 % less, and
+    36 % less if nobody goes on in a session.
     """
     trace = read_trace(shared / "traces" / "KTH-SP2-1996-2.swf.gz", processors=100)
     assert trace.workload.offered_load is not None
@@ -229,11 +227,14 @@ def test_waits_at_load_0_9_are_those_of_the_open_log(shared: Path) -> None:
         stretch = (dates // (8 * WEEK)).astype(int)
         return [(starts - dates)[stretch == n].mean() for n in range(int(span // (8 * WEEK)))]
 
-    expected = mean_interval(waits(ended.submission_times, ended.starts))
+    expected = np.mean(waits(ended.submission_times, ended.starts))
     users = users_of(jobs, 100, trace.workload.calendar)
-    for each in (users, rotated(users, 1)):
+    hurried = msgspec.structs.replace(users.sessions, stay=0.0)
+    changed = msgspec.structs.replace(users, sessions=hurried)
+    off = []
+    for each in (users, rotated(users, 1), changed):
         done = simulate(Reacting(make_scheduler("easy").scheduler, each), each.no_jobs()).ended_jobs
-        found = float(np.mean(waits(done.submission_times, done.starts)))
-        assert expected.low is not None
-        assert expected.high is not None
-        assert expected.low <= found <= expected.high
+        off.append(float(np.mean(waits(done.submission_times, done.starts)) / expected - 1))
+    # The tolerance can fail: the others are not so near.
+    assert abs(off[0]) <= 0.05
+    assert min(map(abs, off[1:])) > 0.05
