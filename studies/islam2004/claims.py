@@ -298,7 +298,8 @@ class Judge:
     def _change(self, name: str, part: Change, pairs: Pairs, **names: str) -> Claim:
         """Return a change between cases as a claim; one without sign is none."""
         text = f"{part.text.format(**self.names, **names)}; {_over(pairs)}"
-        told = Told(family="readings" if names else "", margin=NOTHING, relative=True)
+        # Checks of ours are families of their own; a part has none.
+        told = Told(family="readings" if names else "further", margin=NOTHING, relative=True)
         return self._claim(name, text, self._changes(pairs, part.metric), part.sign, **told)
 
     def _claim(
