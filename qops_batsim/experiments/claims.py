@@ -295,11 +295,8 @@ def as_checks(claims: Iterable[Claim]) -> list[Claim]:
 def combined_claim(name: str, text: str, parts: Sequence[Claim], *, section: str = "") -> Claim:
     """Return a claim that holds if all its parts hold; its number is the deciding part's.
 
-    A violated invariant decides against it. If there are means, invariants that hold say nothing,
-    nor do parts that are untested, unless all are.
+    A violated invariant decides against it. If there are means, invariants that hold say nothing.
     """
-    names = tuple(part.id for part in parts)
-    parts = [part for part in parts if part.verdict != UNTESTED] or parts
     broken = [part for part in parts if part.kind == "invariant" and part.verdict == CONTRADICTED]
     means = [part for part in parts if part.kind == "mean"]
     if broken or not means:
@@ -316,7 +313,7 @@ def combined_claim(name: str, text: str, parts: Sequence[Claim], *, section: str
         section=section,
         family="",
         decided_by=decisive.id,
-        parts=names,
+        parts=tuple(part.id for part in parts),
         leaning=leaning,
         chance=chance,
         verdict=verdict,

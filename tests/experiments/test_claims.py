@@ -190,10 +190,12 @@ def test_a_claim_with_parts_holds_if_they_all_do() -> None:
     few = sign_claim("few", "", FEW, +1)
     alike = sign_claim("alike", "", OPEN, +1, margin=2.0)
     assert verdict(good) == "confirmed"
-    # What cannot fail says nothing beside what can.
+    # Of a claim that has a part which cannot fail, that part is not known to hold.
     zero = sign_claim("zero", "", [0.0] * 20, +1, margin=1.0)
     assert zero.text.endswith("no verdict, since all differences are 0")
-    assert (verdict(zero), verdict(good, zero)) == ("untested", "confirmed")
+    assert (verdict(zero), verdict(good, zero), verdict(bad, zero)) == (
+        *("untested", "untested", "contradicted"),
+    )
     assert verdict(untested(good, "it is so")) == "untested"
     assert combined_claim("a", "", [untested(fact, "it is so")]).verdict == "untested"
     assert verdict(good, few) == "too few to judge"
