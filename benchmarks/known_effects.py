@@ -1,12 +1,16 @@
 """Verdicts on made-up studies whose effects are known: how many are wrong, how many decided.
 
     python benchmarks/known_effects.py [--families 2000] [--skewed]
+    python benchmarks/known_effects.py --report out/islam2004/report.json [--families 2000]
 
 A family is what is judged together: a study of windows, loads and schedulers, or the claims of a
 section. Its effects are drawn: none, a small one, or a large one, which is 1.5 times as large as
 differences vary from window to window. Levels and noise are exponential. With ``--skewed`` the
 contestants vary twice as much as the baseline, so that differences are skewed as well (1.2), which
-Student's distribution by itself does not allow for.
+Student's distribution by itself does not allow for. With ``--report`` families are those of a
+study: their claims on units that are drawn with replacement from its own, moved so that nothing is
+as claimed or otherwise (each mean is at the claim's end), or surely beside its margin, or inside by
+half a standard deviation.
 A family is wrong if one verdict says that something is higher or lower, or confirms it, where
 it is not.
 """
@@ -14,23 +18,33 @@ it is not.
 from __future__ import annotations
 
 import argparse
+import math
 import random
 from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import partial
+from pathlib import Path
 
 import msgspec
+import numpy as np
 
 from qops_batsim.errors import InputError
 from qops_batsim.experiments.claims import (
     CONFIRMED,
     CONTRADICTED,
+    EQUIVALENT,
+    TOO_FEW,
+    Claim,
     as_checks,
+    combined_claim,
     jointly_judged,
+    range_claim,
     sign_claim,
+    whole_claims,
 )
 from qops_batsim.experiments.deadline_runs import Contestant
 from qops_batsim.experiments.listed_cases import LogWindow, StudyLog
+from qops_batsim.experiments.statistics import logarithm_of
 from qops_batsim.experiments.study import InputIdentities, Study
 from qops_batsim.experiments.study_report import summaries
 from qops_batsim.experiments.study_runs import CellOutcome, Description, StudyRuns
@@ -65,11 +79,11 @@ def made_up(
     *,
     skewed: bool = False,
 ) -> StudyRuns:
-    """Return the runs of a study of 10 to 20 disjoint windows, each with two seeds.
+    """Return the runs of a study of 12 to 20 disjoint windows, each with two seeds.
 
     What a contestant refuses does not depend on who else takes part.
     """
-    count = random.Random(f"{seed} windows").randint(10, 20)
+    count = random.Random(f"{seed} windows").randint(12, 20)
     names = [BASE, *effects, *others]
     study = Study(
         name="known effects",
@@ -140,7 +154,7 @@ def judged_section(seed: int, count: Counter[str]) -> None:
     for name, effect in effects.items():
         values = [
             effect + SPREAD * (generator.expovariate(1) - generator.expovariate(1)) / 2**0.5
-            for _ in range(generator.randint(10, 20))
+            for _ in range(generator.randint(12, 20))
         ]
         claims.append(sign_claim(name, name, values, 1, section="1"))
     judged = jointly_judged(claims)
@@ -174,12 +188,92 @@ def refused_overlap(seed: int, count: Counter[str]) -> None:
         count["overlapping windows refused"] += "share jobs" in str(error)
 
 
+def families_of(path: Path) -> dict[str, list[Claim]]:
+    """Return the judged claims of a report with their parts, by family."""
+    report = msgspec.json.decode(path.read_bytes(), type=dict[str, msgspec.Raw])
+    claims = {each.id: each for each in msgspec.json.decode(report["claims"], type=list[Claim])}
+    found: dict[str, list[Claim]] = {}
+    for claim in whole_claims([*claims.values()]):
+        if claim.chance is not None:
+            members = [*(claims[name] for name in claim.parts), claim]
+            found.setdefault(claim.family or claim.section, []).extend(members)
+    return found
+
+
+def redrawn(family: Sequence[Claim], seed: int, shift: float | None) -> list[Claim]:
+    """Return a family's claims on units that are drawn from its own, with means that are known.
+
+    A mean is ``shift`` standard deviations inside of the end of what is claimed, or (None) outside
+    by the margin.
+    """
+    generator = np.random.default_rng(seed)
+    counts = sorted({len(claim.values) for claim in family})
+    places = {count: generator.integers(0, max(1, count), count) for count in counts}
+    found: dict[str, Claim] = {}
+    for claim in family:
+        if claim.parts:
+            parts = [found[name] for name in claim.parts if name in found]
+            whole = combined_claim(claim.id, "", parts, section=claim.section)
+            found[claim.id] = msgspec.structs.replace(whole, family=claim.family)
+        elif claim.chance is not None and claim.expected:
+            low, high = claim.expected
+            inside, end = (-1, high) if low is None else (1, low)
+            assert end is not None
+            values = np.array(claim.values)
+            away = values - values.mean()
+            to = end if shift is not None else end - inside * (claim.margin or 0.0)
+            mean = logarithm_of(to) if claim.relative else to
+            drawn = mean + inside * (shift or 0.0) * away.std() + away[places[len(away)]]
+            found[claim.id] = range_claim(
+                claim.id,
+                "",
+                drawn.tolist(),
+                -math.inf if low is None else low,
+                math.inf if high is None else high,
+                section=claim.section,
+                family=claim.family,
+                margin=claim.margin,
+                relative=claim.relative,
+            )
+    whole_names = {claim.id for claim in whole_claims(family)}
+    return [each for name, each in found.items() if name in whole_names]
+
+
+def own_family(name: str, family: Sequence[Claim], families: int) -> str:
+    """Return a row on a family: how often a verdict is wrong, and how many effects are found."""
+    wrong = beside = decided = 0
+    for seed in range(families):
+        drawn = jointly_judged(redrawn(family, seed, 0.0))
+        if any(each.verdict == TOO_FEW for each in drawn):
+            return f"| {name} | {drawn[0].count} | {len(drawn)} | too few to judge | | |"
+        wrong += any(each.verdict in (CONFIRMED, CONTRADICTED) for each in drawn)
+        at_margin = jointly_judged(redrawn(family, seed, None))
+        beside += any(each.verdict in (CONFIRMED, EQUIVALENT) for each in at_margin)
+        decided += sum(e.verdict == CONFIRMED for e in jointly_judged(redrawn(family, seed, 0.5)))
+    shares = (share_text(each, families) for each in (wrong, beside))
+    power = f"{100 * decided / families / len(drawn):.0f}"
+    return f"| {name} | {drawn[0].count} | {len(drawn)} | {' | '.join(shares)} | {power} |"
+
+
+def share_text(count: int, of: int) -> str:
+    """Return a share in % with its standard error."""
+    share = count / of
+    return f"{100 * share:.1f} ± {100 * math.sqrt(share * (1 - share) / of):.1f}"
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--families", type=int, default=2000)
     parser.add_argument("--skewed", action="store_true", help="skewed differences, studies alone")
+    parser.add_argument("--report", type=Path, help="families of a study's report.json")
     asked = parser.parse_args()
     families = asked.families
+    if asked.report:
+        print("| family | units | claims | wrong (%) | wrong at the margin (%) | found (%) |")
+        print("|---|---|---|---|---|---|")
+        for name, family in families_of(asked.report).items():
+            print(own_family(name, family, families), flush=True)
+        return
     bench: dict[str, Callable[[int, Counter[str]], None]] = {
         "studies": partial(judged_family, skewed=asked.skewed)
     }

@@ -28,13 +28,16 @@ from qops_batsim.advice.wait_fit import sizes_of
 from qops_batsim.economics.charges import PROCESSOR_CLASSES, Categories
 from qops_batsim.experiments.deadline_runs import Contestant
 from qops_batsim.experiments.report_table import hours
-from qops_batsim.experiments.statistics import LEAST, Interval
+from qops_batsim.experiments.statistics import Interval
 from qops_batsim.parameters import EXACT
 from qops_batsim.shipped import packaged_data
 
 QUANTILES = (0.25, 0.5, 0.75, 0.9, 0.95)
 
 CANNOT_SAY = "cannot be said"
+
+LEAST = 3
+"""Windows whose interval says something: that of two reaches 6 times their distance."""
 
 
 class Setting(msgspec.Struct, frozen=True, kw_only=True):

@@ -14,10 +14,10 @@ if TYPE_CHECKING:
     from qops_batsim.experiments.best_lines import bound_case as bound_case
     from qops_batsim.experiments.changed_options import ChangedOptions as ChangedOptions
     from qops_batsim.experiments.claims import CONFIRMED as CONFIRMED
-    from qops_batsim.experiments.claims import ENOUGH as ENOUGH
     from qops_batsim.experiments.claims import NOT_JUDGED as NOT_JUDGED
     from qops_batsim.experiments.claims import TOO_FEW as TOO_FEW
     from qops_batsim.experiments.claims import UNDECIDED as UNDECIDED
+    from qops_batsim.experiments.claims import UNTESTED as UNTESTED
     from qops_batsim.experiments.claims import Claim as Claim
     from qops_batsim.experiments.claims import Told as Told
     from qops_batsim.experiments.claims import Values as Values
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from qops_batsim.experiments.claims import range_claim as range_claim
     from qops_batsim.experiments.claims import sign_claim as sign_claim
     from qops_batsim.experiments.claims import slopes as slopes
-    from qops_batsim.experiments.claims import untested_claim as untested_claim
+    from qops_batsim.experiments.claims import untested as untested
     from qops_batsim.experiments.claims import whole_claims as whole_claims
     from qops_batsim.experiments.deadline_runs import BLIND as BLIND
     from qops_batsim.experiments.deadline_runs import Contestant as Contestant
@@ -74,11 +74,15 @@ if TYPE_CHECKING:
     from qops_batsim.experiments.scores import ScoredRuns as ScoredRuns
     from qops_batsim.experiments.scores import bound_key as bound_key
     from qops_batsim.experiments.statistics import AMOUNT as AMOUNT
+    from qops_batsim.experiments.statistics import ENOUGH as ENOUGH
     from qops_batsim.experiments.statistics import LEVEL as LEVEL
+    from qops_batsim.experiments.statistics import NOMINAL as NOMINAL
     from qops_batsim.experiments.statistics import SHARE as SHARE
     from qops_batsim.experiments.statistics import UNLIMITED as UNLIMITED
     from qops_batsim.experiments.statistics import Interval as Interval
     from qops_batsim.experiments.statistics import Limits as Limits
+    from qops_batsim.experiments.statistics import chance_of_signs as chance_of_signs
+    from qops_batsim.experiments.statistics import chance_of_size as chance_of_size
     from qops_batsim.experiments.statistics import limits_of as limits_of
     from qops_batsim.experiments.statistics import limits_of_difference as limits_of_difference
     from qops_batsim.experiments.statistics import mean_interval as mean_interval
@@ -86,6 +90,7 @@ if TYPE_CHECKING:
     from qops_batsim.experiments.statistics import paired_difference as paired_difference
     from qops_batsim.experiments.statistics import quantile as quantile
     from qops_batsim.experiments.statistics import ratio_of_means as ratio_of_means
+    from qops_batsim.experiments.statistics import upper_tail as upper_tail
     from qops_batsim.experiments.study import Study as Study
     from qops_batsim.experiments.study import read_study as read_study
     from qops_batsim.experiments.study import study_of as study_of
@@ -106,9 +111,9 @@ else:
             "best_lines": "BoundCase BoundSearch LINES Unadmitted bound_case",
             "changed_options": "ChangedOptions",
             "claims": (
-                "CONFIRMED Claim ENOUGH NOT_JUDGED TOO_FEW Told UNDECIDED Values as_checks "
+                "CONFIRMED Claim NOT_JUDGED TOO_FEW Told UNDECIDED UNTESTED Values as_checks "
                 "averages by_seed changes claim_with_parts differences ends_of invariant_claim "
-                "jointly_judged range_claim sign_claim slopes untested_claim whole_claims"
+                "jointly_judged range_claim sign_claim slopes untested whole_claims"
             ),
             "deadline_runs": (
                 "BLIND Contestant DeadlineCase DeadlineRuns Scenario checked_outcomes "
@@ -124,8 +129,9 @@ else:
             "report_table": "ReportColumn TableText number_text table_of value_at",
             "scores": "ScoreBound ScoredRuns bound_key",
             "statistics": (
-                "AMOUNT Interval LEVEL Limits SHARE UNLIMITED limits_of limits_of_difference "
-                "mean_interval nested_interval paired_difference quantile ratio_of_means"
+                "AMOUNT ENOUGH Interval LEVEL Limits NOMINAL SHARE UNLIMITED chance_of_signs "
+                "chance_of_size limits_of limits_of_difference mean_interval nested_interval "
+                "paired_difference quantile ratio_of_means upper_tail"
             ),
             "study": "Study read_study study_of with_need with_schedulers",
             "study_report": "StudySummary page_tables summaries",

@@ -13,7 +13,7 @@ from typing import Literal, TypedDict, Unpack
 import msgspec
 
 from qops_batsim.experiments.statistics import (
-    RISK,
+    TEXT_OF_LEVEL,
     Interval,
     holm,
     judge,
@@ -70,6 +70,7 @@ Verdict = Literal[
     "undecided",
     "too few to judge",
     "not judged",
+    "untested",
 ]
 CONFIRMED: Verdict = "confirmed"
 CONTRADICTED: Verdict = "contradicted"
@@ -77,6 +78,7 @@ EQUIVALENT: Verdict = "equivalent"
 UNDECIDED: Verdict = "undecided"
 TOO_FEW: Verdict = "too few to judge"
 NOT_JUDGED: Verdict = "not judged"
+UNTESTED: Verdict = "untested"
 
 DECIDED = (CONFIRMED, CONTRADICTED, EQUIVALENT)
 """Verdicts that say something about the claim."""
@@ -86,26 +88,22 @@ OUTCOMES: dict[str, tuple[Verdict, ...]] = {
     "contradicted": (CONTRADICTED,),
     "equivalent": (EQUIVALENT,),
     "undecided": (UNDECIDED,),
+    "untested": (UNTESTED,),
     "no verdict": (TOO_FEW, NOT_JUDGED),
 }
 """Verdicts by outcome, in words of a summary."""
 
-ENOUGH = 10
-"""Repetitions that a verdict needs: intervals of fewer hold the mean of skewed metrics less often
-than they say (docs/verdicts.md)."""
-
 METHOD = (
     "A claim about a mean is confirmed if the measured one lies on the claimed side of a number, "
-    "or in the claimed range, and contradicted if it lies outside, unless chance explains that: "
-    "by Student's t distribution, with a probability of at most "
-    f"{RISK} of one wrong verdict or more among all claims of a section (Holm). Otherwise it is "
-    "undecided. A claim that something is more, or less, may have a margin: the two are equivalent "
+    "or in the claimed range, and contradicted if it lies outside, unless chance explains that "
+    f"among all claims of a section: {TEXT_OF_LEVEL}. Otherwise it is undecided. A claim that "
+    "something is more, or less, may have a margin: the two are equivalent "
     "if the measured difference is smaller than that, in the same sense, even if it is surely "
     "more than nothing. A claim with parts "
     "holds if they all do; these, and intervals (95 %), are each by itself. Changes in % are means "
     "of logarithms. "
-    f"With fewer than {ENOUGH} repetitions there are too few to judge. An invariant is a number of "
-    "violations: it holds if there are none."
+    "What cannot fail here is untested. An invariant is a number of violations: it holds if there "
+    "are none."
 )
 """Method by which verdicts are reached, for reports."""
 
@@ -121,7 +119,8 @@ class Claim(msgspec.Struct, frozen=True, kw_only=True):
     ``text``, and a 95 % confidence interval if there is one, of ``count`` repetitions;
     ``expected`` the range in which it lies if the claim holds, None for no end; ``margin`` by how
     far it may be beyond the end without a difference that counts; ``paper`` the paper's own
-    number. ``leaning`` is the verdict that chance explains with probability ``chance``, or
+    number. ``values`` are the numbers of the repetitions, of a ``relative`` claim logarithms.
+    ``leaning`` is the verdict that chance explains with probability ``chance``, or
     ``corrected`` among all claims of the family. Of a claim of kind ``"invariant"`` the value is
     a number of violations.
 
@@ -151,6 +150,8 @@ class Claim(msgspec.Struct, frozen=True, kw_only=True):
     decided_by: str = ""
     leaning: Verdict = UNDECIDED
     ours: bool = False
+    values: tuple[float, ...] = ()
+    relative: bool = False
 
 
 class Told(TypedDict, total=False):
@@ -211,12 +212,12 @@ def range_claim(
     scaled = logarithm_of if relative else float
 
     leaning, verdict = UNDECIDED, TOO_FEW
-    inside, chance = judge(found, scaled(low), scaled(high), least=ENOUGH)
+    inside, chance = judge(found, scaled(low), scaled(high))
     if chance is not None:
         leaning = CONFIRMED if inside else CONTRADICTED
         if margin is not None:
             end = low if high == math.inf else high
-            near = judge(found, scaled(end - margin), scaled(end + margin), least=ENOUGH)
+            near = judge(found, scaled(end - margin), scaled(end + margin))
             alike = 1.0 if near.chance is None or not near.inside else near.chance
             # What is surely too small to count stays so, however many data show that it is there.
             if significant(alike) or alike < chance:
@@ -225,7 +226,7 @@ def range_claim(
         verdict = _verdict(leaning, chance)
 
     in_unit = found.as_changes() if relative else found
-    return msgspec.structs.replace(
+    claim = msgspec.structs.replace(
         claim,
         verdict=verdict,
         leaning=leaning,
@@ -235,7 +236,13 @@ def range_claim(
         expected=(None if low == -math.inf else low, None if high == math.inf else high),
         margin=margin,
         chance=chance,
+        values=found.values,
+        relative=relative,
     )
+    of_differences = low == -high or 0.0 in (low, high)
+    if of_differences and not any(found.values):
+        return untested(claim, "all differences are 0")
+    return claim
 
 
 def _verdict(leaning: Verdict, chance: float) -> Verdict:
@@ -269,10 +276,12 @@ def invariant_claim(
     )
 
 
-def untested_claim(name: str, text: str, reason: str, *, section: str = "") -> Claim:
-    """Return a claim that none of our runs can test, with the reason."""
-    text = f"{text}: no verdict, since {reason}"
-    return Claim(id=name, text=text, section=section, verdict=NOT_JUDGED)
+def untested(claim: Claim, reason: str) -> Claim:
+    """Return a claim that none of our runs can test, since it could not fail, with the reason."""
+    text = f"{claim.text}: no verdict, since {reason}"
+    return msgspec.structs.replace(
+        claim, text=text, verdict=UNTESTED, leaning=UNDECIDED, chance=None, kind="mean"
+    )
 
 
 def as_checks(claims: Iterable[Claim]) -> list[Claim]:
@@ -331,7 +340,8 @@ def _combined(parts: Sequence[Claim]) -> tuple[Claim, Verdict, float | None, Ver
     # A part that nobody could judge leaves all of them open, unless another one contradicts.
     unknown = [part.verdict for part in parts if part.chance is None]
     if unknown and not (against and chance < 1):
-        return decisive, UNDECIDED, None, NOT_JUDGED if NOT_JUDGED in unknown else TOO_FEW
+        reason = next((each for each in (NOT_JUDGED, UNTESTED) if each in unknown), TOO_FEW)
+        return decisive, UNDECIDED, None, reason
     return decisive, leaning, chance, _verdict(leaning, chance)
 
 
@@ -362,8 +372,10 @@ def jointly_judged(claims: Sequence[Claim]) -> list[Claim]:
         families.setdefault(claim.family or claim.section, []).append(claim)
     judged = {}
     for family in families.values():
-        for claim, chance in zip(family, holm([each.chance for each in family]), strict=True):
-            if chance is not None:
-                verdict = _verdict(claim.leaning, chance)
+        units = [each.count for each in family]
+        corrected = holm([each.chance for each in family], units)
+        for claim, chance in zip(family, corrected, strict=True):
+            if claim.chance is not None:
+                verdict = TOO_FEW if chance is None else _verdict(claim.leaning, chance)
                 judged[claim.id] = msgspec.structs.replace(claim, verdict=verdict, corrected=chance)
     return [judged.get(claim.id, claim) for claim in claims]

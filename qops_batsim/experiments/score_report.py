@@ -14,9 +14,9 @@ from qops_batsim.experiments.report import Figure, Panel, line_of_means
 from qops_batsim.experiments.report_table import declared_tables
 from qops_batsim.experiments.scores import Score
 from qops_batsim.experiments.statistics import (
-    RISK,
     SHARE,
     SHARE_DIFFERENCE,
+    TEXT_OF_LEVEL,
     Interval,
     difference,
     directions,
@@ -61,8 +61,10 @@ def mean_of(
         if less is not None:
             value = difference(value, case[less].value(metric))
         if value is not None:
-            log = case[name].cell.point.case.rpartition(" ")[0]
-            values.append((log, value))
+            point = case[name].cell.point
+            log = point.case.rpartition(" ")[0]
+            # Stand-ins are of one model, and no logs.
+            values.append((log if point.log == log else "", value))
     return grouped_interval(values, limits=SHARE if less is None else SHARE_DIFFERENCE)
 
 
@@ -183,7 +185,7 @@ def score_method(runs: StudyRuns) -> str:
         )
     sentences.append(
         f"Means over cases with 95 % intervals (Student) over logs. Verdicts: against {study.base} "
-        f"on the same cases; at most {RISK} for one wrong verdict or more in the table (Holm); not "
+        f"on the same cases, {TEXT_OF_LEVEL}; not "
         "judged is who promises nothing, nor equal runs." + asked_text(study.verdicts)
     )
     return " ".join(sentences)

@@ -4,9 +4,8 @@
 normal, whatever n is. Of exponential values, as skewed as those of an experiment may be, it holds
 91 % of the means with n = 2, 89 % with 3, 88 % with 5 and 90 % with 10 (``tests/experiments``);
 paired differences of such values are symmetric, and it holds at least 95 %. On measured metrics it
-holds 93 to 97 % with n = 20, more than bootstrap intervals do (``benchmarks/interval_coverage.py``,
-docs/verdicts.md). *Student* (W. S. Gosset), "The probable error of a mean", Biometrika 6(1),
-1908.
+holds 88 to 96 % with n = 20 (docs/verdicts.md). *Student* (W. S. Gosset), "The probable error of a
+mean", Biometrika 6(1), 1908.
 
 *Ratios.* How many times a number is another one is averaged as the logarithm
 (:func:`log_ratios`), whose values are less skewed and whose mean does not depend on which of the
@@ -18,25 +17,27 @@ of its own (:func:`ratio_of_means`).
 (:func:`limits_of`). What is cut off cannot be the true mean, so that the interval holds it as often
 as before. Verdicts are those of the whole interval.
 
-*Skewness.* Of skewed values, Student's t is too sure on one side. To the probability that it gives
-there a verdict adds the first term of Edgeworth's series for t, |γ| (2t² + 1) φ(t) / (6 √n), where
-φ is the density of t; it takes nothing off on the other side. γ is twice the skewness of a sample
-of ten or more, which falls short of that of where the values come from. P. Hall, "The Bootstrap and
-Edgeworth Expansion", Springer, 1992, 2.6. Transformations of t that allow for skewness (N. J.
-Johnson, Journal of the American Statistical Association 73, 1978; Hall) decide fewer large effects
-(docs/verdicts.md). Intervals stay Student's.
-
 *Verdicts.* A statement says that the true mean lies in a range: above 0, say, or between 3 and 5.
 The probability that chance alone gives the measured number is computed for the statement and for
-its contrary, and corrected for the number of statements: S. Holm, "A simple sequentially rejective
-multiple test procedure", Scandinavian Journal of Statistics 6(2), 1979. With a single statement
-about values without skewness, the verdict is whether the whole 95 % interval lies in the range, or
-wholly outside.
+its contrary, and corrected for the number of statements (S. Holm, "A simple sequentially rejective
+multiple test procedure", Scandinavian Journal of Statistics 6(2), 1979). It is the greater one of
+two, each of which is too sure where the other is not:
 
-*Student's t*: M. Abramowitz and I. A. Stegun, "Handbook of Mathematical Functions", 1964, 26.7.1
-and 26.5.8: a tail is half an incomplete beta function, which a continued fraction gives by itself.
-What 1 leaves of the probability of |T| < t would be 0 for t of 9 and more, and two such
-probabilities could not be compared.
+* that of sign flips: of all patterns of signs of what the values have more than a limit, the share
+  whose sum is as large as the measured one (R. A. Fisher, "The Design of Experiments", 1935). Its
+  least is 1 / 2ⁿ, whatever the values are. Up to :data:`EXACT` values all patterns count, of more
+  :data:`DRAWN` of them, drawn with the seed :data:`SEED`. It is exact for symmetric values only.
+* that of Student's t, to which the first term of Edgeworth's series is added on the side on which
+  skewness makes t too sure, |γ| (2t² + 1) φ(t) / (6 √n), where φ is the density of t, and γ twice
+  the skewness of the sample (P. Hall, "The Bootstrap and Edgeworth Expansion", Springer, 1992,
+  2.6).
+
+Our differences are skewed (up to 2.6), and neither keeps its level on them, nor do both; so a
+verdict asks for :data:`NOMINAL`, with which simulated families of verdicts have a wrong one as
+often as :data:`ERROR` says (docs/verdicts.md).
+
+*Student's t*: M. Abramowitz and I. A. Stegun, "Handbook of Mathematical Functions", 1964, 26.7.3
+and 26.7.4.
 """
 
 from __future__ import annotations
@@ -47,6 +48,7 @@ from functools import lru_cache
 from typing import NamedTuple, TypeVar
 
 import msgspec
+import numpy as np
 
 from qops_batsim.errors import InputError, require
 from qops_batsim.measures.metrics.measures import MEASURES
@@ -56,16 +58,9 @@ KeyT = TypeVar("KeyT", bound=Hashable)
 
 
 def upper_tail(t: float, freedom: int) -> float:
-    """Return P(T > t) for Student's T with ``freedom`` degrees of freedom.
-
-    The tail is computed by itself, not as what the centre leaves, so that it keeps its digits
-    however small it is. O(√freedom).
-    """
+    """Return P(T > t) for Student's T with ``freedom`` degrees of freedom."""
     require(freedom >= 1, "degrees of freedom", freedom, "a whole number above 0 is expected")
-    if math.isinf(t):
-        return 0.0 if t > 0 else 1.0
-    tail = _tail(abs(t) / math.sqrt(freedom), freedom)
-    return tail if t >= 0 else 1.0 - tail
+    return (1.0 - _centre(math.atan(t / math.sqrt(freedom)), freedom)) / 2
 
 
 def density(t: float, freedom: int) -> float:
@@ -80,70 +75,39 @@ def quantile(level: float, freedom: int) -> float:
     """Return the t with P(|T| > t) = 1 - level."""
     require(freedom >= 1, "degrees of freedom", freedom, "a whole number above 0 is expected")
     require(0 < level < 1, "confidence level", level, "a number between 0 and 1 is expected")
-    wanted = (1.0 - level) / 2
     # Bisection over the angle whose tangent is t / √ν.
     low = 0.0
     high = math.pi / 2
     while low < (middle := (low + high) / 2) < high:
-        if _tail(math.tan(middle), freedom) > wanted:
+        if _centre(middle, freedom) < level:
             low = middle
         else:
             high = middle
     return math.sqrt(freedom) * math.tan(low)
 
 
-def _tail(ratio: float, freedom: int) -> float:
-    """Return P(T > ``ratio`` √ν) for Student's T with ν degrees of freedom and ratio ≥ 0.
-
-    It is half the incomplete beta function of x = 1 / (1 + ratio²) with a = ν / 2 and b = 1/2.
-    """
-    a = freedom / 2
-    log_x = -math.log1p(ratio * ratio)
-    x = math.exp(log_x)
-    rest = -math.expm1(log_x)
-    scale = math.lgamma(a + 0.5) - math.lgamma(a) - math.lgamma(0.5)
-    factor = math.exp(scale + a * log_x) * math.sqrt(rest) / 2
-    if x < (a + 1.0) / (a + 2.5):
-        return factor * _beta_fraction(a, 0.5, x)
-    # Near the middle the fraction converges from the other end, and nothing cancels.
-    return 0.5 - factor * _beta_fraction(0.5, a, rest)
-
-
-def _beta_fraction(a: float, b: float, x: float) -> float:
-    """Return the continued fraction of the incomplete beta function I_x(a, b), divided by a.
-
-    Lentz's method.
-    """
-    numerator = 1.0
-    denominator = 1.0 / (1.0 - (a + b) * x / (a + 1.0))
-    fraction = denominator / a
-    m = 0
-    step = 0.0
-    while abs(step - 1.0) > 1e-15:
-        m += 1
-        place = a + 2 * m
-        step = 1.0
-        for term in (
-            m * (b - m) * x / ((place - 1.0) * place),
-            -(a + m) * (a + b + m) * x / (place * (place + 1.0)),
-        ):
-            denominator = 1.0 / (1.0 + term * denominator)
-            numerator = 1.0 + term / numerator
-            step *= numerator * denominator
-        fraction *= step
-    return fraction
+def _centre(angle: float, freedom: int) -> float:
+    """Return P(|T| < t), with the sign of t, where ``angle`` has the tangent t / √ν. O(ν)."""
+    is_odd = freedom % 2
+    cosine = math.cos(angle)
+    term = cosine if is_odd else 1.0
+    total = 0.0
+    for power in range(2 + is_odd, freedom + 1, 2):
+        total += term
+        term *= (power - 1) / power * cosine * cosine
+    inside = math.sin(angle) * total
+    return (inside + angle) * 2 / math.pi if is_odd else inside
 
 
 LEVEL = 0.95
 """Probability that an interval holds the true mean."""
 
-LEAST = 3
-"""With fewer repetitions there is no verdict: two values, whose interval reaches 6 times their
-distance to both sides, can confirm next to nothing, and one says nothing about chance."""
+ENOUGH = 10
+"""Independent units (windows, logs, stretches) that a verdict needs at least; more, if there are
+many statements (:func:`units_needed`)."""
 
-
-KNOWN_SKEW = 10
-"""With fewer repetitions verdicts do not allow for their skewness."""
+EXACT, DRAWN, SEED = 30, 99_999, 58
+"""Values up to which all patterns of signs count; patterns drawn of more values, and their seed."""
 
 Limits = tuple[float, float]
 """The least and the greatest value that a mean can have."""
@@ -210,17 +174,15 @@ def limits_of_difference(metric: str) -> Limits:
 class Interval(msgspec.Struct, frozen=True, kw_only=True):
     """The mean of ``count`` values with its 95 % confidence interval.
 
-    ``low`` and ``high`` are None with a single value, which says nothing about spread. Where they
-    are cut to what the mean can be, ``reach`` is half the length of the whole interval. ``skew`` is
-    the skewness of the values, where it is not 0, which verdicts allow for.
+    ``low`` and ``high`` are None with a single value, which says nothing about spread; they are cut
+    to what the mean can be. ``values`` are those that verdicts rest on.
     """
 
     mean: float
     low: float | None
     high: float | None
     count: int
-    reach: float | msgspec.UnsetType = msgspec.UNSET
-    skew: float | msgspec.UnsetType = msgspec.UNSET
+    values: tuple[float, ...]
 
     @property
     def known(self) -> tuple[float, float] | None:
@@ -244,14 +206,9 @@ class Interval(msgspec.Struct, frozen=True, kw_only=True):
         """Return the interval after a monotone function of the mean and the ends."""
         known = self.known and sorted(map(function, self.known))
         low, high = known or (None, None)
-        reach = self.reach
-        if reach is not msgspec.UNSET:
-            reach = abs(function(self.mean + reach) - function(self.mean - reach)) / 2
+        values = tuple(map(function, self.values))
         mean = function(self.mean)
-        skew = self.skew
-        if skew is not msgspec.UNSET and function(self.mean + 1) < mean:
-            skew = -skew
-        return Interval(mean=mean, low=low, high=high, count=self.count, reach=reach, skew=skew)
+        return Interval(mean=mean, low=low, high=high, count=self.count, values=values)
 
     def within(self, limits: Limits) -> Interval:
         """Return the interval cut at limits, for display; verdicts use the whole interval."""
@@ -261,18 +218,7 @@ class Interval(msgspec.Struct, frozen=True, kw_only=True):
         # A mean beyond a limit, by rounding at most, stays in its interval.
         low = max(self.known[0], min(least, self.mean))
         high = min(self.known[1], max(most, self.mean))
-        return msgspec.structs.replace(self, low=low, high=high, reach=self._half())
-
-    def _half(self) -> float:
-        """Return half the length of the uncut interval."""
-        if self.reach is not msgspec.UNSET:
-            return self.reach
-        low, high = self.ends
-        return (high - low) / 2
-
-    def scaled(self, factor: float) -> Interval:
-        """Return the interval for values that are multiplied by a factor."""
-        return self.mapped(lambda value: factor * value)
+        return msgspec.structs.replace(self, low=low, high=high)
 
     def as_changes(self) -> Interval:
         """Convert an interval of log ratios to an interval of changes in %."""
@@ -280,24 +226,14 @@ class Interval(msgspec.Struct, frozen=True, kw_only=True):
 
     def above(self, limit: float) -> float:
         """Return the p-value of the hypothesis that the true mean is at most a limit."""
-        known = self.known
-        if known is None or math.isinf(limit):
-            return 0.0 if limit == -math.inf else 1.0
-        freedom = self.count - 1
-        error = self._half() / quantile(LEVEL, freedom)
-        if error == 0:
-            # Without any spread, that of a median: all values on one side of it.
-            return 0.5**self.count if self.mean > limit else 1.0
-        t = (self.mean - limit) / error
-        # Of values with a tail downwards, means are too high more often than Student's t has it.
-        skewed = 0.0 if self.skew is msgspec.UNSET else max(0.0, -self.skew)
-        more = skewed * (2 * t * t + 1) * density(t, freedom) / (3 * math.sqrt(self.count))
-        return min(1.0, upper_tail(t, freedom) + more)
+        return chance_of(np.array(self.values) - limit)
 
     def below(self, limit: float) -> float:
         """Return the p-value of the hypothesis that the true mean is at least a limit."""
-        return self.scaled(-1.0).above(-limit)
+        return chance_of(limit - np.array(self.values))
 
+
+Sample = np.ndarray[tuple[int], np.dtype[np.float64]]
 
 Means = dict[str, Interval | None]
 """Means by metric; None where a run lacks the metric."""
@@ -324,30 +260,60 @@ def mean_interval(values: Sequence[float], limits: Limits = UNLIMITED) -> Interv
 
     mean = math.fsum(values) / count
     if count == 1:
-        return Interval(mean=mean, low=None, high=None, count=1)
+        return Interval(mean=mean, low=None, high=None, count=1, values=(mean,))
     # Equal values have no spread, whatever the rounding of their mean.
     mean = min(max(mean, min(values)), max(values))
     variance = math.fsum((value - mean) ** 2 for value in values) / (count - 1)
     reach = quantile(LEVEL, count - 1) * math.sqrt(variance / count)
-    skew = skewness(values, mean)
-    interval = Interval(
-        mean=mean, low=mean - reach, high=mean + reach, count=count, skew=skew or msgspec.UNSET
-    )
-    return interval.within(limits)
+    low, high = mean - reach, mean + reach
+    return Interval(mean=mean, low=low, high=high, count=count, values=tuple(values)).within(limits)
 
 
-def skewness(values: Sequence[float], mean: float) -> float:
-    """Return the sample skewness; 0 if all values are equal, or if they are few.
+def chance_of(values: Sample) -> float:
+    """Return how likely the mean of values is as large as it is, if their true mean is at most 0.
 
-    It is Fisher's, √(n (n - 1)) / (n - 2) times the third moment over the variance to 3/2. That of
-    fewer than ten values says little about where they come from.
+    That is the greater one of the probabilities by signs and by size.
+    """
+    if math.isinf(values[0]):
+        return 0.0 if values[0] > 0 else 1.0
+    return max(chance_of_signs(values), chance_of_size(values)) if len(values) > 1 else 1.0
+
+
+def chance_of_signs(values: Sample) -> float:
+    """Return how likely the sum of values, if any may change its sign, is as large as it is."""
+    total = values.sum() - 1e-12 * np.abs(values).sum()
+    if len(values) > EXACT:
+        signs = np.random.default_rng(SEED).choice((-1.0, 1.0), (DRAWN, len(values)))
+        return float(1 + (signs @ values >= total).sum()) / (DRAWN + 1)
+    # Of the patterns of either half, those of the other that go with it are counted.
+    first, second = map(_sums_of_signs, (values[::2], values[1::2]))
+    fewer = np.searchsorted(np.sort(first), total - second)
+    return 1.0 - float(fewer.mean()) / len(first)
+
+
+def _sums_of_signs(values: Sample) -> Sample:
+    sums = np.zeros(1)
+    for value in values:
+        sums = np.concatenate((sums - value, sums + value))
+    return sums
+
+
+def chance_of_size(values: Sample) -> float:
+    """Return how likely the mean of values whose true mean is at most 0 is as large as it is.
+
+    It is Student's, and allows for skewness: without spread, nothing is known of it.
     """
     count = len(values)
-    length = math.sqrt(math.fsum((value - mean) ** 2 for value in values))
-    if count < KNOWN_SKEW or length == 0:
-        return 0.0
-    cube = math.fsum(((value - mean) / length) ** 3 for value in values)
-    return count * math.sqrt(count - 1) / (count - 2) * cube
+    away = values - values.mean()
+    spread = float(np.sqrt((away**2).sum()))
+    if spread == 0:
+        return 0.0 if values[0] > 0 else 1.0
+    t = float(values.sum()) / spread * math.sqrt((count - 1) / count)
+    cube = float(((away / spread) ** 3).sum())
+    # Of values with a tail downwards, means are too high more often than Student's t has it.
+    skew = max(0.0, -cube * count * math.sqrt(count - 1) / max(1, count - 2))
+    more = skew * (2 * t * t + 1) * density(t, count - 1) / (3 * math.sqrt(count))
+    return min(1.0, upper_tail(t, count - 1) + more)
 
 
 def paired_difference(
@@ -458,40 +424,64 @@ def difference(first: float | None, second: float | None) -> float | None:
 
 
 ERROR = 1 - LEVEL
-"""Probability of one wrong verdict or more among those judged together, at most."""
+"""Share of families of verdicts in which one is wrong or more, at most, as simulations have it."""
 
-RISK = f"{100 * ERROR:.0f} %"
-"""The same in words."""
+NOMINAL = 0.01
+"""The corrected probability of chance with which there is a verdict."""
+
+TEXT_OF_LEVEL = (
+    f"by sign flips and by Student's t with a term for skewness, whichever is less sure, at most "
+    f"{100 * NOMINAL:.0f} % (Holm); of families simulated from our own differences "
+    f"{100 * ERROR:.0f} % or fewer have a wrong verdict then (docs/verdicts.md). Fewer than "
+    f"{ENOUGH} repetitions are too few to judge, or so few that they could not decide so many "
+    "statements"
+)
+"""How probabilities are judged, in words."""
 
 
 class Judgement(NamedTuple):
     """Verdict on whether a mean lies in a range, with the verdict's p-value.
 
-    ``chance`` is the probability, None where there are too few repetitions to judge.
+    ``chance`` is the probability, None where there are too few units to judge.
     """
 
     inside: bool
     chance: float | None
 
 
-def judge(
-    found: Interval, low: float = -math.inf, high: float = math.inf, *, least: int = LEAST
-) -> Judgement:
+def judge(found: Interval, low: float = -math.inf, high: float = math.inf) -> Judgement:
     """Judge whether a mean lies in a range, whose ends may be infinite.
 
     Both sides of a statement can be confirmed, so that each probability counts twice. With fewer
-    than ``least`` repetitions there is none.
+    than :data:`ENOUGH` units there is none.
     """
-    if found.count < least:
+    if found.count < ENOUGH:
         return Judgement(low < found.mean < high, None)
     inside = max(found.above(low), found.below(high))
     outside = min(found.below(low), found.above(high))
     return Judgement(inside <= outside, min(1.0, 2 * min(inside, outside)))
 
 
-def holm(chances: Sequence[float | None]) -> list[float | None]:
-    """Return p-values corrected by Holm's method; None stays None and does not count as a test."""
-    known = sorted((chance, index) for index, chance in enumerate(chances) if chance is not None)
+def units_needed(statements: int) -> int:
+    """Return how many units each of several statements needs so that all could be decided.
+
+    If all units agree, sign flips explain that with twice 1 / 2ⁿ, for each statement.
+    """
+    return max(ENOUGH, math.ceil(1 + math.log2(max(1, statements) / NOMINAL)))
+
+
+def holm(chances: Sequence[float | None], units: Sequence[int | None]) -> list[float | None]:
+    """Return p-values corrected by Holm's method.
+
+    None stays None and does not count as a test, nor does a statement with fewer units than all
+    of them need: that is None, too.
+    """
+    needed = units_needed(sum(chance is not None for chance in chances))
+    known = sorted(
+        (chance, index)
+        for index, (chance, count) in enumerate(zip(chances, units, strict=True))
+        if chance is not None and count is not None and count >= needed
+    )
     corrected: list[float | None] = [None] * len(chances)
     highest = 0.0
     for place, (chance, index) in enumerate(known):
@@ -501,26 +491,39 @@ def holm(chances: Sequence[float | None]) -> list[float | None]:
 
 
 def significant(chance: float | None) -> bool:
-    """Return whether a corrected p-value is at most 5 %."""
-    return chance is not None and chance <= ERROR
+    """Return whether a corrected p-value suffices for a verdict."""
+    return chance is not None and chance <= NOMINAL
+
+
+def agreement(values: Sequence[float], end: float = 0.0) -> str:
+    """Return on which side of a number all values lie (``"all 7 higher"``); "" if not on one."""
+    for word, sign in (("higher", 1), ("lower", -1)):
+        if len(values) > 1 and all(sign * value > sign * end for value in values):
+            return f"all {len(values)} {word}"
+    return ""
 
 
 Direction = tuple[str, float | None]
-"""What is said of a difference (higher, lower, undecided, not judged), and the chance."""
+"""What is said of a difference (higher, lower, undecided, too few), and the chance."""
+
+TOO_FEW = "too few"
 
 
 def directions(found: Mapping[KeyT, Interval | None]) -> dict[KeyT, Direction]:
-    """Return the verdict on each difference (higher, lower, undecided), tested together."""
+    """Return the verdict on each difference (higher, lower, undecided), tested together.
+
+    With too few units to judge, and if it is undecided, all of them may agree in sign.
+    """
     judged = [None if each is None else judge(each, low=0.0) for each in found.values()]
-    corrected = holm([None if each is None else each.chance for each in judged])
+    units = [None if each is None else each.count for each in found.values()]
+    corrected = holm([None if each is None else each.chance for each in judged], units)
     result: dict[KeyT, Direction] = {}
-    for key, judgement, chance in zip(found, judged, corrected, strict=True):
-        if judgement is None:
+    for (key, each), judgement, chance in zip(found.items(), judged, corrected, strict=True):
+        if each is None or judgement is None:
             result[key] = ("", None)
-        elif judgement.chance is None:
-            result[key] = ("not judged", None)
         elif significant(chance):
             result[key] = ("higher" if judgement.inside else "lower", chance)
         else:
-            result[key] = ("undecided", chance)
+            word = TOO_FEW if chance is None else "undecided"
+            result[key] = (", ".join(filter(None, (word, agreement(each.values)))), chance)
     return result

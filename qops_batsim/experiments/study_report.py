@@ -20,8 +20,7 @@ from qops_batsim.experiments.score_report import (
     score_tables,
 )
 from qops_batsim.experiments.statistics import (
-    LEAST,
-    RISK,
+    TEXT_OF_LEVEL,
     Interval,
     Limits,
     Means,
@@ -31,7 +30,7 @@ from qops_batsim.experiments.statistics import (
     limits_of,
     limits_of_difference,
 )
-from qops_batsim.experiments.study import Point, columns_of
+from qops_batsim.experiments.study import Point, Study, columns_of
 from qops_batsim.experiments.study_runs import CellOutcome, StudyRuns
 from qops_batsim.measures.metrics.measures import (
     MEASURES,
@@ -105,8 +104,8 @@ def method_text(runs: StudyRuns) -> str:
         "over logs, each the mean of its windows. "
         f"{_estimates_text(runs)} "
         f"Verdicts: {runs.study.metrics[0]} against {runs.study.base} on the same "
-        f"workloads; at most {RISK} for one wrong verdict or more in the table (Holm); not "
-        f"judged below {LEAST} repetitions, nor on refusals who refuses nothing, nor equal runs."
+        f"workloads, {TEXT_OF_LEVEL}; not "
+        "judged is on refusals who refuses nothing, nor equal runs."
         f"{asked_text(runs.study.verdicts)}"
         f"{broken_text(runs.outcomes)}"
     )
@@ -229,10 +228,12 @@ ALL_LOGS = "all logs"
 def over_logs(runs: StudyRuns, found: Sequence[StudySummary]) -> list[StudySummary]:
     """Return summaries over logs: each log counts once, with the mean of its windows.
 
-    They tell what to expect of another log; those of one log, of another window of it. Who is
-    judged on a log is judged here, and equal differences are one statement.
+    One log for several machines is one, and so is the model of all that are generated. They tell
+    what to expect of another log; those of one log, of another window of it. Who is judged on a log
+    is judged here, and equal differences are one statement.
     """
     metric = runs.study.metrics[0]
+    units = _units(runs.study)
     groups: dict[tuple[Point, str], list[StudySummary]] = {}
     for each in found:
         point = msgspec.structs.replace(each.point, log=ALL_LOGS)
@@ -240,14 +241,17 @@ def over_logs(runs: StudyRuns, found: Sequence[StudySummary]) -> list[StudySumma
 
     whole = []
     for (point, name), group in groups.items():
+        of = [units[each.point.log] for each in group]
         over_all = StudySummary(
             point=point,
             scheduler=name,
             over=LOGS,
             runs=sum(each.runs for each in group),
             failed=sum(each.failed for each in group),
-            metrics=_means_over_logs([each.metrics for each in group], limits_of),
-            difference=_means_over_logs([each.difference for each in group], limits_of_difference),
+            metrics=_means_over_logs(of, [each.metrics for each in group], limits_of),
+            difference=_means_over_logs(
+                of, [each.difference for each in group], limits_of_difference
+            ),
         )
         # Without a verdict, or with equal runs, on each log, there is nothing to judge.
         is_judged = {each.verdict for each in group} - {"", "equal"}
@@ -262,14 +266,21 @@ def over_logs(runs: StudyRuns, found: Sequence[StudySummary]) -> list[StudySumma
     ]
 
 
-def _means_over_logs(logs: Sequence[Means], limits: Callable[[str], Limits]) -> Means:
+def _units(study: Study) -> dict[str, str]:
+    """Return the file of each log, "" of those that are generated."""
+    return {log.name: log.file for log in study.logs}
+
+
+def _means_over_logs(
+    units: Sequence[str], logs: Sequence[Means], limits: Callable[[str], Limits]
+) -> Means:
     """Return the mean over logs of each log's mean; None where a log's mean is unknown."""
     means: Means = {}
     for metric in logs[0]:
         intervals = [of_log[metric] for of_log in logs]
         means[metric] = grouped_interval(
-            enumerate(None if interval is None else interval.mean for interval in intervals),
-            planned=len(logs),
+            zip(units, (None if e is None else e.mean for e in intervals), strict=True),
+            planned=len(set(units)),
             limits=limits(metric),
         )
     return means
@@ -313,8 +324,9 @@ def page_tables(runs: StudyRuns) -> list[PageTable]:
         return score_tables(runs)
     found = summaries(runs)
     tables = [_table(runs, found, runs.study.name)]
-    if len(runs.study.logs) > 1:
-        title = f"{runs.study.name}, over {len(runs.study.logs)} logs"
+    logs = len(set(_units(runs.study).values()))
+    if logs > 1:
+        title = f"{runs.study.name}, over {logs} logs"
         tables.append(_table(runs, over_logs(runs, found), title))
     return tables
 

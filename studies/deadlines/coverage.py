@@ -1,149 +1,61 @@
-"""Coverage of 95 % intervals on measured metrics.
+"""How often intervals and verdicts are wrong on differences like ours.
 
-Many seeds of one stretch of a log are taken for the population of each metric. Of many samples of n
-seeds, drawn from these with replacement, the share is told whose 95 % interval holds the
-population's mean: of Student's t, and for comparison of the bootstrap (bootstrap-t; bias-corrected
-and accelerated, BCa).
+Differences between schedulers on many disjoint windows of a log are taken for the population of
+each metric. Of samples of n windows, drawn from these with replacement, the share is told whose
+95 % interval holds the population's mean; and, where the mean is moved to 0, how many families of
+verdicts, one on each metric, have one that says higher or lower.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from itertools import product
 from pathlib import Path
-from statistics import NormalDist
 
 import numpy as np
 
 from qops_batsim.experiments import (
     LEVEL,
-    DeadlineRuns,
-    KeptRuns,
-    Scenario,
-    contestant_of,
-    find_trace,
+    NOMINAL,
+    StudyRuns,
+    chance_of_signs,
+    chance_of_size,
     markdown_table,
     quantile,
-    run_cases,
+    upper_tail as chance_of_t,
 )
-from qops_batsim.measures import Measures
-from qops_batsim.traces import read_trace
-from studies.shared import Settings, told
+from studies.shared import Settings, grid_runs
 
-ALL, FEW = 1.0, 0.2
-"""Shares of deadline jobs."""
+COUNTS = (5, 10, 20, 30)
+"""Windows of a sample, for intervals."""
 
-COUNTS = (3, 5, 10, 20, 30)
-BOOTSTRAPPED = (20, 30)
-SAMPLES, FEWER, RESAMPLES = 20_000, 1500, 599
+SAMPLES, PATTERNS = 20_000, 20_000
 SEED = 26
+EFFECT = 0.5
+"""The effect by which power is told (standard deviations)."""
 
 Values = np.ndarray[tuple[int], np.dtype[np.float64]]
-Runs = dict[tuple[str, float], list[Measures]]
 
 
-def runs_of(settings: Settings, out: Path, workers: int) -> Runs:
-    """Return the runs of each scheduler with each share of deadline jobs, by seed."""
-    trace = read_trace(
-        find_trace(settings["file"], Path()),
-        processors=settings["processors"],
-        first=settings["first"],
-    ).workload
-    cases = {
-        (name, share): [
-            contestant_of(name).case(
-                Scenario(
-                    log="trace",
-                    first=settings["first"],
-                    load=settings["load"],
-                    stringency=settings["stringency"],
-                    share=share,
-                    seed=seed,
-                )
+def populations(runs: StudyRuns, settings: Settings) -> dict[str, Values]:
+    """Return the differences of each pair of schedulers in each metric, by window."""
+    found: dict[str, Values] = {}
+    by_who: dict[str, dict[int, object]] = {}
+    for each in runs.outcomes:
+        by_who.setdefault(each.cell.contestant, {})[each.cell.window.skip] = each.metrics
+    for first, second in settings["pairs"]:
+        for metric, is_ratio in settings["ratios"].items():
+            own, other = (
+                np.array([getattr(run, metric) for _, run in sorted(by_who[who].items())], float)
+                for who in (first, second)
             )
-            for seed in range(1, settings["seeds"] + 1)
-        ]
-        for share in (ALL, FEW)
-        for name in ("qops", "msb", "mrt", "easy")
-    }
-    found = run_cases(
-        DeadlineRuns({"trace": trace}),
-        [case for group in cases.values() for case in group],
-        workers=workers,
-        kept=KeptRuns(out, Measures, [trace.provenance, len(trace.jobs)]),
-        group_by=lambda case: case.scenario.without_deadlines(),
-        on_progress=told(),
-    )
-    return {key: [found[case] for case in group] for key, group in cases.items()}
-
-
-def metrics_of(runs: Runs) -> dict[str, Values]:
-    """Return the metrics by name, each a number by seed."""
-
-    def of(scheduler: str, metric: str, share: float = ALL) -> Values:
-        return np.array([getattr(run, metric) for run in runs[scheduler, share]], dtype=float)
-
-    response, slowdown = (
-        {name: of(name, metric, FEW) for name in ("qops", "msb", "easy")}
-        for metric in ("response_time_of_others", "slowdown_of_others")
-    )
-    used = "utilization_during_submissions"
-    return {
-        "refused jobs, QoPS less MSB": of("qops", "unadmitted_jobs") - of("msb", "unadmitted_jobs"),
-        "refused jobs, QoPS less MRT": of("qops", "unadmitted_jobs") - of("mrt", "unadmitted_jobs"),
-        "refused work, QoPS less MRT": of("qops", "unadmitted_work") - of("mrt", "unadmitted_work"),
-        "utilization, QoPS less EASY": of("qops", used) - of("easy", used),
-        "slowdown, EASY": slowdown["easy"],
-        "the same, logarithm": np.log(slowdown["easy"]),
-        "slowdown, QoPS over MSB": slowdown["qops"] / slowdown["msb"],
-        "the same, logarithm ": np.log(slowdown["qops"] / slowdown["msb"]),
-        "response time, QoPS over EASY": response["qops"] / response["easy"],
-        "the same, logarithm  ": np.log(response["qops"] / response["easy"]),
-    }
-
-
-def student(population: Values, count: int, random: np.random.Generator) -> float:
-    """Return the share of samples whose interval by Student's t holds the mean."""
-    drawn = population[random.integers(0, len(population), (SAMPLES, count))]
-    reach = quantile(LEVEL, count - 1) * drawn.std(axis=1, ddof=1) / math.sqrt(count)
-    return float((np.abs(drawn.mean(axis=1) - population.mean()) <= reach).mean())
-
-
-Ends = Callable[[Values, Values, Values], tuple[float, float]]
-
-
-def bootstrapped(population: Values, count: int, random: np.random.Generator, ends: Ends) -> float:
-    """Return the share of samples whose interval by the bootstrap holds the mean."""
-    held = 0
-    for _ in range(FEWER):
-        sample = population[random.integers(0, len(population), count)]
-        again = sample[random.integers(0, count, (RESAMPLES, count))]
-        low, high = ends(sample, again.mean(axis=1), again.std(axis=1, ddof=1))
-        held += low <= population.mean() <= high
-    return held / FEWER
-
-
-def studentized(sample: Values, means: Values, deviations: Values) -> tuple[float, float]:
-    """Return the ends of the interval of bootstrap-t."""
-    safe = np.maximum(deviations, 1e-12)
-    t = (means - sample.mean()) / safe
-    low, high = np.quantile(t, [(1 + LEVEL) / 2, (1 - LEVEL) / 2]) * sample.std(ddof=1)
-    return sample.mean() - low, sample.mean() - high
-
-
-def accelerated(sample: Values, means: Values, deviations: Values) -> tuple[float, float]:
-    """Return the ends of the interval that is corrected for bias and acceleration."""
-    normal = NormalDist()
-    below = float(np.clip((means < sample.mean()).mean(), 1 / RESAMPLES, 1 - 1 / RESAMPLES))
-    left_out = (sample.sum() - sample) / (len(sample) - 1)
-    away = left_out.mean() - left_out
-    acceleration = (away**3).sum() / (6 * (away**2).sum() ** 1.5 + 1e-300)
-    levels = []
-    for tail in ((1 - LEVEL) / 2, (1 + LEVEL) / 2):
-        z = normal.inv_cdf(below) + normal.inv_cdf(tail)
-        levels.append(normal.cdf(normal.inv_cdf(below) + z / (1 - acceleration * z)))
-    low, high = np.quantile(means, levels)
-    return float(low), float(high)
+            name = f"{metric.replace('_', ' ')}, {first} {'over' if is_ratio else 'less'} {second}"
+            if is_ratio:
+                found[f"{name}, logarithm"] = np.log(own / other)
+            elif np.ptp(own) and np.ptp(other):
+                found[name] = own - other
+    return found
 
 
 def skewness(values: Values) -> float:
@@ -152,24 +64,109 @@ def skewness(values: Values) -> float:
     return float((away**3).mean() / (away**2).mean() ** 1.5)
 
 
+def held(population: Values, count: int, random: np.random.Generator) -> float:
+    """Return the share of samples whose interval by Student's t holds the mean."""
+    drawn = population[random.integers(0, len(population), (SAMPLES, count))]
+    reach = quantile(LEVEL, count - 1) * drawn.std(axis=1, ddof=1) / math.sqrt(count)
+    return float((np.abs(drawn.mean(axis=1) - population.mean()) <= reach).mean())
+
+
+def sizes(values: Values) -> Values:
+    """Return :func:`chance_of_size` of each row."""
+    count = values.shape[-1]
+    away = values - values.mean(axis=-1, keepdims=True)
+    spread = np.sqrt((away**2).sum(axis=-1)) + 1e-300
+    t = values.sum(axis=-1) / spread * math.sqrt((count - 1) / count)
+    cube = ((away / spread[..., None]) ** 3).sum(axis=-1)
+    skew = np.maximum(0.0, -cube * count * math.sqrt(count - 1) / (count - 2))
+    # Student's tail and density, by tables.
+    grid = np.sinh(np.linspace(0.0, 12.0, 4000))
+    tail = np.array([chance_of_t(float(each), count - 1) for each in grid])
+    beyond = np.interp(np.abs(t), grid, tail)
+    scale = math.lgamma(count / 2) - math.lgamma((count - 1) / 2)
+    scale -= math.log(math.pi * (count - 1)) / 2
+    density = np.exp(scale - count / 2 * np.log1p(t * t / (count - 1)))
+    more = skew * (2 * t * t + 1) * density / (3 * math.sqrt(count))
+    return np.minimum(1.0, np.where(t >= 0, beyond, 1 - beyond) + more)
+
+
+def signs(values: Values, patterns: Values) -> Values:
+    """Return :func:`chance_of_signs` of each row, by these patterns."""
+    rows = values.reshape(-1, values.shape[-1])
+    found = np.empty(len(rows))
+    for begin in range(0, len(rows), 500):
+        some = rows[begin : begin + 500]
+        least = some.sum(axis=1) - 1e-12 * np.abs(some).sum(axis=1)
+        found[begin : begin + 500] = (some @ patterns.T >= least[:, None]).mean(axis=1)
+    return found.reshape(values.shape[:-1])
+
+
+METHODS = {
+    "t with a term for skewness, 5 %": ((0,), 1 - LEVEL),
+    "sign flips, 5 %": ((1,), 1 - LEVEL),
+    "sign flips, 1 %": ((1,), NOMINAL),
+    "signs and t, 5 %": ((0, 1), 1 - LEVEL),
+    "signs and t, 1 %: what is judged": ((0, 1), NOMINAL),
+}
+"""Tests, the less sure of which counts, and the corrected chance with which they decide."""
+
+
+def levels(known: Sequence[Values], count: int, families: int) -> tuple[list[float], float]:
+    """Return the share of families with a wrong verdict (%), by each method, and the power of what
+    is judged: the share of effects of half a standard deviation that it finds (%).
+    """
+    random = np.random.default_rng(SEED)
+    centred = np.array([(each - each.mean()) / each.std() for each in known])
+    drawn = np.moveaxis(centred[:, random.integers(0, centred.shape[1], (families, count))], 0, 1)
+    if count <= 12:
+        patterns = np.array([*product((-1.0, 1.0), repeat=count)])
+    else:
+        patterns = random.choice((-1.0, 1.0), (PATTERNS, count))
+    for row in drawn[:3].reshape(-1, count):
+        # What is simulated is what is judged.
+        assert abs(chance_of_size(row) - sizes(row)) < 1e-3
+        assert abs(chance_of_signs(row) - signs(row[None], patterns)[0]) < 0.02
+    low, high = ((sizes(each), signs(each, patterns)) for each in (drawn, -drawn))
+    wrong = []
+    for tests, level in METHODS.values():
+        both = (np.max([side[test] for test in tests], axis=0) for side in (low, high))
+        least = 2 * np.minimum(*both).min(axis=1)
+        wrong.append(100 * float((least * len(known) <= level).mean()))
+    moved = drawn + EFFECT
+    chances = np.sort(2 * np.maximum(sizes(moved), signs(moved, patterns)), axis=1)
+    corrected = np.maximum.accumulate(chances * np.arange(len(known), 0, -1), axis=1)
+    return wrong, 100 * float((corrected <= NOMINAL).mean())
+
+
 def table(settings: Settings, out: Path, workers: int) -> list[str]:
-    """Return the lines of the table of coverage (%)."""
-    metrics = metrics_of(runs_of(settings, out, workers))
+    """Return the tables: intervals by metric, and the levels of verdicts."""
+    jobs = settings["window"]
+    windows = [{"skip": jobs * place, "first": jobs} for place in range(settings["windows"])]
+    runs = grid_runs(settings["grid"] | {"windows": windows}, out, workers)
+    known = populations(runs, settings)
     random = np.random.default_rng(SEED)
     rows = []
-    for name, values in metrics.items():
-        row = [name.strip(), f"{skewness(values):+.1f}"]
-        row += [f"{100 * student(values, count, random):.1f}" for count in COUNTS]
-        for ends in (studentized, accelerated):
-            row += [
-                f"{100 * bootstrapped(values, count, random, ends):.1f}" for count in BOOTSTRAPPED
-            ]
-        rows.append(row)
-    headings: Sequence[str] = (
-        "metric",
-        "skewness",
-        *(f"t, n = {count}" for count in COUNTS),
-        *(f"bootstrap-t, {count}" for count in BOOTSTRAPPED),
-        *(f"BCa, {count}" for count in BOOTSTRAPPED),
-    )
-    return markdown_table(headings, rows)
+    for name, values in known.items():
+        above = 100 * float((values > values.mean()).mean())
+        covered = (f"{100 * held(values, count, random):.1f}" for count in COUNTS)
+        rows.append([name, f"{skewness(values):+.1f}", f"{above:.0f}", *covered])
+    heads = ["metric", "skewness", "above the mean (%)", *(f"t, n = {each}" for each in COUNTS)]
+    text = ["Means that 95 % intervals hold (%):", "", *markdown_table(heads, rows), ""]
+    families, heads = settings["families"], ["windows", "statements", *METHODS]
+    rows = []
+    for count in settings["counts"]:
+        single = [levels([each], count, families // 5)[0] for each in known.values()]
+        worst = [f"{np.mean(by):.1f}, {max(by):.1f}" for by in zip(*single, strict=True)]
+        rows.append([str(count), "1: mean, worst", *worst, ""])
+        for name, members in {
+            **{
+                f"{len(own)}, {' and '.join(pair)}": own
+                for pair in settings["pairs"]
+                if (own := [v for n, v in known.items() if pair[0] in n and pair[1] in n])
+            },
+            f"{len(known)}, all": [*known.values()],
+        }.items():
+            by, power = levels(members, count, families)
+            rows.append([str(count), name, *(f"{each:.1f}" for each in by), f"{power:.0f}"])
+    text += [f"Families with a wrong verdict (%), of {families}:", ""]
+    return [*text, *markdown_table([*heads, "effects found (%)"], rows)]

@@ -275,59 +275,57 @@ OTHER_STEPS = {"irrevocable starts": (EXACT, TAKEN), "want of forecasting": (TAK
 def split_tables(study: Study) -> list[str]:
     """Return tables of what QoPS lacks, and of what rules of today admit more.
 
-    Intervals are over stretches, whose loads and stringencies are no repetitions.
+    Intervals are over logs: their stretches, loads and stringencies are no repetitions.
     """
-    found: dict[tuple[str, int], list[Split]] = {}
+    found: dict[str, list[Split]] = {}
     for each in study.short_scenarios():
         split = study.splits.find(each)
         if split is not None:
-            found.setdefault((each.log, each.skip), []).append(split)
-    stretches = list(found.values())
-    windows = sum(map(len, stretches))
-    counted = f"{windows} windows of {len(stretches)} stretches"
+            found.setdefault(each.log, []).append(split)
+    logs = list(found.values())
+    windows = sum(map(len, logs))
+    counted = f"{windows} windows of {len(logs)} logs"
     text = [f"### What QoPS lacks, {counted}{study.made}", ""]
     text += ["Points of all jobs, work and charges, and parts of the whole gap:", ""]
     steps = STEPS | OTHER_STEPS
-    rows = [["gap", *_more(stretches, "qops", BOUND)]]
-    rows += [[name, *_more(stretches, *pair)] for name, pair in steps.items()]
+    rows = [["gap", *_more(logs, "qops", BOUND)]]
+    rows += [[name, *_more(logs, *pair)] for name, pair in steps.items()]
     rows += [
-        [f"{name}, part of the gap (%)", *_shares(stretches, *pair)]
+        [f"{name}, part of the gap (%)", *_shares(logs, *pair)]
         for name, pair in steps.items()
         if name != "unknown"
     ]
     heading = [TITLES[each].split(" (")[0] for each in OBJECTIVES]
     text += [*markdown_table(["", *heading], rows), ""]
     rules = [name for name in study.settings["rules"] if name != "qops"]
-    rows = [[name, *_more(stretches, "qops", name)] for name in rules]
+    rows = [[name, *_more(logs, "qops", name)] for name in rules]
     text += ["Rules that know none of the future, less QoPS (points):", ""]
     text += [*markdown_table(["", *heading], rows), ""]
-    every = [split for some in stretches for split in some]
+    every = [split for some in logs for split in some]
     counts = [sum(getattr(each, name) for each in every) for name in Split.__struct_fields__[2:]]
     text += ["{} plans found by the solver; open: {}, {} and {} questions.".format(*counts), ""]
     return text
 
 
-def _gains(stretches: list[list[Split]], low: str, high: str, what: str) -> list[list[float]]:
-    """Return what a line admits more than another, by stretch (points)."""
+def _gains(logs: list[list[Split]], low: str, high: str, what: str) -> list[list[float]]:
+    """Return what a line admits more than another, by log (points)."""
     return [
         [each.admitted[high][what] - each.admitted[low][what] for each in windows]
-        for windows in stretches
+        for windows in logs
     ]
 
 
-def _more(stretches: list[list[Split]], low: str, high: str) -> list[str]:
+def _more(logs: list[list[Split]], low: str, high: str) -> list[str]:
     """Return what a line admits more than another, for each objective."""
-    return [
-        nested_interval(_gains(stretches, low, high, what)).text(sign="+") for what in OBJECTIVES
-    ]
+    return [nested_interval(_gains(logs, low, high, what)).text(sign="+") for what in OBJECTIVES]
 
 
-def _shares(stretches: list[list[Split]], low: str, high: str) -> list[str]:
+def _shares(logs: list[list[Split]], low: str, high: str) -> list[str]:
     """Return what a line admits more than another, in % of the gap, for each objective."""
     cells = []
     for what in OBJECTIVES:
         own, gap = (
-            [mean(each) for each in _gains(stretches, *pair, what)]
+            [mean(each) for each in _gains(logs, *pair, what)]
             for pair in ((low, high), ("qops", BOUND))
         )
         cells.append(ratio_of_means(own, gap).text(100))

@@ -30,6 +30,7 @@ from qops_batsim.experiments import (
     differences,
     range_claim,
     sign_claim,
+    untested,
 )
 from studies.islam2004.runs import Results
 from studies.islam2004.study import SPECIFICATION, Case, ToleranceKind
@@ -40,6 +41,8 @@ NOTHING = 1.0
 
 POINTS = 0.5
 """Differences below this many percentage points count as none."""
+
+STEPS = "the steps of TF are a choice of ours, and finer ones change less"
 
 Pairs = Sequence[tuple[Case, Case]]
 
@@ -203,7 +206,7 @@ class Judge:
         (before, then), worst = min(steps.items(), key=lambda each: sum(each[1]))
         section, text = SPECIFICATION.sentence("i")
         text = f"{text}; worst step, from {before:g} to {then:g} (points, load {self._load})"
-        found = [self._claim("i", text, worst, +1)]
+        found = [untested(self._claim("i", text, worst, +1), STEPS)]
         if self.study.large_factors:
             most = max(accepted)
             section, text = SPECIFICATION.sentence("h")
@@ -235,7 +238,7 @@ class Judge:
     def monotone(self) -> list[Claim]:
         """Return claims that charges change in one direction at every step of TF."""
         charges = (("b.monotone", "resource", +1), ("c.monotone", "QoS", -1))
-        return [self._worst_step(*each) for each in charges]
+        return [untested(self._worst_step(*each), STEPS) for each in charges]
 
     def further(self) -> list[Claim]:
         """Return claims about other charges than the paper's."""
@@ -295,7 +298,8 @@ class Judge:
     def _change(self, name: str, part: Change, pairs: Pairs, **names: str) -> Claim:
         """Return a change between cases as a claim; one without sign is none."""
         text = f"{part.text.format(**self.names, **names)}; {_over(pairs)}"
-        told = Told(family="readings" if names else "", margin=NOTHING, relative=True)
+        # Checks of ours are families of their own; a part has none.
+        told = Told(family="readings" if names else "further", margin=NOTHING, relative=True)
         return self._claim(name, text, self._changes(pairs, part.metric), part.sign, **told)
 
     def _claim(

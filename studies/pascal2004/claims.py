@@ -16,6 +16,7 @@ import msgspec
 
 from qops_batsim.experiments import (
     CONFIRMED,
+    NOT_JUDGED,
     TOO_FEW,
     UNDECIDED,
     Claim,
@@ -28,7 +29,7 @@ from qops_batsim.experiments import (
     invariant_claim,
     range_claim,
     sign_claim,
-    untested_claim,
+    untested,
 )
 from qops_batsim.workload import APART, QOS_CLASSES
 from studies.pascal2004.runs import TableRows, rejected_percent
@@ -76,7 +77,8 @@ def claims(
                 judged = _of_cases(f"{name}{suffix}", section, f"{text}{behind}", parts)
                 found += judged if of_paper else as_checks(judged)
             elif cases and of_paper and name in _UNTESTED:
-                found.append(untested_claim(name, text, _UNTESTED[name], section=section))
+                claim = Claim(id=name, text=text, section=section, verdict=NOT_JUDGED)
+                found.append(untested(claim, _UNTESTED[name]))
     found += _mapping_times(second)
     if third and told:
         row = third[-1]

@@ -135,13 +135,16 @@ def write_learned(path: Path, results: Results) -> None:
 
 
 def groups_of(results: Results, kind: str, logs: Sequence[str], who: str, less: str) -> Groups:
-    """Return by log what each run of a contestant has more than that of another one."""
+    """Return by log what each run of a contestant has more than that of another one.
+
+    One log, or the model, on machines of several sizes is one: the name without its processors.
+    """
     found: dict[str, list[Found]] = {}
     for run, one in results.items():
         if run.kind == kind and run.log in logs and run.contestant == who:
             other = results[run._replace(contestant=less)]
             more = Found(*(mine - its for mine, its in zip(one, other, strict=True)))
-            found.setdefault(run.log, []).append(more)
+            found.setdefault(run.log.rpartition(" ")[0], []).append(more)
     return list(found.values())
 
 

@@ -12,11 +12,8 @@ from collections.abc import Iterator
 from functools import partial
 from typing import NamedTuple
 
-import msgspec
-
 from qops_batsim.experiments import (
     CONFIRMED,
-    NOT_JUDGED,
     Claim,
     Interval,
     claim_with_parts,
@@ -25,6 +22,7 @@ from qops_batsim.experiments import (
     paired_difference,
     range_claim,
     sign_claim,
+    untested,
 )
 from studies.shared import relative_difference
 from studies.talby1999 import study
@@ -174,8 +172,7 @@ def _parameter_claims(years: Years, reading: Reading) -> list[Claim]:
     collapsed = sum(not math.isclose(one, other, rel_tol=1e-9) for one, other in pairs)
     collapse = _never("slack-factor-0", collapsed)
     if collapse.verdict == CONFIRMED and reading == study.CHOSEN:
-        # What chose the reading cannot confirm the claim, only refute it.
-        collapse = msgspec.structs.replace(collapse, verdict=NOT_JUDGED)
+        collapse = untested(collapse, "it chose the reading, which could only refute it")
     gain = study.NUMBERS["improvement_slack_factor_9"] - study.IMPROVEMENT
     monthly = monthly_average_case(years, reading)
     equal: _Side = (reading.equal, "all")

@@ -202,7 +202,7 @@ def improvement_interval(year: YearMeasures, baseline: YearMeasures) -> Interval
 
 def relative_interval(differences: Sequence[float], base: Sequence[float]) -> Interval:
     """Return the mean difference in % of the mean of a base, with its 95 % interval over months."""
-    return ratio_of_means(differences, base).scaled(100.0)
+    return ratio_of_means(differences, base).mapped(lambda value: 100.0 * value)
 
 
 def months_of(log: SwfLog, by: MonthsBy) -> list[tuple[str, Records]]:

@@ -16,15 +16,24 @@ from qops_batsim.experiments import (
     mean_interval,
     range_claim,
     sign_claim,
+    untested,
 )
 from qops_batsim.experiments.claims import DECIDED, combined_claim
 from qops_batsim.experiments.statistics import ERROR
 
-# A mean of 2 whose interval just excludes 0, and one far from it.
-NEAR = mean_interval([1.0, 2.0, 3.0, -1.6, 5.6] * 2)
-FAR = mean_interval([1.9, 2.0, 2.1, 1.9, 2.1] * 2)
+
+def around(low: float, high: float, count: int = 20) -> Interval:
+    """Return evenly spaced values with this interval."""
+    steps = np.linspace(-1.0, 1.0, count)
+    width = mean_interval(list(steps)).ends[1] or 1.0
+    return mean_interval(list((low + high) / 2 + (high - low) / 2 / width * steps))
+
+
+# A mean of 2 that is nearly too uncertain for a verdict, and one far from 0.
+NEAR = around(0.6, 3.4)
+FAR = mean_interval([1.9, 2.0, 2.1, 1.9, 2.1] * 4)
 FEW = mean_interval([1.0, 1.1, 1.2])
-OPEN = mean_interval([-1.0, 1.0, 0.0, -0.5, 0.6] * 2)
+OPEN = mean_interval([-1.0, 1.0, 0.0, -0.5, 0.6] * 4)
 
 
 @pytest.mark.parametrize(
@@ -34,18 +43,19 @@ OPEN = mean_interval([-1.0, 1.0, 0.0, -0.5, 0.6] * 2)
         ((1.0, 3.0), -1, "contradicted"),
         ((-1.0, 5.0), +1, "undecided"),
         ((-3.0, -1.0), -1, "confirmed"),
-        ((-0.001, 1.0), +1, "undecided"),
-        ((0.0, 0.0), +1, "undecided"),
+        ((0.05, 3.0), +1, "undecided"),
+        ((0.0, 0.0), +1, "untested"),
     ],
 )
-def test_by_itself_a_claim_needs_the_whole_interval(
+def test_by_itself_a_claim_needs_more_than_the_interval(
     ends: tuple[float, float], sign: int, verdict: str
 ) -> None:
     low, high = ends
-    found = Interval(mean=(low + high) / 2, low=low, high=high, count=10)
+    found = around(low, high)
     claim = sign_claim("a", "it grows", found, sign, paper=4.0, section="5")
     assert claim.verdict == verdict
-    assert (claim.value, claim.interval, claim.count) == (found.mean, ends, 10)
+    assert (claim.value, claim.interval, claim.count) == (found.mean, found.known, 20)
+    assert found.known == pytest.approx(ends, abs=1e-9)
     assert (claim.paper, claim.section) == (4.0, "5")
     (judged,) = jointly_judged([claim])
     assert (judged.verdict, judged.corrected) == (verdict, claim.chance)
@@ -55,7 +65,7 @@ def test_by_itself_a_claim_needs_the_whole_interval(
     ("low", "high", "verdict"),
     [
         (1.0, 3.0, "confirmed"),
-        (1.97, 3.0, "undecided"),
+        (1.965, 3.0, "undecided"),
         (3.0, 5.0, "contradicted"),
         (-5.0, 1.0, "contradicted"),
     ],
@@ -87,8 +97,7 @@ def test_less_than_the_margin_is_no_difference(
     ends: tuple[float, float], margin: float, verdict: str
 ) -> None:
     low, high = ends
-    found = Interval(mean=(low + high) / 2, low=low, high=high, count=10)
-    claim = sign_claim("a", "it grows", found, +1, margin=margin)
+    claim = sign_claim("a", "it grows", around(low, high), +1, margin=margin)
     assert (claim.verdict, claim.margin) == (verdict, margin)
 
 
@@ -97,8 +106,7 @@ def test_less_than_the_margin_is_no_difference(
 def test_no_amount_of_data_confirms_what_was_no_difference(mean: float, sign: int) -> None:
     verdicts = []
     for width in np.geomspace(30.0, 1e-12, 60):
-        found = Interval(mean=mean, low=mean - width, high=mean + width, count=20)
-        one = sign_claim("a", "", found, sign, margin=1.0)
+        one = sign_claim("a", "", around(mean - width, mean + width), sign, margin=1.0)
         others = [sign_claim(f"{n}", "", FAR, 1) for n in range(5)]
         # By itself, among others, and as a part.
         whole = combined_claim("b", "", [one, *others])
@@ -141,6 +149,7 @@ def test_among_many_claims_each_needs_more() -> None:
     few = sign_claim("few", "", FEW, +1)
     others = [sign_claim(f"open {number}", "", FAR, +1) for number in range(5)]
     judged = {claim.id: claim for claim in jointly_judged([near, far, fact, few, *others])}
+    assert near.chance < 0.01 < 2 * near.chance
     assert near.chance is not None
     # The greatest of seven: the others are more certain, and only they pay for all.
     assert judged["near"].corrected == near.chance
@@ -149,6 +158,16 @@ def test_among_many_claims_each_needs_more() -> None:
     assert (judged["fact"].verdict, judged["few"].verdict) == ("contradicted", "too few to judge")
     both = jointly_judged([near, sign_claim("too", "", NEAR, +1)])
     assert [claim.verdict for claim in both] == ["undecided", "undecided"]
+
+
+def test_units_that_could_decide_a_few_claims_are_too_few_for_many() -> None:
+    """Ten that agree explain 2 / 1024 by chance, five times that is 1 %, and six times more."""
+    ten = [sign_claim(str(n), "", mean_interval([2.0, 2.1] * 5), +1) for n in range(6)]
+    assert {each.verdict for each in jointly_judged(ten[:5])} == {"confirmed"}
+    assert {each.verdict for each in jointly_judged(ten)} == {"too few to judge"}
+    # What has units enough does not pay for what has not.
+    (*_, judged) = jointly_judged([*ten, claim := sign_claim("near", "", NEAR, +1)])
+    assert (judged.verdict, judged.corrected) == ("confirmed", claim.chance)
 
 
 def test_families_are_judged_apart() -> None:
@@ -165,18 +184,26 @@ def test_a_claim_with_parts_holds_if_they_all_do() -> None:
         assert judged.interval is not None or judged.kind == "invariant"
         return judged.verdict
 
+    fact, wrong = (invariant_claim(f"{count}", "", count) for count in (0, 3))
     good, bad = sign_claim("good", "", FAR, +1), sign_claim("bad", "", FAR, -1)
     unknown = sign_claim("unknown", "", OPEN, +1)
     few = sign_claim("few", "", FEW, +1)
     alike = sign_claim("alike", "", OPEN, +1, margin=2.0)
     assert verdict(good) == "confirmed"
+    # Of a claim that has a part which cannot fail, that part is not known to hold.
+    zero = sign_claim("zero", "", [0.0] * 20, +1, margin=1.0)
+    assert zero.text.endswith("no verdict, since all differences are 0")
+    assert (verdict(zero), verdict(good, zero), verdict(bad, zero)) == (
+        *("untested", "untested", "contradicted"),
+    )
+    assert verdict(untested(good, "it is so")) == "untested"
+    assert combined_claim("a", "", [untested(fact, "it is so")]).verdict == "untested"
     assert verdict(good, few) == "too few to judge"
     assert verdict(good, unknown) == "undecided"
     assert verdict(good, alike) == "equivalent"
     assert verdict(alike, bad) == "contradicted"
     assert verdict(good, few, unknown) == "too few to judge"
     assert verdict(good, few, unknown, bad) == "contradicted"
-    fact, wrong = (invariant_claim(f"{count}", "", count) for count in (0, 3))
     assert verdict(fact, fact) == verdict(fact, good) == "confirmed"
     assert verdict(fact, wrong) == verdict(wrong, good) == "contradicted"
     # That nothing was violated says nothing about a mean.

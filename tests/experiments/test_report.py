@@ -83,6 +83,8 @@ def test_the_document_has_data_claims_and_figures_as_plain_values() -> None:
             "decided_by": "",
             "leaning": "undecided",
             "ours": False,
+            "values": [],
+            "relative": False,
         }
     ]
     assert "Holm" in document["judged"]

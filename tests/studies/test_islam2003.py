@@ -233,8 +233,7 @@ def test_a_scheduler_that_refuses_least_confirms_the_claim() -> None:
     assert found["fig4.msb.jobs"].verdict == found["fig15.mrt"].verdict == "confirmed"
     assert found["fig15-slides"].verdict == "confirmed"
     # The work is the same, so that the whole claim is not confirmed.
-    assert found["fig4.msb.processor-seconds"].verdict == "equivalent"
-    assert found["fig4"].verdict == "equivalent"
+    assert found["fig4.msb.processor-seconds"].verdict == found["fig4"].verdict == "untested"
     assert found["fig4.msb.jobs"].count == len(JUDGED.seeds)
     # Stretches are repetitions also where nothing is drawn: expansion with deadlines for all.
     assert found["fig10.msb"].count == len(JUDGED.seeds)
@@ -247,7 +246,7 @@ def test_rules_are_judged_apart() -> None:
 
     found = judged(value)
     assert found["fig15-slides"].verdict == "confirmed"
-    assert found["fig15"].verdict == "equivalent"
+    assert found["fig15"].verdict == "untested"
     assert (found["fig15-slides"].family, found["fig15"].family) == ("5.2-slides", "")
 
 
@@ -314,9 +313,9 @@ def test_convergence_is_one_of_the_mean_over_cells() -> None:
 def test_packed_schedules_are_admitted_whole(report: StudyReport) -> None:
     found = {claim.id: claim for claim in report.claims}
     strict = found["packed-strict"]
-    assert (strict.kind, strict.verdict, strict.value) == ("invariant", "confirmed", 0)
+    assert (strict.kind, strict.verdict, strict.value) == ("mean", "untested", 0)
     # Not in this way of packing: nothing is refused with more laxity either.
-    assert (found["packed-laxer"].value, found["packed-laxer"].verdict) == (0, "too few to judge")
+    assert (found["packed-laxer"].value, found["packed-laxer"].verdict) == (0, "untested")
     assert [row["laxity"] for row in report.data["packed"]] == [0.0, 1.0]
 
 
@@ -330,7 +329,8 @@ def test_packed_schedules_that_refuse_more_with_laxity() -> None:
     }
     found = {each.id: each for each in claims(Results(JUDGED, results.runs, RunTable(packed)))}
     assert found["packed-laxer.qops"].value == pytest.approx(-5.055)
-    assert found["packed-laxer"].verdict == found["packed-strict"].verdict == "confirmed"
+    # Whatever comes out, it is no test of schedulers by which nothing ever waits.
+    assert found["packed-laxer"].verdict == found["packed-strict"].verdict == "untested"
 
 
 def test_a_higher_relaxation_is_judged_by_length() -> None:
@@ -347,7 +347,7 @@ def test_a_higher_relaxation_is_judged_by_length() -> None:
         }
 
     found = judged(value)
-    assert found["fig57-short"].verdict == "confirmed"
+    assert found["fig57-short"].leaning == "confirmed"
     assert found["fig57-long.response_time"].verdict == "confirmed"
     assert found["fig57-long.response_time"].value == pytest.approx(10.0, abs=0.1)
     assert found["fig57-long.slowdown"].verdict == found["fig57-long"].verdict == "equivalent"
