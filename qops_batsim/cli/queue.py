@@ -238,9 +238,9 @@ def _basis(
     history: str | None, state: QueueState | None, given: Mapping[str, Any], *, is_live: bool
 ) -> ForecastBasis:
     """Return what starts are calculated from: the machine's scheduler and, if there is a history,
-    its past jobs, and corrections; the ``state`` of the queue is needed for these only.
+    its past jobs, and what a back-test has learned; the ``state`` is needed for these only.
     """
-    from qops_batsim.queue.backtest import read_corrections
+    from qops_batsim.queue.learned import Learned, read_learned
     from qops_batsim.queue.past import past_of
     from qops_batsim.queue.starts import ForecastBasis
     from qops_batsim.queue.zones import refuse_other_zone
@@ -251,7 +251,7 @@ def _basis(
 
     assert state is not None
     path = given["calibration"]
-    corrections = [] if path is None else read_corrections(path, given["by_scheduler"])
+    learned = Learned() if path is None else read_learned(path, given["by_scheduler"])
     trace = _trace(history, given, state.machine)
     if trace.calendar is None:
         raise InputError(
@@ -260,7 +260,7 @@ def _basis(
         )
     refuse_other_zone(state, trace.open_jobs, history, trace.calendar.time_zone)
     decider = _decider(given, is_live=is_live)
-    return ForecastBasis(past_of(trace), trace.calendar, *decider, given["seed"], corrections)
+    return ForecastBasis(past_of(trace), trace.calendar, *decider, given["seed"], learned)
 
 
 @app.command()
@@ -564,6 +564,8 @@ def _tell_queue(
         calibrated = "calibrated by a back-test" if found.calibrated else "not calibrated"
         how = f"{found.draws} simulations by {found.scheduler}, {calibrated}"
     say(f"{_counts(found)}; {how}")
+    for warning in found.warnings or ():
+        note(warning)
     if not found.is_forecast:
         note(NO_FORECAST)
     _note_doubts(found.left_out, found.unsure, found.unexplained)
@@ -686,7 +688,7 @@ def backtest(
 
     from qops_batsim.queue.backtest import compare
     from qops_batsim.queue.expected_starts import ExpectedStarts
-    from qops_batsim.queue.pages import backtest_page, coverage_table
+    from qops_batsim.queue.pages import backtest_page, coverage_table, judgement
     from qops_batsim.queue.past import past_of
     from qops_batsim.workload.workload_model import shortage_warning
 
@@ -741,18 +743,23 @@ def backtest(
         numbers = {"moments": found.moments, "draws": draws, "seed": seed}
         whole = msgspec.structs.asdict(every)
         del whole["group"]
-        parts = {"by_class": found.classes, "promises": promises, "corrections": found.corrections}
-        print_json({**asked, **numbers, **whole, **parts})
+        parts = {"by_class": found.classes, "promises": promises}
+        learned = msgspec.structs.asdict(found.learned)
+        print_json({**asked, **numbers, **whole, **parts, **learned})
         return
 
     table = coverage_table(found.classes, found.moments)
     print_table(table.title, table.headings, table.rows)
+    interval = ""
     if every.coverage_80_interval is not None:
         low, high = every.coverage_80_interval
-        say(
-            f"{every.coverage_80:.1f} % [{low:.1f}, {high:.1f}] of starts came in intervals of "
-            f"80 %, as drawn {every.raw_80:.1f} %"
-        )
+        interval = f" [{low:.1f}, {high:.1f}]"
+    say(
+        f"{every.coverage_80:.1f} %{interval} of starts came in intervals of 80 %, as drawn "
+        f"{every.raw_80:.1f} %"
+    )
+    for sentence in judgement(found):
+        say(sentence)
     if promises is not None:
         say(
             f"{promises.kept:.1f} % of ends promised at 95 % were kept "
