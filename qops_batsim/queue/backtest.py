@@ -77,7 +77,7 @@ def backtest(
     # Of the simulations, the plan by limits, recent waits, and the simulations' medians.
     calibrations = [Calibration() for _ in range(4)]
     choice = BestForecast(2)
-    loads = _first_loads(past, moments // 2)
+    loads: list[QueueLoad] = []
 
     found: list[PastForecast] = []
     for count, now in enumerate(dates, 1):
@@ -141,14 +141,6 @@ def backtest(
         usual=usual_load(loads),
         lately=lately_of(found),
     )
-
-
-def _first_loads(past: Past, count: int) -> list[QueueLoad]:
-    """Return how much waited in the first third of a past, at so many dates where jobs waited."""
-    submissions = past.submissions
-    dates = np.linspace(submissions[0], submissions[len(submissions) // 3], count)
-    queues = (moment_of(past, date).waiting for date in dates.tolist())
-    return [load_of(past, waiting) for waiting in queues if len(waiting)]
 
 
 def _moments(

@@ -143,12 +143,13 @@ def corrected(drawn: np.ndarray, corrections: Sequence[Correction], now: float) 
 
 
 def widened(told: np.ndarray, other: np.ndarray) -> np.ndarray:
-    """Return quantiles of starts (s; by job and level) as far from the median as those of either
-    forecast; the median is that of ``told``.
+    """Return quantiles of starts (s; by job and level) whose outer ones are as far out as those of
+    either forecast; the inner ones are those of ``told``.
     """
-    found: np.ndarray = np.minimum(told, other)
-    found[:, MEDIAN] = told[:, MEDIAN]
-    found[:, MEDIAN + 1 :] = np.maximum(told, other)[:, MEDIAN + 1 :]
+    found = told.copy()
+    early, *late = OUTER
+    found[:, early] = np.minimum(told, other)[:, early]
+    found[:, late] = np.maximum(told, other)[:, late]
     return found
 
 

@@ -164,11 +164,11 @@ def test_smooth_quantiles_vary_less_than_one_of_the_draws() -> None:
     assert (smooth.std(axis=0) < plain.std(axis=0))[:5].all()
 
 
-def test_a_forecast_that_is_widened_keeps_its_median() -> None:
+def test_a_forecast_that_is_widened_keeps_its_inner_quantiles() -> None:
     one = np.array([[10.0, 20.0, 30.0, 40.0, 50.0, 60.0]])
     other = alike(np.array([35.0]))
     assert widened(one, other)[0].tolist() == [10.0, 20.0, 30.0, 40.0, 50.0, 60.0]
-    assert widened(other, one)[0].tolist() == [10.0, 20.0, 35.0, 40.0, 50.0, 60.0]
+    assert widened(other, one)[0].tolist() == [10.0, 35.0, 35.0, 35.0, 50.0, 60.0]
 
 
 def test_the_best_forecast_is_the_one_of_least_loss_that_is_known() -> None:

@@ -9,8 +9,8 @@ what `scontrol show config` says (``config.txt``, in seconds of Slurm), and when
 (``starts.json``); also the history with the stretch as it ran (``ran.swf``) and when Slurm expected
 its jobs to start (``looks.jsonl``), for `queue backtest --slurm-estimates`. slurm_starts_judge.py
 compares forecasts with that. With --burst, one user submits ten times the work that waits on
-average under EASY, at a date of the stretch's middle third that is drawn. Nothing else should keep the machine busy: Slurm would start jobs
-later.
+average under EASY, at a date of the stretch's middle third that is drawn. Nothing else should keep
+the machine busy: Slurm would start jobs later.
 """
 
 from __future__ import annotations
