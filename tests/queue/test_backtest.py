@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import math
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import numpy as np
 import pytest
 
 from qops_batsim import InputError
-from qops_batsim.queue import Simulator, moment_of
+from qops_batsim.queue import Moment, Simulator, moment_of
 from qops_batsim.queue.backtest import backtest, recent_waits, simulated_past, with_expected
 from qops_batsim.queue.calibration import WAITS
 from qops_batsim.queue.expected_starts import ExpectedStarts
@@ -112,3 +113,22 @@ def test_what_slurm_expected_is_compared_where_it_is_known(tmp_path: Path) -> No
         backtest(jobs, Simulator(jobs), moments=10, draws=10, span=(9e9, 9.1e9))
     with pytest.raises(InputError, match="name no job that waits"):
         with_expected(every, jobs, expected, UNIX + 1e9)
+
+
+def test_where_simulations_are_no_better_the_plan_is_told() -> None:
+    class AtRandom(Simulator):
+        """Simulates starts that have nothing to do with the queue."""
+
+        def forecast(self, moment: Moment, habits: Any, draws: int, rng: Any, *more: Any) -> Any:
+            size = draws, len(moment.waiting)
+            return moment.now + np.exp(rng.normal(9.0, 3.0, len(moment.waiting)) + np.zeros(size))
+
+    jobs = history()
+    found, learned = backtest(jobs, AtRandom(jobs), moments=80, draws=10, seed=5)
+    of_all = coverage(found)
+    assert learned.by_plan
+    assert of_all.pinball_of_plan < of_all.pinball < of_all.pinball_drawn
+    # Told is the plan, calibrated, from when it is known to be better.
+    assert [each.levels for each in found[-9:]] == [each.by_plan for each in found[-9:]]
+    (why,) = (each for each in learned.warnings() if "no better" in each)
+    assert why.startswith("the back-test found the simulations no better than the plan")

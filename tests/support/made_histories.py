@@ -1,9 +1,10 @@
-"""Histories for back-tests of forecasts that no machine has, or none with starts of its own (SWF).
+"""Histories for back-tests of forecasts: made, or of a log that tells no starts of its own.
 
     python tests/support/made_histories.py DIR
 
 DIR gets
 
+- ``centre.txt``: the CPU partition of centre_dumps.py, run by Slurm's priorities (accounting);
 - ``generated.swf``: what ``workload generate --preset ctc-sp2 --jobs 30000 --load 0.9`` makes;
 - ``growing.swf``: a CPU partition (centre_dumps.py) whose load grows from 0.7 to 1.05;
 - ``burst.swf``: the same at load 0.75, where in the last third, once a month, one user submits ten
@@ -11,7 +12,7 @@ DIR gets
 - ``thunder.swf``: Thunder's log, which tells no waits and no usable limits, on nine tenths of its
   nodes, with limits of 1.1, 2 or 4 times each run time.
 
-None tells waits: a simulated scheduler starts the jobs (``queue backtest --starts simulated``).
+The logs (SWF) tell no waits: a simulated scheduler starts their jobs (``--starts simulated``).
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from qops_batsim.workload.synthetic import generate_workload
+from support.centre_dumps import CENTRE, make_rows, text_of
 from support.needs import shared_data
 from support.swf_lines import swf_text
 
@@ -41,6 +43,16 @@ RUN_TIME = 3600.0
 WAITING = 40 * 3600.0 * CORES
 """Work that one user of ``burst`` submits at once (processor-seconds by limits): ten times what
 waits on average otherwise."""
+
+SLURM = {
+    "weight_age": 1000,
+    "weight_size": 2000,
+    "favor_small": True,
+    "weight_fairshare": 0,
+    "weight_qos": 0,
+    "weight_partition": 0,
+}
+"""Options of Slurm in ``centre``."""
 
 MONTH = 28 * 86_400.0
 
@@ -125,7 +137,14 @@ def thunder() -> str:
     return "\n".join(lines()) + "\n"
 
 
+def centre() -> str:
+    """Return the accounting of a CPU partition whose jobs Slurm has started by age and size."""
+    rows = make_rows((CENTRE[1],), 30_000, scheduler="slurm", settings=SLURM)
+    return text_of(rows)
+
+
 MADE = {
+    "centre": centre,
     "generated": generated,
     "growing": lambda: partition(40_000, (0.7, 1.05)),
     "burst": lambda: partition(30_000, (0.75, 0.75), bursts=True),
@@ -135,4 +154,5 @@ MADE = {
 
 if __name__ == "__main__":
     for name, make in MADE.items():
-        Path(sys.argv[1], f"{name}.swf").write_text(make())
+        suffix = "txt" if name == "centre" else "swf"
+        Path(sys.argv[1], f"{name}.{suffix}").write_text(make())
