@@ -72,6 +72,7 @@ def queue_page(
             "The intervals are as drawn, and tend to be too short: a back-test (queue backtest "
             "--json) tells by how much, and corrects them."
         )
+    summary += map(_sentence, found.warnings or ())
     summary += _doubts(found)
 
     calibrated = "calibrated by a back-test" if found.calibrated else "not calibrated"
@@ -430,7 +431,11 @@ def judgement(found: Comparison) -> list[str]:
             f"At {len({each.now for each in said}):,} of {found.moments:,} moments the queue was "
             f"unlike those before; {inside:.0f} % of starts came in the intervals, which are wider."
         )
-    return says + [f"{each[0].upper()}{each[1:]}." for each in found.learned.warnings()]
+    return [*says, *map(_sentence, found.learned.warnings())]
+
+
+def _sentence(text: str) -> str:
+    return f"{text[0].upper()}{text[1:]}."
 
 
 def shares_before(told: Sequence[PastForecast]) -> list[tuple[float, float]]:

@@ -18,6 +18,7 @@ from qops_batsim.queue.pages import (
     queue_page,
     shares_before,
 )
+from qops_batsim.queue.queue_load import QueueLoad
 from qops_batsim.queue.scores import Coverage, KeptPromises, PastForecast, coverage
 from support.pasts import history
 
@@ -67,6 +68,17 @@ def test_many_jobs_are_shown_as_bands_as_well() -> None:
     assert f"the next {MOST_BARS} to start later" in page
     assert f"All {MOST_BARS + 2} waiting jobs" in page
     assert page == queue_page(forecast(state), state, CALENDAR, "x")
+
+
+def test_a_page_warns_of_a_queue_unlike_the_past() -> None:
+    state = queue(3)
+    usual = QueueLoad(jobs=2.0, hours=2.5, hours_of_one=2.5)
+    basis = ForecastBasis(history(), CALENDAR, learned=Learned(usual=usual))
+    page = queue_page(queue_starts(state, basis, draws=10), state, CALENDAR, "x")
+    # Two of the three jobs, of an hour each, are those of one user.
+    assert "This queue is unlike the past, so intervals are wider: 3 jobs wait" in page
+    assert "the machine needs 3.0 h for what waits, at nearly all past moments at most 2.5." in page
+    assert "for what waits of one user" not in page
 
 
 def test_a_queue_in_which_nothing_can_start_has_a_page() -> None:
