@@ -242,9 +242,9 @@ def _basis(
     history: str | None, state: QueueState | None, given: Mapping[str, Any], *, is_live: bool
 ) -> ForecastBasis:
     """Return what starts are calculated from: the machine's scheduler and, if there is a history,
-    its past jobs, and corrections; the ``state`` of the queue is needed for these only.
+    its past jobs, and what a back-test has learned; the ``state`` is needed for these only.
     """
-    from qops_batsim.queue.backtest import read_corrections
+    from qops_batsim.queue.learned import Learned, read_learned
     from qops_batsim.queue.past import past_of
     from qops_batsim.queue.starts import ForecastBasis
     from qops_batsim.queue.zones import refuse_other_zone
@@ -256,7 +256,7 @@ def _basis(
     assert state is not None
     path = given["calibration"]
     by_scheduler = given["by_scheduler"] or "easy"
-    corrections = [] if path is None else read_corrections(path, by_scheduler)
+    learned = Learned() if path is None else read_learned(path, by_scheduler)
     machine = None if state.nodes is None else state.nodes.machine
     trace, machine = _trace_on_nodes(history, given, machine, state.machine)
     if trace.calendar is None:
@@ -267,7 +267,7 @@ def _basis(
     refuse_other_zone(state, trace.open_jobs, history, trace.calendar.time_zone)
     decider = _decider(given, is_live=is_live)
     past = past_of(trace, machine)
-    return ForecastBasis(past, trace.calendar, *decider, given["seed"], corrections)
+    return ForecastBasis(past, trace.calendar, *decider, given["seed"], learned)
 
 
 @app.command()
@@ -570,6 +570,8 @@ def _tell_queue(
         calibrated = "calibrated by a back-test" if found.calibrated else "not calibrated"
         how = f"{found.draws} simulations by {found.scheduler}{by_node}, {calibrated}"
     say(f"{_counts(found)}; {how}")
+    for warning in found.warnings or ():
+        note(warning)
     if not found.is_forecast:
         note(NO_FORECAST)
     _note_doubts(found.left_out, found.unsure, found.unexplained)
@@ -684,7 +686,7 @@ def backtest(
     from qops_batsim.cli.command_inputs import listed_nodes
     from qops_batsim.queue.backtest import compare
     from qops_batsim.queue.expected_starts import ExpectedStarts
-    from qops_batsim.queue.pages import backtest_page, coverage_table
+    from qops_batsim.queue.pages import backtest_page, coverage_table, judgement
     from qops_batsim.queue.past import past_of
     from qops_batsim.workload.workload_model import shortage_warning
 
@@ -746,18 +748,23 @@ def backtest(
         numbers["by_node"] = machine is not None
         whole = msgspec.structs.asdict(every)
         del whole["group"]
-        parts = {"by_class": found.classes, "promises": promises, "corrections": found.corrections}
-        print_json({**asked, **numbers, **whole, **parts})
+        parts = {"by_class": found.classes, "promises": promises}
+        learned = msgspec.structs.asdict(found.learned)
+        print_json({**asked, **numbers, **whole, **parts, **learned})
         return
 
     table = coverage_table(found.classes, found.moments)
     print_table(table.title, table.headings, table.rows)
+    interval = ""
     if every.coverage_80_interval is not None:
         low, high = every.coverage_80_interval
-        say(
-            f"{every.coverage_80:.1f} % [{low:.1f}, {high:.1f}] of starts came in intervals of "
-            f"80 %, as drawn {every.raw_80:.1f} %"
-        )
+        interval = f" [{low:.1f}, {high:.1f}]"
+    say(
+        f"{every.coverage_80:.1f} %{interval} of starts came in intervals of 80 %, as drawn "
+        f"{every.raw_80:.1f} %"
+    )
+    for sentence in judgement(found):
+        say(sentence)
     if promises is not None:
         say(
             f"{promises.kept:.1f} % of ends promised at 95 % were kept "

@@ -13,16 +13,10 @@ from qops_batsim.experiments.page import PagePicture, PageTable, PageText, html_
 from qops_batsim.experiments.pictures import PAGE_WIDTH, page_picture
 from qops_batsim.experiments.report_table import ReportColumn, declared_tables, hours
 from qops_batsim.measures.plots.drawing import COLORS, MARKERS, set_time_axis
-from qops_batsim.queue.backtest import (
-    LEVELS,
-    TOLERANCE,
-    Comparison,
-    Coverage,
-    KeptPromises,
-    PastForecast,
-    columns,
-)
+from qops_batsim.queue.backtest import Comparison
+from qops_batsim.queue.calibration import LEVELS, TOLERANCE
 from qops_batsim.queue.queue_state import QueuedJob, QueueState, limit_of
+from qops_batsim.queue.scores import Coverage, KeptPromises, PastForecast, columns, coverage
 from qops_batsim.queue.starts import NO_FORECAST, JobStart, QueueStarts, StartForecast
 from qops_batsim.queue.unexplained_waits import why_no_date
 from qops_batsim.texts import date_text, round_duration_text
@@ -78,6 +72,7 @@ def queue_page(
             "The intervals are as drawn, and tend to be too short: a back-test (queue backtest "
             "--json) tells by how much, and corrects them."
         )
+    summary += map(_sentence, found.warnings or ())
     summary += _doubts(found)
 
     calibrated = "calibrated by a back-test" if found.calibrated else "not calibrated"
@@ -380,7 +375,7 @@ def backtest_page(about: str, found: Comparison, command: str) -> str:
         f"{about}: {of_all.forecasts:,} forecasts at {found.moments:,} random moments.",
         {
             "In short": [
-                PageText(paragraphs=_summary(of_all, found.promises)),
+                PageText(paragraphs=[*_summary(of_all, found.promises), *judgement(found)]),
                 _calibration(found.told),
             ],
             "Errors": [_errors(found.classes)],
@@ -415,6 +410,32 @@ def _summary(of_all: Coverage, promises: KeptPromises | None) -> list[str]:
             f"{hours(promises.slack)} h early."
         )
     return summary
+
+
+def judgement(found: Comparison) -> list[str]:
+    """Return in sentences how large the losses of a back-test were, what is told by them, and how
+    often the queue was unlike the past.
+    """
+    of_all = found.classes[0]
+    says = [
+        f"Mean pinball loss: {hours(of_all.pinball)} h; of the simulations as drawn "
+        f"{hours(of_all.pinball_drawn)} h; calibrated in the same way, of the plan by limits "
+        f"{hours(of_all.pinball_of_plan)} h, of recent waits "
+        f"{hours(of_all.pinball_of_recent_waits)} h. Half of the intervals of 80 % are wider than "
+        f"{hours(of_all.width)} h."
+    ]
+    said = [each for each in found.told if each.is_unlike]
+    if said:
+        inside = coverage(said).coverage_80
+        says.append(
+            f"At {len({each.now for each in said}):,} of {found.moments:,} moments the queue was "
+            f"unlike those before; {inside:.0f} % of starts came in the intervals, which are wider."
+        )
+    return [*says, *map(_sentence, found.learned.warnings())]
+
+
+def _sentence(text: str) -> str:
+    return f"{text[0].upper()}{text[1:]}."
 
 
 def shares_before(told: Sequence[PastForecast]) -> list[tuple[float, float]]:

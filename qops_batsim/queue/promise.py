@@ -12,7 +12,7 @@ import numpy as np
 from qops_batsim.advice.charge_report import JobPrice, PriceList
 from qops_batsim.economics.charges import ReferenceJob, SlowdownTable, category_slowdowns
 from qops_batsim.economics.prices import Prices
-from qops_batsim.queue.backtest import KEPT, TOLERANCE
+from qops_batsim.queue.calibration import KEPT, TOLERANCE
 from qops_batsim.queue.past import Past
 from qops_batsim.queue.queue_quote import QueueAnswer
 from qops_batsim.queue.queue_state import Ask, QueueState
@@ -29,9 +29,10 @@ class LikelyEnd(msgspec.Struct, frozen=True, kw_only=True):
         To end by the deadline that was asked for (0 to 1), if it uses its limit as jobs like it
         did; the share of the simulations, which no back-test corrects. None without deadline.
     end, end_date
-        The earliest end that is kept with a chance of 95 %, though the job use up its limit:
-        seconds since 1970, and on this machine's clock. None if that may be never, or is not
-        known since the plan does not explain a wait in the queue.
+        The earliest end that is kept with a chance of 95 %, though the job use up its limit, or
+        that of the plan by limits (``by_plan``) where a back-test found that kept as often, and
+        earlier: seconds since 1970, and on this machine's clock. None if that may be never, or is
+        not known since the plan does not explain a wait in the queue.
     response
         From now to that end (seconds).
     price, hard_price
@@ -42,6 +43,7 @@ class LikelyEnd(msgspec.Struct, frozen=True, kw_only=True):
     end: float | None = None
     end_date: str | None = None
     response: float | None = None
+    by_plan: bool = False
     price: JobPrice | None = None
     hard_price: JobPrice | None = None
 
@@ -82,12 +84,15 @@ def likely_ends(
             chance = float((ends <= answer.deadline + TOLERANCE).mean())
         hard_price = None if answer.end is None else price(answer.end)
         end = new.levels[KEPT] + to_date + ask.time
+        if basis.learned.end_by_plan:
+            end = ask.time + (math.inf if new.told.planned is None else new.told.planned)
         by_chance: dict[str, Any] = {}
         if end < math.inf:
             by_chance = {
                 "end": end,
                 "end_date": date_text(end),
                 "response": end - state.now,
+                "by_plan": basis.learned.end_by_plan,
                 "price": price(end),
             }
         found.append(LikelyEnd(chance=chance, hard_price=hard_price, **by_chance))

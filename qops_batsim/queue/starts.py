@@ -20,10 +20,19 @@ from qops_batsim.dates import Calendar
 from qops_batsim.errors import InputError
 from qops_batsim.experiments.page import Aliases
 from qops_batsim.limits import MAX_SECONDS
-from qops_batsim.queue.backtest import INTERVALS, LEVELS, MEDIAN, Correction, corrected
-from qops_batsim.queue.forecast import Drawn, Moment, Simulator, quantiles
+from qops_batsim.queue.calibration import (
+    INTERVALS,
+    MEDIAN,
+    alike,
+    corrected,
+    smooth_quantiles,
+    widened,
+)
+from qops_batsim.queue.forecast import Drawn, Moment, Simulator
+from qops_batsim.queue.learned import Learned
 from qops_batsim.queue.node_plan import NodePlan
 from qops_batsim.queue.past import FIELDS, Habits, Past, Patience, no_past
+from qops_batsim.queue.queue_load import load_of, unlike
 from qops_batsim.queue.queue_rows import simulation_of, submitted
 from qops_batsim.queue.queue_state import Ask, QueuedJob, QueueState, line_of
 from qops_batsim.queue.unexplained_waits import AT_ONCE, UnexplainedWait, without_date
@@ -121,6 +130,8 @@ class QueueStarts(msgspec.Struct, frozen=True, kw_only=True):
     draws, seed, calibrated
         Number of simulations, what their random choices begin with, and whether a back-test
         corrects them.
+    warnings
+        Why the forecast is to be trusted less, as sentences.
     jobs
         The starts, of type :class:`StartForecast` in a forecast.
     time_zone
@@ -141,6 +152,7 @@ class QueueStarts(msgspec.Struct, frozen=True, kw_only=True):
     draws: int | UnsetType = UNSET
     seed: int | UnsetType = UNSET
     calibrated: bool | UnsetType = UNSET
+    warnings: list[str] | UnsetType = UNSET
     jobs: Sequence[JobStart]
     time_zone: str | UnsetType = UNSET
     by_node: bool | UnsetType = UNSET
@@ -163,8 +175,8 @@ class AskedStarts(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ForecastBasis(NamedTuple):
-    """What starts are calculated from: the machine's scheduler, its history, random seed and
-    corrections.
+    """What starts are calculated from: the machine's scheduler, its history, random seed and what
+    a back-test has learned.
 
     Attributes
     ----------
@@ -175,8 +187,8 @@ class ForecastBasis(NamedTuple):
         nodes, without a history, each job has its earliest fit by priority.
     seed
         The number that random choices begin with.
-    corrections
-        Those of a back-test; without, quantiles are as drawn.
+    learned
+        By a back-test; without corrections, quantiles are as drawn.
     """
 
     past: Past | None = None
@@ -184,7 +196,7 @@ class ForecastBasis(NamedTuple):
     scheduler: str = ""
     settings: Mapping[str, Any] = MappingProxyType({})
     seed: int = 1
-    corrections: Sequence[Correction] = ()
+    learned: Learned = Learned()
 
 
 def queue_starts(
@@ -271,7 +283,7 @@ class SimulatedStart(NamedTuple):
 
     starts: np.ndarray
     run_times: np.ndarray
-    levels: tuple[float, ...]
+    levels: list[float]
     told: JobStart
     unexplained: Sequence[UnexplainedWait] = ()
 
@@ -300,14 +312,14 @@ def simulated_starts(
             job = msgspec.structs.replace(job, id=f"{job.id},partition={ask.partition}")
         if drawn is None:
             undated = model.without_date(job, WaitKind.BEHIND)
-            yield SimulatedStart(none, none, (), undated, unexplained)
+            yield SimulatedStart(none, none, [], undated, unexplained)
             continue
         moment = Moment(now, running, np.append(queue, row))
         of_job = drawn.of_job(place, len(running), len(queue))
         starts = model.simulator.starts_by_draw(moment, of_job)[:, -1]
         plan = float(model.planned(moment)[-1])
         told = model.start_of(job, starts, plan, is_first=not len(queue))
-        yield SimulatedStart(starts, of_job.run_times[:, -1], model.levels(starts), told)
+        yield SimulatedStart(starts, of_job.run_times[:, -1], model.levels(starts, plan), told)
 
 
 def variants(ask: Ask, size: int) -> list[Ask]:
@@ -428,9 +440,9 @@ class _Plan:
         """Return the simulated starts of the waiting jobs (seconds), by draw and job."""
         return self.simulator.starts_by_draw(self.moment, self.draw(draws), on_progress)
 
-    def levels(self, starts: np.ndarray) -> tuple[float, ...]:
+    def levels(self, starts: np.ndarray, planned: float) -> list[float]:
         """Return the quantiles (s) of a job's start by :data:`LEVELS`; none in a plan."""
-        return ()
+        return []
 
     def start_of(
         self, job: QueuedJob, starts: np.ndarray, planned: float, *, is_first: bool
@@ -480,6 +492,8 @@ class _Forecast(_Plan):
         self._habits = Habits(everything, ended[ends[ended] <= now])
         self._patience = Patience(everything)
         self._patience.learn(np.flatnonzero(past.waited_until <= now))
+        queue = self.moment.waiting[: len(self.moment.waiting) - len(self.asks)]
+        self._unlike = unlike(load_of(everything, queue), self.basis.learned.usual)
 
     def draw(self, draws: int) -> Drawn:
         """Draw ``draws`` random futures of the queue: run times, arrivals and cancellations."""
@@ -494,12 +508,19 @@ class _Forecast(_Plan):
                 drawn.run_times[:, place] = job.estimate
         return drawn
 
-    def levels(self, starts: np.ndarray) -> tuple[float, ...]:
-        """Return the quantiles (s) of a job's start by :data:`LEVELS`, corrected as a back-test has
-        learned.
+    def levels(self, starts: np.ndarray, planned: float) -> list[float]:
+        """Return the quantiles (s) of a job's start by :data:`LEVELS`, as a back-test has learned
+        to tell them.
         """
-        drawn = quantiles(starts, LEVELS).tolist()
-        return corrected(drawn, self.basis.corrections, self.moment.now)
+        learned = self.basis.learned
+        now = self.moment.now
+        drawn = smooth_quantiles(starts[:, None])
+        base = alike(np.array([planned])) if learned.by_plan else drawn
+        told = corrected(base, learned.corrections, now)
+        if self._unlike:
+            told = widened(told, corrected(alike(drawn[:, MEDIAN]), learned.of_medians, now))
+        found: list[float] = told[0].tolist()
+        return found
 
     def start_of(
         self, job: QueuedJob, starts: np.ndarray, planned: float, *, is_first: bool
@@ -507,7 +528,7 @@ class _Forecast(_Plan):
         """Return the forecast of a job from its simulated starts and its start in the plan by time
         limits (seconds).
         """
-        dates = [self._date(level) for level in self.levels(starts)]
+        dates = [self._date(level) for level in self.levels(starts, planned)]
         (first, last), (second, third) = INTERVALS
         waits = starts[~np.isnan(starts)] - self.moment.now
         in_an_hour, in_a_day = (
@@ -533,13 +554,19 @@ class _Forecast(_Plan):
         what = "of users whom the history does not know: run times are those of all users"
         return super().unsure() | ({what: count} if count else {})
 
+    def warnings(self) -> list[str]:
+        """Return why the forecast is to be trusted less, as sentences."""
+        said = [f"this queue is unlike the past, so intervals are wider: {w}" for w in self._unlike]
+        return said + self.basis.learned.warnings()
+
     def about(self, draws: int) -> dict[str, Any]:
         """Return how the starts are calculated, as fields of :class:`QueueStarts`."""
         return super().about(draws) | {
             "is_forecast": True,
             "draws": draws,
             "seed": self.basis.seed,
-            "calibrated": bool(self.basis.corrections),
+            "calibrated": bool(self.basis.learned.corrections),
+            "warnings": self.warnings(),
             "time_zone": self.calendar.time_zone,
         }
 

@@ -23,6 +23,8 @@ from qops_batsim.experiments import (
     chance_of_size,
     markdown_table,
     quantile,
+)
+from qops_batsim.experiments import (
     upper_tail as chance_of_t,
 )
 from studies.shared import Settings, grid_runs

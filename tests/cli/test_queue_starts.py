@@ -17,6 +17,7 @@ import numpy as np
 import pytest
 
 from qops_batsim.files import Stored, read_stored
+from qops_batsim.queue.calibration import WAITS
 from qops_batsim.traces import reading as traces
 
 WEEK = 604_800
@@ -391,6 +392,25 @@ def test_a_forecast_is_calibrated_by_a_backtest(cli, queue: Path, log: Path, tmp
     assert done.exit_code == 0, done.err
     assert "calibrated by a back-test" in " ".join(done.out.split())
 
+    # Of what a back-test says, there is a warning each, and what it prefers is told.
+    lately = {"coverage_80": 61.2, "coverage_80_interval": [52.0, 70.4], "forecasts": 300}
+    usual = {"jobs": 1.0, "hours": 99.0, "hours_of_one": 99.0}
+    none = [{"wait": wait, "moves": [0.0] * 6} for wait in WAITS]
+    wide = [{"wait": wait, "moves": [-9, -9, 0, 1, 2, 3]} for wait in WAITS]
+    change = {"by_plan": True, "lately": lately, "usual": usual}
+    kept.write_text(json.dumps(told | change | {"corrections": none, "of_medians": wide}))
+    done = cli(*asked, "--calibration", kept)
+    words = " ".join(done.err.split())
+    assert "no better than the plan by time limits calibrated in the same way" in words
+    assert "of late, 61 % [52, 70] of the starts came in the intervals of 80 %" in words
+    assert "unlike the past, so intervals are wider: 2 jobs wait, at nearly all past" in words
+    found = json.loads(cli(*asked, "--calibration", kept, "--json").out)
+    assert len(found["warnings"]) == 3
+    for job in found["jobs"]:
+        assert job["median"] == pytest.approx(job["planned"])
+        assert job["early"] == found["now"]
+        assert job["late"] > job["median"]
+
 
 def test_a_backtest_is_a_table(cli, log: Path) -> None:
     done = cli(
@@ -400,13 +420,15 @@ def test_a_backtest_is_a_table(cli, log: Path) -> None:
     assert "of starts came in intervals of 80 %" in " ".join(done.out.split())
 
 
-@pytest.mark.parametrize("corrections", ["[]", '[{"horizon":600,"moves":[1,2]}]'])
+@pytest.mark.parametrize(
+    "corrections", ["{}", '[{"wait":600,"moves":[1,2]}]', '[{"wait":1,"moves":[1,2,3,4,5,6]}]']
+)
 def test_a_calibration_that_is_none(cli, queue, log, tmp_path: Path, corrections: str) -> None:
     (tmp_path / "kept.json").write_text(f'{{"scheduler":"easy","corrections":{corrections}}}')
     asked = ("queue", "starts", queue, "--history", log, "--now", str(NOW))
     done = cli(*asked, "--calibration", tmp_path / "kept.json")
     assert done.exit_code == 2
-    assert "; a list of " in " ".join(done.err.split())
+    assert " is expected" in " ".join(done.err.split())
 
 
 def test_a_backtest_tells_at_how_many_moments_jobs_waited(cli, tmp_path: Path) -> None:
@@ -463,7 +485,7 @@ def test_a_queue_is_of_a_later_date_than_its_history(cli, log: Path, tmp_path: P
 
 
 def test_a_calibration_is_of_the_scheduler_that_decides(cli, queue, log, tmp_path: Path) -> None:
-    classes = [{"horizon": None, "moves": [0] * 6}] * 5
+    classes = [{"wait": wait, "moves": [0] * 6} for wait in WAITS]
     kept = tmp_path / "kept.json"
     kept.write_text(json.dumps({"scheduler": "slurm", "corrections": classes}))
     asked = ("queue", "starts", queue, "--history", log, "--now", str(NOW))

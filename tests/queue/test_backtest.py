@@ -1,112 +1,25 @@
-"""Back-tests: calibration, intervals over weeks, and what forecasts are compared with."""
+"""Back-tests: what is forecast at past moments, and what it is compared with."""
 
 from __future__ import annotations
 
 import json
 import math
 from pathlib import Path
+from typing import Any
 
+import msgspec
 import numpy as np
 import pytest
 
 from qops_batsim import InputError
-from qops_batsim.experiments import mean_interval
-from qops_batsim.queue import Simulator, moment_of
-from qops_batsim.queue.backtest import (
-    LEAST,
-    LEVELS,
-    Calibration,
-    PastForecast,
-    backtest,
-    clustered,
-    corrected,
-    coverage,
-    coverages,
-    kept_promises,
-    recent_waits,
-    simulated_past,
-    with_expected,
-)
+from qops_batsim.queue import Moment, Simulator, moment_of
+from qops_batsim.queue.backtest import backtest, recent_waits, simulated_past, with_expected
+from qops_batsim.queue.calibration import WAITS
 from qops_batsim.queue.expected_starts import ExpectedStarts
+from qops_batsim.queue.scores import FEWEST, coverage, coverages
 from support.pasts import history, past
 
 UNIX = 1_780_000_000
-
-
-def told(
-    now: float, start: float, drawn: tuple[float, ...], levels: tuple[float, ...]
-) -> PastForecast:
-    return PastForecast(now, 0, start, drawn, levels, start + 10.0, start - 20.0, start)
-
-
-def test_calibration_learns_what_all_forecasts_miss() -> None:
-    """Starts come 0 to 100 s after the moment, forecasts tell 300 to 304 s."""
-    calibration, rng, kept = Calibration(), np.random.default_rng(7), []
-    for count in range(600):
-        now = 1000.0 * count
-        calibration.come_to(now)
-        drawn = tuple(now + 300.0 + step for step in range(6))
-        levels = corrected(drawn, calibration.corrections(), now)
-        start = now + float(rng.uniform(0, 100))
-        kept.append([start <= level for level in levels])
-        calibration.await_outcome(told(now, start, drawn, levels))
-    shares = np.mean(kept[200:], axis=0)
-    assert shares == pytest.approx(LEVELS, abs=0.06)
-
-
-def test_nothing_is_corrected_by_few_outcomes_or_before_they_are_known() -> None:
-    calibration = Calibration()
-    drawn = (100.0, 101.0, 102.0, 103.0, 104.0, 105.0)
-    for _ in range(LEAST):
-        calibration.await_outcome(told(0.0, 50.0, drawn, drawn))
-    calibration.come_to(49.0)
-    assert corrected(drawn, calibration.corrections(), 0.0) == drawn
-    calibration.come_to(50.0)
-    # Whether the median gets better by it is not known yet, and no later level is before it.
-    assert corrected(drawn, calibration.corrections(), 0.0) == (50.0, 50.0, *[102.0] * 4)
-    calibration.await_outcome(told(0.0, 50.0, drawn, drawn))
-    calibration.come_to(50.0)
-    assert corrected(drawn, calibration.corrections(), 0.0) == (50.0,) * 6
-
-
-def test_corrected_quantiles_are_in_order_and_not_past() -> None:
-    calibration = Calibration()
-    for count in range(LEAST):
-        start = 1.0 if count % 2 else 5_000.0
-        drawn = (100.0, 101.0, 102.0, 103.0, 104.0, 105.0)
-        calibration.await_outcome(told(0.0, start, drawn, drawn))
-    calibration.come_to(math.inf)
-    found = corrected((600.0, 600.0, 600.0, 600.0, 601.0, 602.0), calibration.corrections(), 590.0)
-    assert list(found) == sorted(found)
-    assert found[0] >= 590.0
-
-
-def test_an_interval_over_clusters_of_one_is_that_of_the_mean() -> None:
-    values = np.array([0.0, 100.0, 100.0, 100.0, 0.0, 100.0])
-    low, high = mean_interval(values.tolist()).ends
-    found = clustered(values, np.arange(6))
-    assert found == pytest.approx((max(low, 0.0), min(high, 100.0)))
-    # As one observation each week, six equal jobs tell no more than one.
-    many = clustered(np.repeat(values, 6), np.repeat(np.arange(6), 6))
-    assert many == pytest.approx(found)
-    assert clustered(values, np.zeros(6, int)) is None
-
-
-def test_an_interval_of_shares_that_are_all_alike_has_a_width() -> None:
-    # Four weeks, all inside: with t = 3.18, the lower end is 4 / (4 + t * t).
-    low, high = clustered(np.full(40, 100.0), np.arange(40) % 4) or (0.0, 0.0)
-    assert (low, high) == (pytest.approx(100 * 4 / (4 + 3.182446**2)), 100.0)
-    low, high = clustered(np.zeros(40), np.arange(40) % 4) or (1.0, 0.0)
-    assert (low, high) == (0.0, pytest.approx(100 * (1 - 4 / (4 + 3.182446**2))))
-
-
-def test_coverage_counts_what_came_inside() -> None:
-    levels = (10.0, 20.0, 30.0, 40.0, 50.0, 60.0)
-    starts = (5.0, 15.0, 25.0, 35.0, 60.0)
-    found = coverage([told(0.0, start, levels, levels) for start in starts])
-    assert (found.coverage_80, found.coverage_50) == (60.0, 40.0)
-    assert found.median_error == 15.0
-    assert (found.of_plan, found.of_recent_waits, found.of_bound) == (10.0, 20.0, 0.0)
 
 
 def test_recent_waits_are_those_of_alike_jobs() -> None:
@@ -119,19 +32,23 @@ def test_recent_waits_are_those_of_alike_jobs() -> None:
 
 def test_a_backtest_is_of_jobs_that_waited_and_is_repeated_by_its_seed() -> None:
     jobs = history()
-    first, corrections = backtest(jobs, Simulator(jobs), moments=30, draws=10, seed=5)
-    again, _ = backtest(jobs, Simulator(jobs), moments=30, draws=10, seed=5)
-    assert first == again
+    first, learned = backtest(jobs, Simulator(jobs), moments=30, draws=10, seed=5)
+    again, same = backtest(jobs, Simulator(jobs), moments=30, draws=10, seed=5)
+    # That of Slurm is not known: NaN.
+    assert repr(first) == repr(again)
+    assert msgspec.json.encode(learned) == msgspec.json.encode(same)
     assert len({each.now for each in first}) == 30
     for each in first:
         assert jobs.submissions[each.row] <= each.now < each.start == jobs.starts[each.row]
         assert each.now <= each.levels[0] <= each.levels[2] <= each.levels[4]
-    assert len(corrections) == 5
+    assert [each.wait for each in learned.corrections] == list(WAITS)
+    assert not learned.by_plan
     classes = coverages(first, jobs)
     assert classes[0].group == "all"
-    assert all(each.forecasts >= LEAST for each in classes[1:])
+    assert all(each.forecasts >= FEWEST for each in classes[1:])
     # The model is the truth here: it beats plans by limits, which are twice too long.
     assert classes[0].median_error < 0.6 * classes[0].of_plan
+    assert classes[0].pinball < classes[0].pinball_of_plan < classes[0].of_plan
 
 
 def test_a_history_without_waits_cannot_be_compared() -> None:
@@ -169,30 +86,6 @@ def test_jobs_that_were_cancelled_are_not_compared() -> None:
     assert simulated_past(jobs).history == len(waited) - 30
 
 
-def test_promises_are_kept_by_the_end() -> None:
-    # Of limits of 100 s the jobs use 40. The first starts by the promised 60, the second after it,
-    # but ends in time; the third is late, and to the fourth nothing was promised.
-    starts = (50.0, 110.0, 130.0, 140.0)
-    jobs = past(8, [(0.0, start, 40.0, 100.0, 1) for start in starts])
-    levels = (10.0, 20.0, 30.0, 40.0, 50.0, 60.0)
-    never = (*levels[:-1], math.inf)
-    told_of = [
-        PastForecast(0.0, row, start, levels, levels if row < 3 else never, 130.0, 0.0, 0.0)
-        for row, start in enumerate(starts)
-    ]
-    found = kept_promises(told_of, jobs)
-    assert found is not None
-    assert (found.promises, found.kept, found.started) == (
-        3,
-        pytest.approx(200 / 3),
-        pytest.approx(100 / 3),
-    )
-    # 160 less 90, 150 and 170.
-    assert found.slack == pytest.approx((70 + 10 - 10) / 3)
-    assert found.plan_kept == 100.0
-    assert kept_promises(told_of[3:], jobs) is None
-
-
 def test_what_slurm_expected_is_compared_where_it_is_known(tmp_path: Path) -> None:
     jobs = history()
     every, _ = backtest(jobs, Simulator(jobs), moments=30, draws=10, seed=5)
@@ -220,3 +113,22 @@ def test_what_slurm_expected_is_compared_where_it_is_known(tmp_path: Path) -> No
         backtest(jobs, Simulator(jobs), moments=10, draws=10, span=(9e9, 9.1e9))
     with pytest.raises(InputError, match="name no job that waits"):
         with_expected(every, jobs, expected, UNIX + 1e9)
+
+
+def test_where_simulations_are_no_better_the_plan_is_told() -> None:
+    class AtRandom(Simulator):
+        """Simulates starts that have nothing to do with the queue."""
+
+        def forecast(self, moment: Moment, habits: Any, draws: int, rng: Any, *more: Any) -> Any:
+            size = draws, len(moment.waiting)
+            return moment.now + np.exp(rng.normal(9.0, 3.0, len(moment.waiting)) + np.zeros(size))
+
+    jobs = history()
+    found, learned = backtest(jobs, AtRandom(jobs), moments=80, draws=10, seed=5)
+    of_all = coverage(found)
+    assert learned.by_plan
+    assert of_all.pinball_of_plan < of_all.pinball < of_all.pinball_drawn
+    # Told is the plan, calibrated, from when it is known to be better.
+    assert [each.levels for each in found[-9:]] == [each.by_plan for each in found[-9:]]
+    (why,) = (each for each in learned.warnings() if "no better" in each)
+    assert why.startswith("the back-test found the simulations no better than the plan")

@@ -9,7 +9,8 @@ import pytest
 
 from qops_batsim.dates import Calendar
 from qops_batsim.queue import ForecastBasis, QueuedJob, QueueStarts, QueueState, queue_starts
-from qops_batsim.queue.backtest import Comparison, Coverage, KeptPromises, PastForecast, coverage
+from qops_batsim.queue.backtest import Comparison
+from qops_batsim.queue.learned import Lately, Learned
 from qops_batsim.queue.pages import (
     MOST_BARS,
     backtest_page,
@@ -17,6 +18,8 @@ from qops_batsim.queue.pages import (
     queue_page,
     shares_before,
 )
+from qops_batsim.queue.queue_load import QueueLoad
+from qops_batsim.queue.scores import Coverage, KeptPromises, PastForecast, coverage
 from support.pasts import history
 
 BEGIN = 1_780_000_000
@@ -67,6 +70,17 @@ def test_many_jobs_are_shown_as_bands_as_well() -> None:
     assert page == queue_page(forecast(state), state, CALENDAR, "x")
 
 
+def test_a_page_warns_of_a_queue_unlike_the_past() -> None:
+    state = queue(3)
+    usual = QueueLoad(jobs=2.0, hours=2.5, hours_of_one=2.5)
+    basis = ForecastBasis(history(), CALENDAR, learned=Learned(usual=usual))
+    page = queue_page(queue_starts(state, basis, draws=10), state, CALENDAR, "x")
+    # Two of the three jobs, of an hour each, are those of one user.
+    assert "This queue is unlike the past, so intervals are wider: 3 jobs wait" in page
+    assert "the machine needs 3.0 h for what waits, at nearly all past moments at most 2.5." in page
+    assert "for what waits of one user" not in page
+
+
 def test_a_queue_in_which_nothing_can_start_has_a_page() -> None:
     state = queue(0)
     page = queue_page(forecast(state), state, CALENDAR, "x")
@@ -93,12 +107,18 @@ def test_a_page_of_a_backtest_tells_coverage_and_errors() -> None:
     kept = KeptPromises(
         kept=96.0, started=90.0, slack=5400.0, plan_kept=99.0, plan_slack=9000.0, promises=5
     )
-    found = Comparison(TOLD, [], classes, kept, 1)
+    lately = Lately(coverage_80=60.0, coverage_80_interval=(50.0, 70.0), forecasts=5)
+    learned = Learned(by_plan=True, lately=lately)
+    unlike = [each._replace(is_unlike=True) for each in TOLD[1:3]]
+    found = Comparison([*unlike, *TOLD[3:]], learned, classes, kept, 1)
     page = backtest_page("Back-test of log.swf", found, "x")
     assert "96.0 % of ends that had a chance of 95 % were kept, on average 1.50 h early" in page
     assert "Back-test of log.swf: 5 forecasts at 1 random moments." in page
     assert "60.0 % of starts came in the intervals that were to hold 80 %" in page
     assert "1.00 h with the plan by limits, 2.00 h with the recent waits" in page
+    assert "At 1 of 1 moments the queue was unlike those before; 50 % of starts came in" in page
+    assert "The back-test found the simulations no better than the plan by time limits" in page
+    assert "Of late, 60 % [50, 70] of the starts came in the intervals of 80 %" in page
     assert page.count("<img ") == 2
     table = coverage_table(classes, 1)
     assert table.rows[0][:4] == ["all", "5", "20 %", "60 %"]

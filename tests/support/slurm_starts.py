@@ -1,6 +1,6 @@
 """Forecasts of starts beside a real Slurm that runs a stretch of a log, as root.
 
-    python tests/support/slurm_starts.py DIR [--log LOG]
+    python tests/support/slurm_starts.py DIR [--log LOG] [--burst SEED]
 
 A second of this Slurm counts as :data:`FACTOR` seconds of the log, whose widths are scaled to 32
 nodes; the job's name tells its user. It takes 17 minutes. DIR gets what `squeue --json` says every
@@ -8,8 +8,9 @@ nodes; the job's name tells its user. It takes 17 minutes. DIR gets what `squeue
 what `scontrol show config` says (``config.txt``, in seconds of Slurm), and when each job started
 (``starts.json``); also the history with the stretch as it ran (``ran.swf``) and when Slurm expected
 its jobs to start (``looks.jsonl``), for `queue backtest --slurm-estimates`. slurm_starts_judge.py
-compares forecasts with that. Nothing else should keep the machine busy: Slurm would start jobs
-later.
+compares forecasts with that. With --burst, one user submits ten times the work that waits on
+average under EASY, at a date of the stretch's middle third that is drawn. Nothing else should keep
+the machine busy: Slurm would start jobs later.
 """
 
 from __future__ import annotations
@@ -26,10 +27,16 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+import numpy as np
+
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from qops_batsim.live import SlurmManager
 from qops_batsim.live.record import Recorder
+from qops_batsim.queue import moment_of, past_of
+from qops_batsim.queue.backtest import simulated_past
+from qops_batsim.queue.queue_load import load_of
+from qops_batsim.traces import read_partitions
 from support.needs import shared_data
 from support.slurm_cluster import SlurmCluster, missing
 
@@ -42,6 +49,9 @@ FIRST, COUNT = 17_964, 340
 
 SHORTEST, RELEASE = 4, 1.0
 """Shortest job, and how long its nodes are not free yet after it (seconds of Slurm)."""
+
+BURST, MOST = "9999", 400
+"""User of a burst, and its most jobs."""
 
 POLL = 15.0
 """Seconds between two looks at the queue."""
@@ -76,6 +86,30 @@ def scaled(fields: list[str], processors: int) -> list[str]:
     ]
 
 
+def with_burst(base: Path, rows: list[list[str]], stretch: list[list[str]], seed: int) -> Any:
+    """Return a stretch of a log in which, once, one user submits jobs like those of the log before
+    (SWF), with ten times the work that waits there on average if EASY decides.
+    """
+    rng = np.random.default_rng(seed)
+    past = simulated_past(past_of(read_partitions(base / "history.swf")[0][""]))
+    dates = rng.uniform(past.submissions[0], past.submissions[-1], 200)
+    loads = [load_of(past, moment_of(past, date).waiting).hours for date in dates.tolist()]
+    asked = 10 * 3600 * NODES * float(np.mean(loads))
+
+    begin, end = int(stretch[0][1]), int(stretch[-1][1])
+    date = round(float(rng.uniform(begin + (end - begin) / 3, begin + 2 * (end - begin) / 3)))
+    added: list[list[str]] = []
+    while asked > 0 and len(added) < MOST:
+        row = rows[rng.integers(len(past.submissions))]
+        asked -= int(row[7]) * int(row[8])
+        added.append([f"9{len(added):05}", str(date), *row[2:11], BURST, *row[12:]])
+    sys.stdout.write(
+        f"burst: {len(added)} jobs at {(date - begin) / 3600:.1f} h, "
+        f"{np.mean(loads):.1f} h of the machine wait on average\n"
+    )
+    return sorted([*stretch, *added], key=lambda row: int(row[1]))
+
+
 def stretched(data: dict[str, Any], began: float, origin: float) -> dict[str, Any]:
     """Return what squeue says, with the dates and limits of the log; names of jobs are users."""
     for job in data["jobs"]:
@@ -88,7 +122,7 @@ def stretched(data: dict[str, Any], began: float, origin: float) -> dict[str, An
     return data
 
 
-def replay(base: Path, log: Path, first: int, count: int) -> None:
+def replay(base: Path, log: Path, first: int, count: int, burst: int | None) -> None:
     """Run the stretch, and write what is told of it."""
     lines = gzip.decompress(log.read_bytes()).decode().splitlines()
     head = [line for line in lines if line.startswith(";")]
@@ -107,6 +141,8 @@ def replay(base: Path, log: Path, first: int, count: int) -> None:
         for line in head
     ]
     (base / "history.swf").write_text("\n".join([*head, *map(" ".join, rows[:first]), ""]))
+    if burst is not None:
+        stretch = with_burst(base, rows, stretch, burst)
     origin = unix + int(stretch[0][1])
     place = TemporaryDirectory(prefix="slurm-", ignore_cleanup_errors=True)
     with place as home, SlurmCluster(Path(home), NODES, SETTINGS) as cluster:
@@ -190,12 +226,13 @@ def main() -> None:
     parser.add_argument("--log", type=Path, help="default: KTH's, from QOPS_SHARED")
     parser.add_argument("--first", type=int, default=FIRST)
     parser.add_argument("--jobs", type=int, default=COUNT)
+    parser.add_argument("--burst", type=int, metavar="SEED")
     given = parser.parse_args()
     if why := missing():
         parser.error(why)
     log = given.log or Path(shared_data().required(), "traces", "KTH-SP2-1996-2.swf.gz")
     given.dir.mkdir(parents=True, exist_ok=True)
-    replay(given.dir, log, given.first, given.jobs)
+    replay(given.dir, log, given.first, given.jobs, given.burst)
 
 
 if __name__ == "__main__":

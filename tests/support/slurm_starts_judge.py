@@ -5,7 +5,8 @@
 At each look at the queue the waiting jobs are forecast, as `queue starts` does. Printed is the
 share of starts within intervals of 80 and 50 %, as drawn and as calibrated by the outcomes of
 earlier looks, of all looks and of the later half; with --moments also as calibrated by a back-test
-at so many moments of the log before, had this Slurm run it.
+at so many moments of the log before, had this Slurm run it, and of the looks whose queue is unlike
+that log.
 """
 
 from __future__ import annotations
@@ -13,20 +14,19 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from qops_batsim.queue import ForecastBasis, Simulator, past_of, queue_starts, read_queue
-from qops_batsim.queue.backtest import (
-    Calibration,
-    PastForecast,
-    backtest,
-    corrected,
-    coverage,
-    simulated_past,
-)
+from qops_batsim.queue.backtest import backtest, simulated_past
+from qops_batsim.queue.calibration import Calibration, corrected
+from qops_batsim.queue.learned import Learned
+from qops_batsim.queue.scores import PastForecast, coverage
 from qops_batsim.slurm.config import read_slurm_config
 from qops_batsim.traces import read_partitions
 from support.slurm_starts import FACTOR
@@ -40,8 +40,12 @@ def settings_of(base: Path) -> dict[str, Any]:
     return {name: value * FACTOR if name in TIMES else value for name, value in found.items()}
 
 
-def judge(base: Path, draws: int, scheduler: str) -> list[PastForecast]:
-    """Return the forecasts of all looks, with what came."""
+def judge(
+    base: Path, draws: int, scheduler: str, learned: Learned | None = None
+) -> list[PastForecast]:
+    """Return the forecasts of all looks, with what came; calibrated by what a back-test has
+    learned, else by the outcomes of earlier looks.
+    """
     starts = json.loads((base / "starts.json").read_text())
     trace = read_partitions(str(base / "history.swf"))[0][""]
     past, settings = past_of(trace), settings_of(base) if scheduler == "slurm" else {}
@@ -52,30 +56,48 @@ def judge(base: Path, draws: int, scheduler: str) -> list[PastForecast]:
         assert trace.calendar is not None
         basis = ForecastBasis(past, trace.calendar, scheduler, settings, seed=number)
         told = queue_starts(state, basis, draws=draws)
-        calibration.come_to(state.now)
-        corrections = calibration.corrections()
-        dated = [job for job in told.jobs if job.no_date is None]
-        for job in dated:
-            # The last level, of 95 %, is told of none, and in no interval.
-            drawn = job.early, job.half[0], job.median, job.half[1], job.late, job.late
-            assert None not in (*drawn, job.planned)
-            levels = corrected(drawn, corrections, state.now)
-            others = (job.planned,) * 3
-            start = float(starts[job.id])
-            found.append(PastForecast(state.now, int(job.id), start, drawn, levels, *others))
-            calibration.await_outcome(found[-1], 1 / len(dated))
+        dated = [job for job in told.jobs if job.no_date is None and job.id in starts]
+        if not dated:
+            continue
+        drawn, planned = quantiles_of(dated)
+        came = np.array([float(starts[job.id]) for job in dated])
+        if learned is None:
+            calibration.come_to(state.now)
+            levels = corrected(drawn, calibration.corrections(state.now), state.now)
+            calibration.remember(state.now, came, drawn, levels)
+            said = False
+        else:
+            told = queue_starts(state, basis._replace(learned=learned), draws=draws)
+            levels, _ = quantiles_of([job for job in told.jobs if job.id in starts])
+            said = any("unlike the past" in warning for warning in told.warnings or ())
+        for job, start, one, moved, plan in zip(
+            dated, came.tolist(), drawn, levels, planned, strict=True
+        ):
+            others = (plan,) * 3
+            forecast = PastForecast(
+                state.now, int(job.id), start, tuple(one.tolist()), tuple(moved.tolist()), *others
+            )
+            found.append(forecast._replace(is_unlike=said))
     return found
 
 
-def by_history(base: Path, found: list[PastForecast], moments: int, scheduler: str) -> str:
-    """Return what forecasts are worth that are calibrated by a back-test of the log before."""
+def quantiles_of(jobs: Sequence[Any]) -> tuple[np.ndarray, list[float]]:
+    """Return what is told of jobs: quantiles by job and level, and the starts by limits."""
+    rows = []
+    for job in jobs:
+        # The last level, of 95 %, is told of none, and in no interval.
+        rows.append((job.early, job.half[0], job.median, job.half[1], job.late, job.late))
+        assert None not in (*rows[-1], job.planned)
+    return np.array(rows, float), [job.planned for job in jobs]
+
+
+def by_history(base: Path, moments: int, scheduler: str) -> Learned:
+    """Return what a back-test of the log before learns, had this Slurm run it."""
     past = past_of(read_partitions(str(base / "history.swf"))[0][""])
     settings = settings_of(base) if scheduler == "slurm" else {}
     past = simulated_past(past, scheduler, settings)
     simulator = Simulator(past, scheduler, settings)
-    _, corrections = backtest(past, simulator, moments=moments, draws=20)
-    told = [each._replace(levels=corrected(each.drawn, corrections, each.now)) for each in found]
-    return line("calibrated by the log before", told)
+    return backtest(past, simulator, moments=moments, draws=20)[1]
 
 
 def line(name: str, found: list[PastForecast]) -> str:
@@ -101,7 +123,14 @@ def main() -> None:
     later = [each for each in found if each.now >= middle]
     sys.stdout.write(line("all", found) + line("later half", later))
     if given.moments:
-        sys.stdout.write(by_history(given.dir, found, given.moments, given.by_scheduler))
+        learned = by_history(given.dir, given.moments, given.by_scheduler)
+        found = judge(given.dir, given.draws, given.by_scheduler, learned)
+        sys.stdout.write(line("calibrated by the log before", found))
+        said = [each for each in found if each.is_unlike]
+        looks = len({each.now for each in said}), len({each.now for each in found})
+        sys.stdout.write(f"{looks[0]} of {looks[1]} looks have a queue unlike the log before\n")
+        if said:
+            sys.stdout.write(line("of these", said))
 
 
 if __name__ == "__main__":
