@@ -745,7 +745,6 @@ def backtest(
     if as_json:
         asked = {"history": history, "starts": starts, "scheduler": by_scheduler}
         numbers = {"moments": found.moments, "draws": draws, "seed": seed}
-        numbers["by_node"] = machine is not None
         whole = msgspec.structs.asdict(every)
         del whole["group"]
         parts = {"by_class": found.classes, "promises": promises}

@@ -146,6 +146,7 @@ def backtest(
         end_by_plan=is_better(kept_promises(found, past)),
         usual=usual_load(loads),
         lately=lately_of(found),
+        by_node=past.nodes is not None,
     )
 
 

@@ -45,6 +45,8 @@ class Learned(msgspec.Struct, frozen=True, kw_only=True):
         How much waits at most at nearly all past moments, None if that is not known.
     lately
         How true forecasts were in the end, if that is known.
+    by_node
+        Whether these were made node by node.
     """
 
     corrections: list[Correction] = []
@@ -53,6 +55,7 @@ class Learned(msgspec.Struct, frozen=True, kw_only=True):
     end_by_plan: bool = False
     usual: QueueLoad | None = None
     lately: Lately | None = None
+    by_node: bool = False
 
     def warnings(self) -> list[str]:
         """Return, as sentences, why forecasts are to be trusted less."""

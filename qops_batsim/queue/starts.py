@@ -557,7 +557,15 @@ class _Forecast(_Plan):
     def warnings(self) -> list[str]:
         """Return why the forecast is to be trusted less, as sentences."""
         said = [f"this queue is unlike the past, so intervals are wider: {w}" for w in self._unlike]
-        return said + self.basis.learned.warnings()
+        learned = self.basis.learned
+        by_node = self.nodes is not None
+        if learned.corrections and learned.by_node != by_node:
+            how = ("counted processors", "went node by node")
+            said.append(
+                f"the back-test {how[learned.by_node]}, and this forecast {how[by_node]}, so the "
+                "intervals may be off"
+            )
+        return said + learned.warnings()
 
     def about(self, draws: int) -> dict[str, Any]:
         """Return how the starts are calculated, as fields of :class:`QueueStarts`."""

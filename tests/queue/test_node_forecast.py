@@ -17,7 +17,9 @@ from qops_batsim.core.node_request import NodeLayout
 from qops_batsim.dates import Calendar
 from qops_batsim.job_fields import AskedPart, HostsAsked
 from qops_batsim.queue.backtest import simulated_past
+from qops_batsim.queue.calibration import LEVELS, WAITS, Correction
 from qops_batsim.queue.forecast import Arrivals, Moment, Simulator, moment_of
+from qops_batsim.queue.learned import Learned
 from qops_batsim.queue.node_rows import NodeRows
 from qops_batsim.queue.past import Past, past_of
 from qops_batsim.queue.promise import likely_ends
@@ -92,6 +94,16 @@ def test_if_all_use_up_their_limits_draws_are_the_plan(tmp_path: Path, first: in
         by_easy = {name: math.inf if one is None else one.start for name, one in ran.items()}
         found = queue_starts(state, basis_of(used_up()), draws=3)
         assert told(found) == {name: (start,) * 4 for name, start in by_easy.items()}, seed
+
+
+def test_what_a_back_test_that_counted_has_learned_is_doubted(tmp_path: Path) -> None:
+    state = state_of(tmp_path, *random_queue(1))
+    moved = [Correction(wait, (0.0,) * len(LEVELS)) for wait in WAITS]
+    for by_node, count in ((False, 1), (True, 0)):
+        learned = Learned(corrections=moved, by_node=by_node)
+        basis = basis_of(used_up())._replace(learned=learned)
+        warnings = queue_starts(state, basis, draws=3).warnings
+        assert sum("counted processors" in each for each in warnings or ()) == count
 
 
 def half_used() -> Past:
