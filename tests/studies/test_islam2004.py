@@ -442,7 +442,7 @@ def test_the_worst_step_is_found() -> None:
 def test_few_seeds_prove_nothing(seeds: tuple[int, ...]) -> None:
     study = msgspec.structs.replace(TINY, seeds=seeds)
     found = judged(lambda case, seed: {"qos_charge": 100 - case.tolerance_factor}, study)
-    assert {claim.verdict for claim in found.values()} == {"too few to judge"}
+    assert {claim.verdict for claim in found.values()} == {"too few to judge", "untested"}
     assert found["c.fixed"].value is not None
     assert (found["c.fixed"].interval is None) == (len(seeds) == 1)
 
