@@ -313,7 +313,7 @@ def test_numbers_of_the_paper_stand_beside_ours() -> None:
     assert claims["deadline-rejects-case-1"].paper == pytest.approx(0.21)
     # True by construction, and about another computer: no number of ours decides them.
     for name in ("classes-cost-waits", "mapping-time"):
-        assert (claims[name].verdict, claims[name].value) == ("not judged", None)
+        assert (claims[name].verdict, claims[name].value) == ("untested", None)
         assert "no verdict, since" in claims[name].text
     own = {claim.id for claim in whole_claims(list(claims.values()), ours=False)}
     assert own == {
