@@ -102,7 +102,7 @@ def _centre(angle: float, freedom: int) -> float:
 LEVEL = 0.95
 """Probability that an interval holds the true mean."""
 
-ENOUGH = 10
+ENOUGH = 12
 """Independent units (windows, logs, stretches) that a verdict needs at least; more, if there are
 many statements (:func:`units_needed`)."""
 

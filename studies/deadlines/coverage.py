@@ -23,9 +23,7 @@ from qops_batsim.experiments import (
     chance_of_size,
     markdown_table,
     quantile,
-)
-from qops_batsim.experiments import (
-    upper_tail as chance_of_t,
+    upper_tail,
 )
 from studies.shared import Settings, grid_runs
 
@@ -83,7 +81,7 @@ def sizes(values: Values) -> Values:
     skew = np.maximum(0.0, -cube * count * math.sqrt(count - 1) / (count - 2))
     # Student's tail and density, by tables.
     grid = np.sinh(np.linspace(0.0, 12.0, 4000))
-    tail = np.array([chance_of_t(float(each), count - 1) for each in grid])
+    tail = np.array([upper_tail(float(each), count - 1) for each in grid])
     beyond = np.interp(np.abs(t), grid, tail)
     scale = math.lgamma(count / 2) - math.lgamma((count - 1) / 2)
     scale -= math.log(math.pi * (count - 1)) / 2

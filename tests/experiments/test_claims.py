@@ -120,16 +120,16 @@ def test_no_amount_of_data_confirms_what_was_no_difference(mean: float, sign: in
 
 
 def test_changes_are_told_in_percent_and_judged_by_logarithms() -> None:
-    halves = changes([1.0 + 0.01 * n for n in range(10)], [2.0] * 10)
+    halves = changes([1.0 + 0.01 * n for n in range(12)], [2.0] * 12)
     claim = range_claim("a", "it halves", halves, -51.0, -45.0, relative=True)
-    assert claim.value == pytest.approx(100 * (math.exp(sum(halves) / 10) - 1))
+    assert claim.value == pytest.approx(100 * (math.exp(sum(halves) / 12) - 1))
     assert claim.interval is not None
     assert claim.interval[0] < -47.5 < claim.interval[1]
     assert (claim.verdict, claim.expected) == ("confirmed", (-51.0, -45.0))
     # A ratio and its inverse have the same chance.
     doubled = sign_claim("b", "", [-value for value in halves], 1, relative=True)
     assert doubled.chance == sign_claim("c", "", halves, -1, relative=True).chance
-    like = changes([1.0 + 0.001 * n for n in range(10)], [1.005] * 10)
+    like = changes([1.0 + 0.001 * n for n in range(12)], [1.005] * 12)
     assert sign_claim("d", "", like, 1, margin=5.0, relative=True).verdict == "equivalent"
 
 
@@ -161,12 +161,12 @@ def test_among_many_claims_each_needs_more() -> None:
 
 
 def test_units_that_could_decide_a_few_claims_are_too_few_for_many() -> None:
-    """Ten that agree explain 2 / 1024 by chance, five times that is 1 %, and six times more."""
-    ten = [sign_claim(str(n), "", mean_interval([2.0, 2.1] * 5), +1) for n in range(6)]
-    assert {each.verdict for each in jointly_judged(ten[:5])} == {"confirmed"}
-    assert {each.verdict for each in jointly_judged(ten)} == {"too few to judge"}
+    """Twelve agree by chance with 2 / 4096; twenty times that is below 1 %, and 21 times more."""
+    many = [sign_claim(str(n), "", mean_interval([2.0, 2.1] * 6), +1) for n in range(21)]
+    assert {each.verdict for each in jointly_judged(many[:20])} == {"confirmed"}
+    assert {each.verdict for each in jointly_judged(many)} == {"too few to judge"}
     # What has units enough does not pay for what has not.
-    (*_, judged) = jointly_judged([*ten, claim := sign_claim("near", "", NEAR, +1)])
+    (*_, judged) = jointly_judged([*many, claim := sign_claim("near", "", NEAR, +1)])
     assert (judged.verdict, judged.corrected) == ("confirmed", claim.chance)
 
 
@@ -233,8 +233,8 @@ def test_without_data_nothing_is_certain() -> None:
     whole = combined_claim("b", "", [nothing, sign_claim("c", "", FAR, 1)])
     assert (nothing.verdict, whole.verdict, whole.chance) == ("not judged", "not judged", None)
     # Nor are equal numbers: they may be one run many times.
-    same = sign_claim("d", "", [1.0] * 10, 1)
-    assert same.chance == 2 * 0.5**10
+    same = sign_claim("d", "", [1.0] * 12, 1)
+    assert same.chance == 2 * 0.5**12
 
 
 TRUTHS = {"none": 0.0, "small": 0.2, "large": 1.5}

@@ -320,11 +320,13 @@ def test_probabilities_are_corrected_from_the_least_up() -> None:
     assert holm([0.01, 0.04, 0.03], [20] * 3) == pytest.approx([0.03, 0.06, 0.06])
     assert holm([0.5, None, 0.9, 0.01], [20] * 4) == pytest.approx([1.0, None, 1.0, 0.03])
     assert holm([], []) == []
-    # Ten units can decide five statements, and three such are not counted with six.
-    assert holm([0.001] * 6, [10] * 3 + [20] * 3) == pytest.approx([None] * 3 + [0.003] * 3)
+    # Twelve units can decide twenty statements, and are not counted with 21.
+    few = holm([0.001] * 21, [12] * 18 + [20] * 3)
+    assert few[:18] == [None] * 18
+    assert few[18:] == pytest.approx([0.003] * 3)
 
 
-@pytest.mark.parametrize("statements", [1, 5, 6, 20, 40, 41])
+@pytest.mark.parametrize("statements", [1, 20, 21, 40, 41])
 def test_units_suffice_where_all_that_agree_could_decide(statements: int) -> None:
     count = units_needed(statements)
     chance = judge(mean_interval([1.0] * count), low=0.0).chance

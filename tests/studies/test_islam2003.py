@@ -181,7 +181,7 @@ def test_every_reading_can_be_run(traces: dict[str, Workload]) -> None:
     assert defaults == {"qops", "msb", "mrt"}
 
 
-JUDGED = msgspec.structs.replace(TINY, seeds=tuple(range(1, 11)))
+JUDGED = msgspec.structs.replace(TINY, seeds=tuple(range(1, 13)))
 """As many seeds as a verdict needs."""
 
 
@@ -350,7 +350,7 @@ def test_a_higher_relaxation_is_judged_by_length() -> None:
     assert found["fig57-short"].leaning == "confirmed"
     assert found["fig57-long.response_time"].verdict == "confirmed"
     assert found["fig57-long.response_time"].value == pytest.approx(10.0, abs=0.1)
-    assert found["fig57-long.slowdown"].verdict == found["fig57-long"].verdict == "equivalent"
+    assert found["fig57-long.slowdown"].verdict == found["fig57-long"].verdict == "untested"
     # By the rule of the talk, the artificial deadline is not one of the run time.
     assert not any("short" in name for name in found if name.endswith("-slides"))
 

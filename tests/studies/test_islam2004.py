@@ -233,7 +233,7 @@ def test_a_second_machine_has_names_of_its_own(results: Results) -> None:
     assert [claim.id for claim in claims(results, suffix="-338")][:2] == ["a-338", "a.dip-338"]
 
 
-JUDGED = msgspec.structs.replace(TINY, seeds=tuple(range(1, 11)))
+JUDGED = msgspec.structs.replace(TINY, seeds=tuple(range(1, 13)))
 """As many seeds as a verdict needs."""
 
 
@@ -442,7 +442,7 @@ def test_the_worst_step_is_found() -> None:
 def test_few_seeds_prove_nothing(seeds: tuple[int, ...]) -> None:
     study = msgspec.structs.replace(TINY, seeds=seeds)
     found = judged(lambda case, seed: {"qos_charge": 100 - case.tolerance_factor}, study)
-    assert {claim.verdict for claim in found.values()} == {"too few to judge"}
+    assert {claim.verdict for claim in found.values()} == {"too few to judge", "untested"}
     assert found["c.fixed"].value is not None
     assert (found["c.fixed"].interval is None) == (len(seeds) == 1)
 

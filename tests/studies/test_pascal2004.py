@@ -288,9 +288,9 @@ def test_numbers_of_the_paper_stand_beside_ours() -> None:
     assert claims["shorter-waits-10000"].value == pytest.approx(100 * (1_002 / 2_000 - 1))
     assert claims["shorter-waits-10000"].paper == pytest.approx(100 * (4_008 / 10_796 - 1))
     many = {
-        "nqs_by_seed": [2_000.0] * 10,
-        "fair_nqs_by_seed": [1_503.0] * 10,
-        "aroma_by_seed": [1_002.0] * 10,
+        "nqs_by_seed": [2_000.0] * 12,
+        "fair_nqs_by_seed": [1_503.0] * 12,
+        "aroma_by_seed": [1_002.0] * 12,
     }
     whole, shorter, *single = judged([rows[0], {**rows[1], **many}], [], [], {})
     # Single runs are shown as parts, and decide nothing.
@@ -313,7 +313,7 @@ def test_numbers_of_the_paper_stand_beside_ours() -> None:
     assert claims["deadline-rejects-case-1"].paper == pytest.approx(0.21)
     # True by construction, and about another computer: no number of ours decides them.
     for name in ("classes-cost-waits", "mapping-time"):
-        assert (claims[name].verdict, claims[name].value) == ("not judged", None)
+        assert (claims[name].verdict, claims[name].value) == ("untested", None)
         assert "no verdict, since" in claims[name].text
     own = {claim.id for claim in whole_claims(list(claims.values()), ours=False)}
     assert own == {
@@ -338,16 +338,16 @@ def test_a_share_of_rejects_can_be_another_one(rejected: int, verdict: str) -> N
         **dict.fromkeys(("cpu_time", "tasks"), ""),
         "broken_promises": 0,
         "by_seed": {
-            "wait": dict.fromkeys(QOS_CLASSES, [1.0] * 10),
-            "rejected": {name: [0] * 10 for name in QOS_CLASSES} | {"deadline": [rejected] * 10},
-            "jobs": {"deadline": [10_000] * 10},
-            "mapping_ms": {ALL: [1.0 + place / 10 for place in range(10)]},
+            "wait": dict.fromkeys(QOS_CLASSES, [1.0] * 12),
+            "rejected": {name: [0] * 12 for name in QOS_CLASSES} | {"deadline": [rejected] * 12},
+            "jobs": {"deadline": [10_000] * 12},
+            "mapping_ms": {ALL: [1.0 + place / 10 for place in range(12)]},
         },
     }
     waits = dict.fromkeys(QOS_CLASSES, 1.0)
     case["paper"] = {"wait": waits, "rejected": {"deadline": 21, "high_priority": 0}}
     row = {"jobs": 10, "log": REBUILT, "paper": None, "recorded": None, "aroma": 1.0}
-    row |= {f"{name}_by_seed": [1.0] * 10 for name in ("aroma", "nqs", "fair_nqs")}
+    row |= {f"{name}_by_seed": [1.0] * 12 for name in ("aroma", "nqs", "fair_nqs")}
     found = {claim.id: claim for claim in judged([row], [case, case], [], {})}
     claim = found["deadline-rejects-case-1"]
     assert claim.value == pytest.approx(share)

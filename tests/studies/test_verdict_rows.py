@@ -69,7 +69,7 @@ def test_what_is_said_in_short_is_what_the_rows_say(page: Path) -> None:
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: "/".join(page.parts[-2:]))
 def test_differences_over_few_logs_have_no_verdict(page: Path) -> None:
-    """No study has ten logs, which the least family needs."""
+    """No study has twelve logs, which the least family needs."""
     for row in rows_of(page):
         assert not {"higher", "lower"} & {*row.values()}, row
 
