@@ -400,7 +400,7 @@ class SchedulerModule:
         return self.scheduler.planned_starts()
 
     def decision_lines(self) -> Iterator[str]:
-        """Return the decisions logged so far, each as a line of JSON; see :meth:`keep_decisions`."""
+        """Return the decisions so far, each as a line of JSON; see :meth:`keep_decisions`."""
         scheduler: Any = self.scheduler
         lines: Iterator[str] = scheduler.decision_lines()
         return lines
