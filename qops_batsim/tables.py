@@ -131,56 +131,6 @@ class Words(NamedTuple):
         return Words([change(*pair) for pair in pairs], which)
 
 
-class Decimals(NamedTuple):
-    """A column of numbers (float64), formatted like C's ``%.6f``; NaN is an empty cell.
-
-    Attributes
-    ----------
-    values
-        The numbers.
-    micros
-        Their millionths (int64); ``LEAST`` for no number, and for those whose texts are ``odd``.
-    odd
-        By row, texts of numbers that are too large to be counted so, of negative zeros, and of
-        those halfway between two.
-    """
-
-    values: Floats
-    micros: Integers
-    odd: dict[int, str]
-
-    @classmethod
-    def of(cls, values: np.ndarray) -> Decimals:
-        """Round numbers as C does. O(rows)."""
-        values = np.asarray(values, np.float64)
-        size = np.abs(values)
-        counted = size < _MOST_MILLIONTHS
-        size[~counted] = 0.0
-        whole = np.floor(size)
-        rest = (size - whole) * 1e6
-        rounded = np.rint(rest)
-        micros = whole.astype(np.int64) * 1_000_000 + rounded.astype(np.int64)
-        is_negative = np.signbit(values)
-        counted &= (np.abs(rest - rounded) < _SURELY) & ~(is_negative & (micros == 0))
-        micros[is_negative] *= -1
-        micros[~counted] = LEAST
-        others = np.flatnonzero(~counted & ~np.isnan(values)).tolist()
-        return cls(values, micros, {row: f"{values[row]:.6f}" for row in others})
-
-    def read(self) -> Floats:
-        """Return the numbers as they are read from the texts."""
-        # Texts of larger ones are exact.
-        small = (np.abs(self.values) < _EXACT / 1e6) & (self.micros != LEAST)
-        numbers = np.where(small, self.micros / 1e6, self.values)
-        for row, text in self.odd.items():
-            numbers[row] = float(text)
-        return numbers
-
-    def texts(self) -> list[str]:
-        """Return the numbers as texts with six decimals."""
-        return ["" if value != value else f"{value:.6f}" for value in self.values.tolist()]
-
-
 class General(NamedTuple):
     """A column of dates (float64, seconds), formatted like C's ``%g``."""
 
@@ -246,7 +196,7 @@ class Intervals(NamedTuple):
         return [" ".join(intervals[since:until]) for since, until in bounds]
 
 
-Column = Sequence[str] | np.ndarray | Words | Decimals | General | Intervals
+Column = Sequence[str] | np.ndarray | Words | General | Intervals
 """Texts, written as they are; whole numbers; numbers to write as ``%.6f``, nothing for NaN."""
 
 
@@ -281,7 +231,7 @@ def shielded_column(column: Column) -> Column:
     """Return a column of free texts, each :func:`shielded`. O(letters)."""
     if isinstance(column, Words):
         return Words(cells(shielded_column(column.words)), column.which)
-    if isinstance(column, (np.ndarray, Intervals, Decimals, General)):
+    if isinstance(column, (np.ndarray, Intervals, General)):
         return column
     text = "\n" + (column.joined("\n") if isinstance(column, Texts) else "\n".join(column))
     if not any(f"\n{begin}" in text for begin in "'=+-@"):
@@ -313,31 +263,19 @@ def format_table(columns: Mapping[str, Column]) -> Iterator[bytes]:
     yield from format_rows([*columns.values()], len(WrittenTexts(first)))
 
 
-def as_written(columns: Mapping[str, Column]) -> dict[str, Column]:
-    """Return columns with numbers rounded as they are written. O(rows)."""
-    return {
-        name: Decimals.of(column)
-        if isinstance(column, np.ndarray) and column.dtype.kind == "f"
-        else column
-        for name, column in columns.items()
-    }
-
-
 def cells(column: Column) -> Sequence[str]:
     """Return a column's cells as texts, as they are written in CSV."""
-    if isinstance(column, np.ndarray):
-        if column.dtype.kind != "f":
-            return list(map(str, column.tolist()))
-        column = Decimals.of(column)
-    return column.texts() if isinstance(column, (Words, Intervals, Decimals, General)) else column
+    if isinstance(column, (Words, Intervals, General)):
+        return column.texts()
+    if not isinstance(column, np.ndarray):
+        return column
+    if column.dtype.kind == "f":
+        return ["" if value != value else f"{value:.6f}" for value in column.tolist()]
+    return list(map(str, column.tolist()))
 
 
 def _cells_of(column: Column) -> Cells:
     """Return the cells of a column as they are written."""
-    if isinstance(column, np.ndarray) and column.dtype.kind == "f":
-        column = Decimals.of(column)
-    if isinstance(column, Decimals):
-        return DecimalCells(column.micros, column.odd)
     if isinstance(column, General):
         return GeneralCells(*column.rounded())
     if isinstance(column, Words) and 2 * len(column.words) < len(column.which):
@@ -345,8 +283,45 @@ def _cells_of(column: Column) -> Cells:
     if isinstance(column, Intervals):
         return IntervalCells(*(np.ascontiguousarray(each, np.int64) for each in column))
     if isinstance(column, np.ndarray):
+        if column.dtype.kind == "f":
+            return DecimalCells(*_millionths(column))
         return WholeCells(np.ascontiguousarray(column, np.int64))
     return TextCells(cells(column))
+
+
+def _millionths(values: np.ndarray) -> tuple[Integers, dict[int, str]]:
+    """Round numbers to six decimals as C's ``%.6f`` does; return their millionths, and by row the
+    texts of odd ones. O(rows).
+
+    Odd are those too large to be counted so, negative zeros, and what is halfway between two. Their
+    millionths are ``LEAST``, as those of NaN, which has no text.
+    """
+    size = np.abs(values)
+    counted = size < _MOST_MILLIONTHS
+    size[~counted] = 0.0
+    whole = np.floor(size)
+    rest = (size - whole) * 1e6
+    rounded = np.rint(rest)
+    micros = whole.astype(np.int64) * 1_000_000 + rounded.astype(np.int64)
+    is_negative = np.signbit(values)
+    counted &= (np.abs(rest - rounded) < _SURELY) & ~(is_negative & (micros == 0))
+    micros[is_negative] *= -1
+    micros[~counted] = LEAST
+    others = np.flatnonzero(~counted & ~np.isnan(values)).tolist()
+    return micros, {row: f"{values[row]:.6f}" for row in others}
+
+
+def _decimals_read(values: np.ndarray) -> Floats:
+    """Return numbers as they are read when they were written with six decimals. O(rows)."""
+    if not (values != np.floor(values))[~np.isnan(values)].any():
+        return values
+    micros, odd = _millionths(values)
+    # Texts of larger ones are exact.
+    small = (np.abs(values) < _EXACT / 1e6) & (micros != LEAST)
+    numbers = np.where(small, micros / 1e6, values)
+    for row, text in odd.items():
+        numbers[row] = float(text)
+    return numbers
 
 
 class Texts(Sequence[str]):
@@ -509,23 +484,26 @@ class WrittenTexts(Sequence[str]):
         """Return the index in ``known`` of each cell; -1 if unknown."""
         column = self.column
         if isinstance(column, Words):
-            return PlainTexts(column.words).places(known)[column.which]
+            places: Integers = PlainTexts(column.words).places(known)[column.which]
+            return places
         return self.plain.places(known)
 
     def numbers(self) -> Floats:
         """Return the cells as numbers, NaN for texts that are not numbers."""
         column = self.column
-        if isinstance(column, (Decimals, General)):
+        if isinstance(column, General):
             return column.read()
         if isinstance(column, Words):
             return column.values(number_in)
-        return column * 1.0 if isinstance(column, np.ndarray) else self.plain.numbers()
+        if isinstance(column, np.ndarray):
+            return _decimals_read(column) if column.dtype.kind == "f" else column * 1.0
+        return self.plain.numbers()
 
     def are_empty(self) -> Booleans:
         """Return which cells are empty."""
         column = self.column
-        if isinstance(column, Decimals):
-            return np.isnan(column.values)
+        if isinstance(column, np.ndarray) and column.dtype.kind == "f":
+            return np.isnan(column)
         if isinstance(column, Intervals):
             empty: Booleans = np.diff(column.offsets) == 0
             return empty
@@ -545,7 +523,7 @@ class WrittenTexts(Sequence[str]):
             return len(column.offsets) - 1
         if isinstance(column, Words):
             return len(column.which)
-        return len(column.values if isinstance(column, (Decimals, General)) else column)
+        return len(column.values if isinstance(column, General) else column)
 
     @overload
     def __getitem__(self, index: int) -> str: ...
@@ -554,7 +532,7 @@ class WrittenTexts(Sequence[str]):
     def __getitem__(self, index: int | slice) -> str | list[str]:
         column = self.column
         if isinstance(column, Words) and isinstance(index, int):
-            return column.words[column.which[index]]
+            return column.words[int(column.which[index])]
         return self.plain[index]
 
     def __iter__(self) -> Iterator[str]:

@@ -21,6 +21,7 @@ from qops_batsim.schedulers.registry import scheduler_class, scheduler_names
 from qops_batsim.workload.batsim_json import write_workload
 from qops_batsim.workload.synthetic import PRESETS, DeadlineRule, generate_workload
 from support import random_platforms, random_simulations
+from support.read_back import differences
 
 if TYPE_CHECKING:
     from harness import Tally
@@ -75,6 +76,8 @@ def case(seed: int, folder: Path, tally: Tally, *, always_long: bool = False) ->
     tally.count("runs")
     tally.count("jobs", done.jobs)
     about = f"{scheduler} {settings} on {make.__name__}, {hosts} hosts, outages {outages}"
+    for name in differences(done):
+        tally.fail("a file tells otherwise than was judged", name)
     for violation in done.violations:
         tally.fail(f"verify: {violation.rule} ({scheduler})", f"{about}\n{violation.message}")
     late = done.result.info is None or done.result.info.message_delays is not False

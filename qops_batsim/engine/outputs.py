@@ -24,7 +24,6 @@ from qops_batsim.tables import (
     Column,
     General,
     Words,
-    as_written,
     cells,
     format_table,
     shielded,
@@ -67,7 +66,7 @@ def add_outputs(files: FileSet, simulation: Simulation, *, machine_states: bool 
             f"run tell of dates up to {MAX_END:g} s"
         )
 
-    jobs = as_written(_counted(simulation).table())
+    jobs = _counted(simulation).table()
     files.tables["_jobs.csv"] = jobs
     contents: dict[str, Iterable[bytes]] = {
         "_jobs.csv": _jobs(jobs),

@@ -402,9 +402,10 @@ class SchedulerModule:
         return self.scheduler.planned_starts()
 
     def decision_lines(self) -> Iterator[str]:
-        """Yield the decisions logged so far, each as a line of JSON; see :meth:`keep_decisions`."""
+        """Return the decisions so far, each as a line of JSON; see :meth:`keep_decisions`."""
         scheduler: Any = self.scheduler
-        yield from scheduler.decision_lines()
+        lines: Iterator[str] = scheduler.decision_lines()
+        return lines
 
     def standing(self) -> Any:
         """Return a snapshot of plan and jobs from which a new scheduler can resume, None if it

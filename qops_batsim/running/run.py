@@ -120,7 +120,7 @@ class Run:
     seconds
         How long the simulation took (wall-clock time).
     result
-        The run as read back from its files.
+        The run as its files tell it: those of the embedded engine are known without being read.
     violations
         Where the schedule breaks one of the ``rules``, which are counted; empty if all is well.
     lateness
@@ -282,7 +282,7 @@ def run(
     Returns
     -------
     Run
-        The run as read back from its files, with its violations and metrics.
+        The run as its files tell it, with its violations and metrics.
 
     Raises
     ------

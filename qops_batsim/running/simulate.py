@@ -46,7 +46,6 @@ from qops_batsim.running.inputs import (
     load_platform,
     load_workload,
 )
-from qops_batsim.tables import as_written
 from qops_batsim.version import __version__
 from qops_batsim.workload.workload_model import Workload
 
@@ -298,7 +297,7 @@ def publish_run(
     """
     made = msgspec.json.encode([description, files.digests()])
     run_id = hashlib.sha256(made).hexdigest()[:16]
-    decided = as_written(module.qos_log.table())
+    decided = module.qos_log.table()
     files.tables["_qos.csv"] = decided
     with files.open("_qos.csv") as stream:
         stream.writelines(format_qos_table(decided))

@@ -28,7 +28,7 @@ def plain_delays(profiles: dict[str, Any], names: list[str]) -> array[float]:
         found[place] = NAN
         profile = profiles.get(names[place])
         if type(profile) is dict and len(profile) == 2 and profile.get("type") == "delay":
-            delay = profile.get("delay")
+            delay: Any = profile.get("delay")
             if type(delay) in NUMBERS and 0 < delay <= LONGEST:
                 found[place] = delay
     return delays

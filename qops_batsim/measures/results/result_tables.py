@@ -108,7 +108,8 @@ class MachineStates(NamedTuple):
 class Decisions(NamedTuple):
     """A ``_qos.csv`` (the scheduler's decisions on jobs) as columns.
 
-    ``decisions`` are positions in :data:`DECISIONS`; ``cancelled`` tells which jobs were rejected because their users cancelled them. ``columns`` are all of the file's
+    ``decisions`` are positions in :data:`DECISIONS`; ``cancelled`` tells which jobs were rejected
+    because their users cancelled them. ``columns`` are all of the file's
     by name: numbers (NaN for an empty cell) or texts, ``job_id`` and ``workload_name`` as in
     ``_jobs.csv``; what an older file lacks is there as well if every run has it.
     """
