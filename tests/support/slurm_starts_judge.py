@@ -43,15 +43,15 @@ def settings_of(base: Path) -> dict[str, Any]:
 
 
 def judge(
-    base: Path, draws: int, scheduler: str, learned: Learned | None = None
+    base: Path, draws: int, scheduler: str, every: int = 1, learned: Learned | None = None
 ) -> list[PastForecast]:
-    """Return the forecasts of all looks, with what came; calibrated by what a back-test has
-    learned, else by the outcomes of earlier looks.
+    """Return the forecasts of every so many looks, with what came; calibrated by what a back-test
+    has learned, else by the outcomes of earlier looks.
     """
     starts = json.loads((base / "starts.json").read_text())
     settings = settings_of(base) if scheduler == "slurm" else {}
     calibration, found = Calibration(), list[PastForecast]()
-    for number in range(len(list(base.glob("queue-*.json")))):
+    for number in range(every // 2, len(list(base.glob("queue-*.json"))), every):
         path = base / f"queue-{number}.json"
         state = read_queue(path.read_bytes(), path.name, processors=NODES)
         trace = known_by(base, state.now)
@@ -132,14 +132,16 @@ def main() -> None:
     parser.add_argument("--draws", type=int, default=100)
     parser.add_argument("--by-scheduler", default="slurm")
     parser.add_argument("--moments", type=int, default=0)
+    parser.add_argument("--every", type=int, default=1, help="use every so many looks")
     given = parser.parse_args()
-    found = judge(given.dir, given.draws, given.by_scheduler)
+    asked = given.dir, given.draws, given.by_scheduler, given.every
+    found = judge(*asked)
     middle = sorted({each.now for each in found})[len({each.now for each in found}) // 2]
     later = [each for each in found if each.now >= middle]
     sys.stdout.write(line("all", found) + line("later half", later))
     if given.moments:
         learned = by_history(given.dir, given.moments, given.by_scheduler)
-        found = judge(given.dir, given.draws, given.by_scheduler, learned)
+        found = judge(*asked, learned)
         sys.stdout.write(line("calibrated by the log before", found))
         said = [each for each in found if each.is_unlike]
         looks = len({each.now for each in said}), len({each.now for each in found})
