@@ -53,6 +53,9 @@ SHORTEST, RELEASE = 4, 1.0
 BURST, MOST = "9999", 400
 """User of a burst, and its most jobs."""
 
+LATER = 1300 * 7 * 86_400
+"""By how much later the log is than it was (seconds): queues are of no date before 2000."""
+
 POLL = 15.0
 """Seconds between two looks at the queue."""
 
@@ -132,14 +135,12 @@ def replay(base: Path, log: Path, first: int, count: int, burst: int | None) -> 
         for name in ("MaxProcs", "UnixStartTime")
         if line.startswith(f"; {name}:")
     }
-    unix, processors = int(told["UnixStartTime"]), int(told["MaxProcs"])
+    unix, processors = int(told["UnixStartTime"]) + LATER, int(told["MaxProcs"])
     rows = [line.split() for line in lines if line[:1] not in (";", "")]
     rows = [scaled(row, processors) for row in rows if int(row[3]) > 0 and int(row[8]) > 0]
     stretch = rows[first : first + count]
-    head = [
-        f"; MaxProcs: {NODES}" if line.startswith(("; MaxProcs", "; MaxNodes")) else line
-        for line in head
-    ]
+    head = [line for line in head if not line.startswith(("; Max", "; UnixStartTime"))]
+    head += [f"; MaxProcs: {NODES}", f"; UnixStartTime: {unix}"]
     (base / "history.swf").write_text("\n".join([*head, *map(" ".join, rows[:first]), ""]))
     if burst is not None:
         stretch = with_burst(base, rows, stretch, burst)

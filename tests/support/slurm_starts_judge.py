@@ -2,7 +2,8 @@
 
     python tests/support/slurm_starts_judge.py DIR [--by-scheduler easy]
 
-At each look at the queue the waiting jobs are forecast, as `queue starts` does. Printed is the
+At each look at the queue the waiting jobs are forecast, as `queue starts` does with the accounting
+of then. Printed is the
 share of starts within intervals of 80 and 50 %, as drawn and as calibrated by the outcomes of
 earlier looks, of all looks and of the later half; with --moments also as calibrated by a back-test
 at so many moments of the log before, had this Slurm run it, and of the looks whose queue is unlike
@@ -29,7 +30,8 @@ from qops_batsim.queue.learned import Learned
 from qops_batsim.queue.scores import PastForecast, coverage
 from qops_batsim.slurm.config import read_slurm_config
 from qops_batsim.traces import read_partitions
-from support.slurm_starts import FACTOR
+from qops_batsim.workload.conversion import Conversion
+from support.slurm_starts import FACTOR, NODES
 
 TIMES = ("max_age", "calc_period", "half_life", "bf_interval", "bf_resolution", "bf_window")
 
@@ -41,19 +43,20 @@ def settings_of(base: Path) -> dict[str, Any]:
 
 
 def judge(
-    base: Path, draws: int, scheduler: str, learned: Learned | None = None
+    base: Path, draws: int, scheduler: str, every: int = 1, learned: Learned | None = None
 ) -> list[PastForecast]:
-    """Return the forecasts of all looks, with what came; calibrated by what a back-test has
-    learned, else by the outcomes of earlier looks.
+    """Return the forecasts of every so many looks, with what came; calibrated by what a back-test
+    has learned, else by the outcomes of earlier looks.
     """
     starts = json.loads((base / "starts.json").read_text())
-    trace = read_partitions(str(base / "history.swf"))[0][""]
-    past, settings = past_of(trace), settings_of(base) if scheduler == "slurm" else {}
+    settings = settings_of(base) if scheduler == "slurm" else {}
     calibration, found = Calibration(), list[PastForecast]()
-    for number in range(len(list(base.glob("queue-*.json")))):
+    for number in range(every // 2, len(list(base.glob("queue-*.json"))), every):
         path = base / f"queue-{number}.json"
-        state = read_queue(path.read_bytes(), path.name, processors=past.processors)
+        state = read_queue(path.read_bytes(), path.name, processors=NODES)
+        trace = known_by(base, state.now)
         assert trace.calendar is not None
+        past = past_of(trace)
         basis = ForecastBasis(past, trace.calendar, scheduler, settings, seed=number)
         told = queue_starts(state, basis, draws=draws)
         dated = [job for job in told.jobs if job.no_date is None and job.id in starts]
@@ -79,6 +82,18 @@ def judge(
             )
             found.append(forecast._replace(is_unlike=said))
     return found
+
+
+def known_by(base: Path, now: float) -> Conversion:
+    """Return the log and the stretch as far as jobs had ended by a date, as accounting tells."""
+    lines = (base / "ran.swf").read_text().splitlines()
+    (unix,) = (int(line.split()[-1]) for line in lines if line.startswith("; UnixStartTime"))
+
+    def is_known(line: str) -> bool:
+        return line[:1] == ";" or sum(map(float, line.split()[1:4])) <= now - unix
+
+    (base / "known.swf").write_text("\n".join([*filter(is_known, lines), ""]))
+    return read_partitions(str(base / "known.swf"))[0][""]
 
 
 def quantiles_of(jobs: Sequence[Any]) -> tuple[np.ndarray, list[float]]:
@@ -117,14 +132,16 @@ def main() -> None:
     parser.add_argument("--draws", type=int, default=100)
     parser.add_argument("--by-scheduler", default="slurm")
     parser.add_argument("--moments", type=int, default=0)
+    parser.add_argument("--every", type=int, default=1, help="use every so many looks")
     given = parser.parse_args()
-    found = judge(given.dir, given.draws, given.by_scheduler)
+    asked = given.dir, given.draws, given.by_scheduler, given.every
+    found = judge(*asked)
     middle = sorted({each.now for each in found})[len({each.now for each in found}) // 2]
     later = [each for each in found if each.now >= middle]
     sys.stdout.write(line("all", found) + line("later half", later))
     if given.moments:
         learned = by_history(given.dir, given.moments, given.by_scheduler)
-        found = judge(given.dir, given.draws, given.by_scheduler, learned)
+        found = judge(*asked, learned)
         sys.stdout.write(line("calibrated by the log before", found))
         said = [each for each in found if each.is_unlike]
         looks = len({each.now for each in said}), len({each.now for each in found})
