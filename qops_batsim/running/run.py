@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import html
 import os
 import time
 from collections.abc import Mapping
@@ -202,12 +201,14 @@ class Run:
         )
 
     def _repr_html_(self) -> str:
+        from html import escape
+
         rows = "".join(
-            f"<tr><td>{html.escape(name)}</td><td>{value:,.6g}</td></tr>"
+            f"<tr><td>{escape(name)}</td><td>{value:,.6g}</td></tr>"
             for name, value in self.metrics.items()
             if isinstance(value, (int, float))
         )
-        return f"<p>{html.escape(repr(self)[1:-1])}</p><table>{rows}</table>"
+        return f"<p>{escape(repr(self)[1:-1])}</p><table>{rows}</table>"
 
 
 @takes(

@@ -26,7 +26,6 @@ import re
 from contextlib import suppress
 from datetime import datetime, time, timedelta
 from hashlib import blake2b
-from statistics import NormalDist
 from typing import Any, NamedTuple
 
 import msgspec
@@ -281,6 +280,8 @@ def _needs(by_users: frozenset[str], choices: NeedChoices) -> dict[str, str]:
 
 def _factor(choices: NeedChoices, seconds: float, job_id: str) -> float:
     """Draw how long a job that takes ``seconds`` may wait, as a multiple of that time."""
+    from statistics import NormalDist  # which takes a while to import
+
     kinds = (kind for kind in choices.factors if kind.up_to is None or seconds <= kind.up_to)
     of_job = next(kinds)
     normal = NormalDist().inv_cdf(_uniform(choices.seed, "factor", job_id))
