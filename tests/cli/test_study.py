@@ -59,14 +59,14 @@ def test_a_study_is_run_told_and_drawn(cli, tmp_path: Path, file: Path) -> None:
     result = cli("study", "run", file, "--out", out)
     assert result.exit_code == 0, result.err
     assert "unadmitted jobs (%) less msb" in result.out
-    assert "not judged" in result.out
+    assert "too few" in result.out
     with open(out / "runs.csv") as stream:
         rows = list(csv.DictReader(stream))
     assert len(rows) == 16
     with open(out / "table.csv") as stream:
         table = list(csv.DictReader(stream))
     # At the lower load both decide alike.
-    assert [row["verdict"] for row in table] == ["", "equal", "", "not judged"]
+    assert [row["verdict"] for row in table] == ["", "equal", "", "too few"]
     before = {path: path.read_bytes() for path in out.glob("*.csv")}
     assert cli("study", "run", file, "--out", out).out == result.out
     assert {path: path.read_bytes() for path in before} == before

@@ -113,7 +113,11 @@ def test_jobs_without_user_deadline_have_response_times() -> None:
 def test_without_deadlines_slowdowns_are_judged() -> None:
     deadlines = DeadlineChoices(share=0, artificial="none")
     none = grid(
-        contestants("easy", "fcfs"), loads=(1.2,), seeds=(1, 2, 3), deadlines=deadlines, first=200
+        contestants("easy", "fcfs"),
+        loads=(1.2,),
+        seeds=tuple(range(1, 14)),
+        deadlines=deadlines,
+        first=200,
     )
     easy, fcfs = summaries(run_study(none))
     assert none.metrics[:2] == ("bounded_slowdown_of_all", "wait")

@@ -55,7 +55,7 @@ def test_windows_of_several_sizes_are_refused() -> None:
 
 
 def test_only_who_is_named_and_differs_is_judged() -> None:
-    effects = {"one": LARGE, "other": -LARGE}
+    effects = {"one": 2 * LARGE, "other": -2 * LARGE}
     found = verdicts_of(made_up(1, effects, USELESS))
     at = {name: verdict for (load, name), verdict in found.items() if load == 1.2}
     never = dict.fromkeys(("msb", "easy", "fcfs"), "")

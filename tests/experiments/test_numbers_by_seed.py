@@ -38,9 +38,9 @@ def test_slopes_are_those_of_least_squares() -> None:
 
 
 def test_a_claim_about_a_mean() -> None:
-    near = [1.0 + 0.01 * place for place in range(10)]
+    near = [1.0 + 0.01 * place for place in range(12)]
     assert range_claim("a", "", near, low=0.0).verdict == "confirmed"
-    assert range_claim("a", "", near[:9], low=0.0).verdict == "too few to judge"
+    assert range_claim("a", "", near[:11], low=0.0).verdict == "too few to judge"
     assert range_claim("a", "", [1.0], low=0.0).verdict == "too few to judge"
     assert range_claim("a", "", []).verdict == "not judged"
 

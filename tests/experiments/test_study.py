@@ -339,7 +339,7 @@ def test_seeds_of_one_window_do_not_stand_for_windows_to_come(runs: StudyRuns) -
     found = summaries(StudyRuns(runs.description, outcomes))
     assert {each.over for each in found} == {"windows"}
     assert {each.metrics["unadmitted_jobs"].count for each in found} == {1}
-    assert {each.verdict for each in found} == {"", "not judged"}
+    assert {each.verdict for each in found} == {"", "too few"}
 
 
 def test_two_names_of_one_log_have_each_its_own_windows(tmp_path: Path) -> None:
