@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import subprocess
 import sys
 from importlib import import_module
@@ -36,15 +35,10 @@ def test_the_help_tells_title_cost_and_options(
 
 
 @pytest.mark.parametrize("name", PAPERS)
-def test_the_page_is_short_and_whole(name: str) -> None:
+def test_the_page_has_the_claims_of_the_paper(name: str) -> None:
     page = (STUDIES / name / "README.md").read_text()
-    assert len([word for word in page.split() if any(map(str.isalnum, word))]) <= 1200
-    assert f"python studies/{name} --quick" in page
-    for part in ("**Question.**", "## Setting", "## Answer", "## The paper's claims"):
-        assert part in page
+    assert "## The paper's claims" in page
     assert (STUDIES / name / "results" / "tables.md").is_file()
-    for picture in re.findall(r"!\[[^]]*\]\(([^)]+)\)", page):
-        assert (STUDIES / name / picture).is_file()
 
 
 @pytest.mark.parametrize("name", GRIDS)
