@@ -26,12 +26,18 @@ def without_garbage_collection() -> Iterator[None]:
 
 @contextmanager
 def garbage_of_what_follows() -> Iterator[None]:
-    """Have the garbage collector visit only what is made from now on, which has cycles."""
+    """Have the garbage collector visit only what is made from now on, which has cycles, also where
+    it is paused.
+    """
+    enabled = gc.isenabled()
     gc.freeze()
+    gc.enable()
     try:
         yield
     finally:
         gc.unfreeze()
+        if not enabled:
+            gc.disable()
 
 
 def no_garbage_collection_at_exit() -> None:

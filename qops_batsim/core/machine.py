@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 
 import msgspec
 from msgspec.structs import replace
@@ -78,7 +79,7 @@ class Machine(msgspec.Struct, frozen=True, kw_only=True):
     def with_label(self, label: str) -> int:
         """Return the hosts that have a label, as bits; those named by ``hosts:0-3 7``."""
         if label not in self.labels and label.startswith(OF_HOSTS):
-            return HostSet.parse(label.removeprefix(OF_HOSTS)).mask
+            return _named_by(label)
         return self.labels.get(label, 0)
 
     def only(self, hosts: Sequence[int]) -> Machine:
@@ -103,3 +104,9 @@ class Machine(msgspec.Struct, frozen=True, kw_only=True):
             kinds=tuple(self.kinds[place] for place in kept),
             amounts=tuple(tuple(has[place] for place in kept) for has in self.amounts),
         )
+
+
+@lru_cache(maxsize=64)
+def _named_by(label: str) -> int:
+    """Return the hosts that ``hosts:0-3 7`` names, as bits: many jobs ask for the same."""
+    return HostSet.parse(label.removeprefix(OF_HOSTS)).mask

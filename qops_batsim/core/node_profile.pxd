@@ -49,8 +49,9 @@ cdef class NodeProfile(Profile):
     cdef bint may_take(self, Py_ssize_t row, HostPart part, double date, double duration) noexcept
     @cython.locals(count=Py_ssize_t, best=double, until=double, place=Py_ssize_t, row=Py_ssize_t, start=double, date=double, later=double)
     cdef double first_date(self, HostPart part, double after, double duration, double limit, Py_ssize_t more) noexcept
-    @cython.locals(date=double, end=double, following=double, is_enough=bint, is_last=bint, place=Py_ssize_t, row=Py_ssize_t, most="long long")
+    @cython.locals(date=double, end=double, following=double, is_enough=bint, is_last=bint, is_only=bint, place=Py_ssize_t, row=Py_ssize_t, most="long long")
     cdef double first_date_of_tasks(self, HostPart part, double after, double duration, double limit) noexcept
+    @cython.locals(first=Py_ssize_t, most="long long", kind=Py_ssize_t, asked="long long", free="long long")
     cdef long long tasks_at(self, Py_ssize_t step, Py_ssize_t row, HostPart part) noexcept
     @cython.locals(step=Py_ssize_t, behind=Py_ssize_t, most="long long")
     cdef long long tasks_on(self, Py_ssize_t row, HostPart part, double date, double end) noexcept

@@ -306,6 +306,7 @@ class NodeProfile(Profile):
         """
         # From ``starts`` on a host may have more room than ``counts``, not before.
         date = after
+        is_only = date + SHORTEST >= limit
         is_enough = True
         while date < limit:
             # What was counted at an earlier date is at most too high.
@@ -318,7 +319,7 @@ class NodeProfile(Profile):
                     most = self.tasks_on(row, part, date, end)
                     self.counts[place] = most
                     self.starts[place] = INFINITY
-                    if most < part.tasks:
+                    if most < part.tasks and not is_only:
                         self.starts[place] = self.more_from(row, part, date, end, most)
                 following = min(following, self.starts[place])
             is_enough = self.most_together(part) >= part.tasks
@@ -332,7 +333,17 @@ class NodeProfile(Profile):
         """Return how many tasks of a part a step has room for, at most all of them."""
         if part.is_whole and not self.has(step, row, part):
             return 0
-        return part.tasks_in(self.amounts, step * self.kinds)
+        # As HostPart.tasks_in, to which to pass the amounts costs more than to look at them.
+        first = step * self.kinds
+        most = part.tasks
+        for kind in range(self.kinds):
+            asked = part.amounts[kind]
+            if asked > 0:
+                free = self.amounts[first + kind]
+                if free < asked:
+                    return 0
+                most = min(most, free // asked)
+        return most
 
     def tasks_on(self, row: int, part: HostPart, date: float, end: float) -> int:
         """Return how many tasks of a part a row has room for throughout an interval."""

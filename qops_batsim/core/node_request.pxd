@@ -10,6 +10,7 @@ cdef class HostPart:
     cdef readonly Py_ssize_t size  # of the candidates
     cdef readonly long long[::1] candidates
     cdef readonly double[::1] tiers
+    cdef unsigned char[::1] is_candidate  # by row
 
     cdef public long long failed_pass
     cdef public double failed_duration
@@ -17,8 +18,8 @@ cdef class HostPart:
 
     @cython.locals(most="long long", kind=Py_ssize_t)
     cpdef long long tasks_in(self, const long long[::1] amounts, Py_ssize_t first) noexcept
-    @cython.locals(low=Py_ssize_t, high=Py_ssize_t, middle=Py_ssize_t)
     cdef bint has_candidate(self, Py_ssize_t row) noexcept
+    @cython.locals(place=Py_ssize_t)
     cpdef set_candidates(self, long long[::1] rows, double[::1] tiers)
 
 cdef class Places:

@@ -53,6 +53,7 @@ class HostPart:
         self.size = 0
         self.candidates = array("q")
         self.tiers = array("d")
+        self.is_candidate = bytearray()
 
         # Of the last passes that found it not to fit now (SharedHosts): their number, the shortest
         # duration, and how many rows had gained by then.
@@ -71,22 +72,17 @@ class HostPart:
         return max(most, 0)
 
     def has_candidate(self, row: int) -> bool:
-        """Return whether it fits on a row that is empty. O(log candidates)."""
-        low = 0
-        high = self.size
-        while low < high:
-            middle = (low + high) >> 1
-            if self.candidates[middle] < row:
-                low = middle + 1
-            else:
-                high = middle
-        return low < self.size and self.candidates[low] == row
+        """Return whether it fits on a row that is empty. O(1)."""
+        return row < len(self.is_candidate) and self.is_candidate[row] == 1
 
     def set_candidates(self, rows: array[int], tiers: array[float]) -> None:
         """Set on which rows it fits when they are empty, and their tiers."""
         self.size = len(rows)
         self.candidates = rows
         self.tiers = tiers
+        self.is_candidate = bytearray(rows[self.size - 1] + 1 if self.size else 0)
+        for place in range(self.size):
+            self.is_candidate[rows[place]] = 1
 
 
 class Places:

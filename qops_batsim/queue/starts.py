@@ -19,6 +19,7 @@ from msgspec import UNSET, UnsetType
 from qops_batsim.dates import Calendar
 from qops_batsim.errors import InputError
 from qops_batsim.experiments.page import Aliases
+from qops_batsim.garbage import without_garbage_collection
 from qops_batsim.limits import MAX_SECONDS
 from qops_batsim.queue.calibration import (
     INTERVALS,
@@ -199,6 +200,7 @@ class ForecastBasis(NamedTuple):
     learned: Learned = Learned()
 
 
+@without_garbage_collection()
 def queue_starts(
     state: QueueState,
     basis: ForecastBasis = ForecastBasis(),  # noqa: B008 - it cannot change

@@ -42,6 +42,7 @@ class HostRequests:
         self._everything = (1 << machine.hosts) - 1
         self._largest = largest_of(map(machine.of_host, range(machine.hosts)))
         self.unsure: Counter[str] = Counter()
+        self._by_hosts: dict[int, str] = {}
 
     def of(
         self, components: Sequence[QueuedAmounts], *, by_host: bool = False
@@ -85,8 +86,12 @@ class HostRequests:
         """
         if hosts == self._everything:
             return ()
-        named = (name for name in names if self._labelled(name) == hosts)
-        return (next(named, f"{OF_HOSTS}{HostSet(hosts)}"),)
+        for name in names:
+            if self._labelled(name) == hosts:
+                return (name,)
+        if hosts not in self._by_hosts:
+            self._by_hosts[hosts] = f"{OF_HOSTS}{HostSet(hosts)}"
+        return (self._by_hosts[hosts],)
 
     def _labelled(self, name: str) -> int:
         return self._machine.labels.get(name, 0)
