@@ -133,7 +133,7 @@ def test_stretches_of_a_paper_are_repetitions_also_where_nothing_is_drawn() -> N
     kind = Scenario(log="SDSC")
     scenarios = [source.scenario(kind, kind.load, seed) for seed in study2003.FULL.seeds]
     ends = [(each.skip, each.skip + each.first) for each in scenarios]
-    assert len(ends) >= 10
+    assert len(ends) >= 13
     assert all(end <= begin for (_, end), (begin, _) in pairwise(ends))
     cases = [study2003.case_of(each, "qops") for each in scenarios]
     numbers = {
