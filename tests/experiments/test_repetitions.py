@@ -12,6 +12,7 @@ import pytest
 
 from qops_batsim import InputError, compare
 from qops_batsim.experiments import (
+    ENOUGH,
     CellOutcome,
     LogWindow,
     Scenario,
@@ -146,7 +147,7 @@ def test_stretches_of_a_paper_are_repetitions_also_where_nothing_is_drawn() -> N
     assert (of_paper.sources["SDSC"].first, of_paper.seeds) == (study2003.JOBS, (1,))
 
 
-def test_stretches_of_2004_share_no_job() -> None:
+def test_stretches_of_2004_share_no_job_and_suffice_for_verdicts() -> None:
     study = study2004.FULL
     numbers = {
         (study2004.Case(load=1.0), seed): SimpleNamespace(qos_charge=float(seed))
@@ -154,6 +155,7 @@ def test_stretches_of_2004_share_no_job() -> None:
     }
     results = islam2004.Results(study, RunTable(numbers))  # type: ignore[arg-type]
     assert results.interval(study2004.Case(load=1.0), "qos_charge").count == len(study.seeds)
+    assert len(study.seeds) >= ENOUGH
     skips = [
         islam2004.scenario_of(study2004.Case(load=1.0), seed, study.jobs, study.every).skip
         for seed in study.seeds
