@@ -128,7 +128,9 @@ class _Search:
         whole = HostPart(part.hosts, part.tasks, part.exclusive, False, asked)
         whole.set_candidates(array("q", rows), array("d", bytes(8 * len(rows))))
         job.request = NodeRequest([whole], None, 1.0)
-        found = running.try_fit(job, running.start)
+        found = math.inf
+        if len(rows) >= (1 if part.tasks else part.hosts):  # Else there are never as many.
+            found = running.try_fit(job, running.start)
         date = found if found < math.inf else None
         later = room(math.inf if date is None else date)
         more = [

@@ -103,6 +103,13 @@ def test_only_hosts_with_the_labels_count() -> None:
 Jobs = list[tuple[int, int, int, int]]
 
 
+def test_more_hosts_of_ones_own_than_are_large_enough_are_never_there() -> None:
+    machine = cluster((6, 3), (6, 2), (6, 1))
+    asked = AskedPart(hosts=3, amounts={"cores": 1, "gpus": 2}, exclusive=True)
+    (short,) = shortages(profile(machine, [], 0.0), asked)
+    assert (short.date, short.free, short.missing) == (None, 2, ())
+
+
 @given(
     jobs=st.lists(
         st.tuples(st.integers(0, 2), st.integers(1, 9), st.integers(1, 2), st.integers(0, 1)),
