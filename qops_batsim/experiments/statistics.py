@@ -33,8 +33,8 @@ two, each of which is too sure where the other is not:
   2.6).
 
 Our differences are skewed (up to 2.6), and neither keeps its level on them, nor do both; so a
-verdict asks for :data:`NOMINAL`, with which simulated families of verdicts have a wrong one as
-often as :data:`ERROR` says (docs/verdicts.md).
+verdict asks for :data:`NOMINAL`, with which most simulated families of verdicts have a wrong one in
+at most :data:`ERROR` of the cases; docs/verdicts.md has them all, and those with more.
 
 *Student's t*: M. Abramowitz and I. A. Stegun, "Handbook of Mathematical Functions", 1964, 26.7.3
 and 26.7.4.
@@ -424,7 +424,8 @@ def difference(first: float | None, second: float | None) -> float | None:
 
 
 ERROR = 1 - LEVEL
-"""Share of families of verdicts in which one is wrong or more, at most, as simulations have it."""
+"""Share of families of verdicts in which one is wrong or more, at most, as most simulations of our
+studies have it."""
 
 NOMINAL = 0.01
 """The corrected probability of chance with which there is a verdict."""
@@ -432,8 +433,8 @@ NOMINAL = 0.01
 TEXT_OF_LEVEL = (
     f"by sign flips and by Student's t with a term for skewness, whichever is less sure, at most "
     f"{100 * NOMINAL:.0f} % (Holm); of families simulated from our own differences "
-    f"{100 * ERROR:.0f} % or fewer have a wrong verdict then (docs/verdicts.md). Fewer than "
-    f"{ENOUGH} repetitions are too few to judge, or so few that they could not decide so many "
+    f"{100 * ERROR:.0f} % or fewer have a wrong verdict then, but for those that docs/verdicts.md "
+    f"names. Fewer than {ENOUGH} repetitions are too few to judge, or so few that they could not decide so many "
     "statements"
 )
 """How probabilities are judged, in words."""
