@@ -183,8 +183,8 @@ class Study(msgspec.Struct, frozen=True, kw_only=True):
             # Their times are compared, so they are measured one beside the other.
             for pair in zip(self.trials_of(mixed), self.trials_of(alone), strict=True):
                 yield from pair
-        for trials in self.trials_by_candidates().values():
-            yield from trials
+        for candidates in self.trials_by_candidates().values():
+            yield from candidates
 
 
 def trials_of_waits(log: str, first: int | None, seed: int = 1) -> dict[str, Trial]:
