@@ -55,8 +55,11 @@ class HostRequests:
         for each in components:
             self.unsure.update(f"ask for {what}, which is not planned" for what in each.unmodelled)
         known = self.licences(components)
+        suitable = [self._suitable(each) for each in components]
         anywhere = [
-            part for each in components for part in self._parts(each, self._in(each), by_host)
+            part
+            for each, hosts in zip(components, suitable, strict=True)
+            for part in self._parts(each, hosts & self._in(each), by_host)
         ]
         together = HostsAsked(parts=tuple(anywhere), licences=known)
         # On one host it is in one partition, whichever that is.
@@ -65,7 +68,7 @@ class HostRequests:
             return [together], together
 
         masks = dict.fromkeys(map(self._labelled, components[0].partitions))
-        made = [self._parts(components[0], mask, by_host) for mask in masks]
+        made = [self._parts(components[0], suitable[0] & mask, by_host) for mask in masks]
         return [HostsAsked(parts=tuple(parts), licences=known) for parts in made], together
 
     def licences(self, components: Sequence[QueuedAmounts]) -> dict[str, int]:
@@ -100,9 +103,7 @@ class HostRequests:
         return reduce(or_, map(self._labelled, asked.partitions), 0)
 
     def _parts(self, asked: QueuedAmounts, hosts: int, by_host: bool) -> list[AskedPart]:
-        """Return the parts that a component of a job asks for among some hosts (bits)."""
-        hosts &= self._with_features(asked.features)
-        hosts &= ~self._named(asked.unwanted)
+        """Return the parts that a component of a job asks for among some suitable hosts (bits)."""
         wanted = self._named(asked.wanted) & hosts
         if by_host:
             amounts = [self._machine.of_host(host) for host in HostSet(hosts)]
@@ -118,6 +119,10 @@ class HostRequests:
             replace(part, hosts=count, labels=self.only(wanted)),
             replace(part, hosts=part.hosts - count, labels=self.only(hosts & ~wanted)),
         ]
+
+    def _suitable(self, asked: QueuedAmounts) -> int:
+        """Return the hosts that have its features and that it does not exclude (bits)."""
+        return self._with_features(asked.features) & ~self._named(asked.unwanted)
 
     def _named(self, names: Iterable[str]) -> int:
         return sum(1 << self._rows[name] for name in {*names} if name in self._rows)

@@ -437,6 +437,13 @@ def test_a_job_of_several_partitions_is_in_one_unless_it_is_on_one_node() -> Non
     ]
 
 
+def test_what_is_not_planned_of_a_job_is_counted_once() -> None:
+    """However many partitions it may start in."""
+    requests = HostRequests(machine_of([*NODES.values()], [*NODES]))
+    requests.of((asks(4, partitions=("cpu", "gpu"), features="ib*2"),))
+    assert requests.unsure == {"ask for features in a way that is not planned": 1}
+
+
 # What Slurm says and is told
 
 
