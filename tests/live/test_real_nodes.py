@@ -168,8 +168,7 @@ def test_eighty_jobs_on_shared_nodes_three_kills_and_a_drained_node(tmp_path: Pa
                     deciding.start()
             time.sleep(max(begun + 120 - time.monotonic(), 0))
             cluster.run("scontrol", "update", "nodename=n2", "state=resume")
-            left = ["squeue", "-h", "-t", "PD,R,CG", "-o", "%i"]
-            cluster.wait_for(lambda: not cluster.run(*left).split(), 300, "all jobs have ended")
+            cluster.wait_until_empty()
             time.sleep(2)
         finally:
             deciding.end()

@@ -69,8 +69,7 @@ def test_thirty_jobs_a_kill_an_outage_and_a_lost_node(
             time.sleep(0.4)
         time.sleep(2)
         cluster.start_node("n8")
-        left = ["squeue", "-h", "-t", "PD,R,CG", "-o", "%i"]
-        cluster.wait_for(lambda: not cluster.run(*left).split(), 300, "all jobs have ended")
+        cluster.wait_until_empty()
         time.sleep(2)
     finally:
         deciding.end()
@@ -149,8 +148,7 @@ def test_jobs_without_a_deadline_give_way_below_a_preempting_partition(tmp_path:
         deciding = Deciding(cluster, tmp_path, "--partition", "main", "--leave-best-effort")
         try:
             jobs = [submit(cluster, 4, 1, 75), submit(cluster, 2, 1, 400)]
-            left = ["squeue", "-h", "-p", "main", "-t", "PD,R,CG", "-o", "%i"]
-            cluster.wait_for(lambda: not cluster.run(*left).split(), 60, "both have ended")
+            cluster.wait_until_empty("-p", "main", seconds=60)
             time.sleep(2)
         finally:
             deciding.end()

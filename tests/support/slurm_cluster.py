@@ -174,6 +174,11 @@ class SlurmCluster:
                 raise TimeoutError(f"not within {seconds:g} s: {what}; see {self.base}")
             time.sleep(0.2)
 
+    def wait_until_empty(self, *options: str, seconds: float = 300) -> None:
+        """Wait until no job waits, runs or ends, of those that ``options`` of squeue choose."""
+        left = ["squeue", "-h", *options, "-t", "PD,R,CG", "-o", "%i"]
+        self.wait_for(lambda: not self.run(*left).split(), seconds, "all jobs have ended")
+
     def stop(self) -> None:
         """End all daemons, and wait until they have written their last."""
         nodes = [f"n{number}.pid" for number in range(1, self.nodes + 1)]
