@@ -434,8 +434,8 @@ TEXT_OF_LEVEL = (
     f"by sign flips and by Student's t with a term for skewness, whichever is less sure, at most "
     f"{100 * NOMINAL:.0f} % (Holm); of families simulated from our own differences "
     f"{100 * ERROR:.0f} % or fewer have a wrong verdict then, but for those that docs/verdicts.md "
-    f"names. Fewer than {ENOUGH} repetitions are too few to judge, or so few that they could not decide so many "
-    "statements"
+    f"names. Fewer than {ENOUGH} repetitions are too few to judge, or so few that they could not "
+    "decide so many statements"
 )
 """How probabilities are judged, in words."""
 
