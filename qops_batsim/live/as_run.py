@@ -68,9 +68,10 @@ def export_run(journal: Journal, prefix: Path, *, code: AllowedCode = ()) -> lis
     path.write_text(text)
     events, cancelled = _events(journal)
     platform = platform_of(about)
-    machine_file = None if platform is None else f"{prefix}_platform.xml"
+    machine_file = None
     if platform is not None:
-        write_platform(platform, f"{prefix}_platform.xml")
+        machine_file = f"{prefix}_platform.xml"
+        write_platform(platform, machine_file)
     description: dict[str, Any] = {
         "scheduler": about.scheduler,
         "options": about.options,

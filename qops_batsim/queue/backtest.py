@@ -121,10 +121,10 @@ def backtest(
         loads.append(load)
         if is_unlike:
             told = widened(told, by_median)
-        drawn = quantiles(simulated, LEVELS).T
+        as_drawn = quantiles(simulated, LEVELS).T
         unknown = np.full(len(rows), math.nan)
         columns = [
-            *(rows, starts, drawn, told, plan, *recent.T, unknown, by_plan, by_recent),
+            *(rows, starts, as_drawn, told, plan, *recent.T, unknown, by_plan, by_recent),
             crps(starts, simulated),
         ]
         found += map(

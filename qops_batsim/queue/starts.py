@@ -235,7 +235,7 @@ def queue_starts(
         for place, job in enumerate(line)
     ]
     if model.nodes is not None:
-        dated = [model.placed[job.id] for job in line if job.id not in no_date]
+        dated = [model.nodes.placed[job.id] for job in line if job.id not in no_date]
         lacking = model.nodes.lacking(dated)
         jobs = [msgspec.structs.replace(j, lacks=lacking.get(j.id, UNSET)) for j in jobs]
     jobs += [model.without_date(job, job.meaning.waits) for job in blocked]
@@ -393,11 +393,12 @@ class _Plan:
         self.calendar = calendar
         self.asks = asks
         self.nodes = None if state.nodes is None else NodePlan(state)
-        self.placed = {} if self.nodes is None else self.nodes.all_placed(line_of(state)[0])
+        if self.nodes is not None:
+            self.nodes.all_placed(line_of(state)[0])
         self.fits_earliest = self.nodes is not None and not (basis.scheduler or past.history)
         self.decider = "conservative" if self.fits_earliest else basis.scheduler or "easy"
-        if self.fits_earliest:
-            rows = np.arange(len(self.placed) + len(asks))
+        if self.nodes is not None and self.fits_earliest:
+            rows = np.arange(len(self.nodes.placed) + len(asks))
             self.simulator = Simulator(past)  # Of no future.
             self.moment = Moment(state.now - calendar.unix_start, rows[:0], rows)
         else:
@@ -408,7 +409,7 @@ class _Plan:
     def planned(self, moment: Moment) -> np.ndarray:
         """Return the starts of the waiting jobs by time limits (seconds; infinite: never)."""
         if self.nodes is not None and self.fits_earliest:
-            waits = [job.start for job in self.placed.values()]
+            waits = [job.start for job in self.nodes.placed.values()]
             new = (moment.waiting[len(waits) :] - len(waits)).tolist()
             waits += [self.nodes.start_of_new(self.asks[place]) for place in new]
             starts = moment.now + np.array(waits)
@@ -430,7 +431,7 @@ class _Plan:
         if self.nodes is None:
             return without_date(self.state, waits)
         started = {name for name, wait in waits.items() if wait < AT_ONCE}
-        return self.nodes.without_date(self.placed, started)
+        return self.nodes.without_date(self.nodes.placed, started)
 
     def draw(self, draws: int) -> Drawn:
         """Draw ``draws`` random futures of the queue; without a history there are none."""
