@@ -16,7 +16,7 @@ cdef class HostBits:
     cpdef void add(self, HostBits other) noexcept
     @cython.locals(word=Py_ssize_t)
     cpdef void remove(self, HostBits other) noexcept
-    @cython.locals(word=Py_ssize_t, left="unsigned long long")
+    @cython.locals(word=Py_ssize_t, left="unsigned long long", flipped="unsigned long long")
     cpdef Py_ssize_t first_from(self, Py_ssize_t host, bint inside) noexcept
     @cython.locals(word=Py_ssize_t)
     cpdef void clear(self) noexcept
@@ -26,7 +26,7 @@ cdef class HostBits:
     cpdef void add_common(self, HostBits one, HostBits other) noexcept
     @cython.locals(word=Py_ssize_t)
     cpdef bint shares(self, HostBits other) noexcept
-    @cython.locals(count=Py_ssize_t, moved="unsigned long long")
+    @cython.locals(word=Py_ssize_t, last=Py_ssize_t, moved="unsigned long long")
     cpdef void move_interval(self, Py_ssize_t first, Py_ssize_t hosts, HostBits other) noexcept
     @cython.locals(word=Py_ssize_t, total=Py_ssize_t)
     cpdef Py_ssize_t count(self) noexcept

@@ -71,14 +71,16 @@ class HostBits:
         Where there is none, that is the first number that the words have no bit for.
         """
         word = host >> 6
-        while word < self.size:
-            left = self.words[word] if inside else self.words[word] ^ _ONES
-            left = left >> (host & 63) << (host & 63)
-            if left != 0:
-                return (word << 6) + bit_count((left ^ (left - 1)) >> 1)
+        if word >= self.size:
+            return self.size << 6
+        flipped = 0 if inside else _ONES
+        left = (self.words[word] ^ flipped) >> (host & 63) << (host & 63)
+        while left == 0:
             word += 1
-            host = 0
-        return self.size << 6
+            if word == self.size:
+                return self.size << 6
+            left = self.words[word] ^ flipped
+        return (word << 6) + bit_count((left ^ (left - 1)) >> 1)
 
     def clear(self) -> None:
         """Remove all hosts from the set. O(hosts)."""
@@ -104,13 +106,17 @@ class HostBits:
 
     def move_interval(self, first: int, hosts: int, other: HostBits) -> None:
         """Move ``hosts`` consecutive hosts, the lowest ``first``, to another set. O(hosts / 64)."""
-        while hosts > 0:
-            count = min(hosts, 64 - (first & 63))
-            moved = _ONES >> (64 - count) << (first & 63)
-            self.words[first >> 6] &= ~moved
-            other.words[first >> 6] |= moved
-            first += count
-            hosts -= count
+        word = first >> 6
+        last = (first + hosts - 1) >> 6
+        moved = _ONES >> (first & 63) << (first & 63)
+        while word < last:
+            self.words[word] &= ~moved
+            other.words[word] |= moved
+            moved = _ONES
+            word += 1
+        moved &= _ONES >> (63 - (first + hosts - 1 & 63))
+        self.words[word] &= ~moved
+        other.words[word] |= moved
 
     def count(self) -> int:
         """Return the number of hosts in the set. O(hosts)."""

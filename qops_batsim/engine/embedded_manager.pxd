@@ -12,6 +12,7 @@ cdef class EmbeddedManager(ResourceManager):
     # A host is in one of these two sets, or in none while it is away; a job that was killed keeps
     # its hosts until the scheduler hears of that.
     cdef HostBits free_hosts, given_hosts
+    cdef Py_ssize_t none_below  # no host below is free
     cdef Turns turns  # the loop's
     cdef readonly Py_ssize_t known  # jobs, those registered too
     cdef list jobs  # by index, those that have hosts; None for all others

@@ -42,6 +42,7 @@ class EmbeddedManager(ResourceManager):
         super().__init__(machine_size)
         self.free_hosts = HostBits.of(bits_between(0, machine_size - 1), machine_size)
         self.given_hosts = HostBits(machine_size)
+        self.none_below = 0
         self.turns = turns
         self.known = jobs
         self.jobs: list[Any] = [None] * jobs
@@ -145,13 +146,14 @@ class EmbeddedManager(ResourceManager):
 
     def take_lowest(self, missing: int) -> None:
         """Allocate the lowest free hosts. O(hosts / 64)."""
-        low = 0
+        low = self.none_below
         while missing > 0:
             low = self.free_hosts.first_from(low, True)
             count = min(missing, self.free_hosts.first_from(low, False) - low)
             self.take_interval(low, count)
             missing -= count
             low += count
+        self.none_below = low
 
     def take_these(self, job: Job, hosts: HostBits) -> None:
         """Allocate given hosts, as many as the job needs, all of which must be free."""
@@ -204,6 +206,7 @@ class EmbeddedManager(ResourceManager):
         mask = bits_between(0, self.machine_size - 1) & ~self.given_hosts.mask()
         mask &= ~self.capacity.closed(drains=self.drains).mask
         self.free_hosts.set_mask(mask)
+        self.none_below = 0
         self.free = mask.bit_count()
 
     def leave(self, job: Job) -> None:
@@ -218,6 +221,7 @@ class EmbeddedManager(ResourceManager):
         for place in range(first, first + self.pieces[job.index]):
             low = self.lows[place]
             self.given_hosts.move_interval(low, self.highs[place] - low + 1, self.free_hosts)
+            self.none_below = min(self.none_below, low)
         if self.has_outages:
             self.count_free()  # Some of them may be away.
         else:

@@ -267,11 +267,12 @@ class Platform(msgspec.Struct, frozen=True, kw_only=True, dict=True):
             )
         return self.machine
 
-    @property
+    @cached_property
     def has_latencies(self) -> bool:
         """Whether any link, cluster or Vivaldi host has a latency."""
-        nodes = [host.coordinates for host in self.hosts()]
-        nodes += [place for zone in self.zones for place in zone.routers.values()]
+        # Many thousand hosts are at few places.
+        nodes = {host.coordinates for host in self.hosts()}
+        nodes.update(place for zone in self.zones for place in zone.routers.values())
         return (
             any(link.latency for link in self.links.values())
             or any(cluster.has_latencies for cluster in self.clusters)

@@ -197,10 +197,12 @@ def input_warnings(
             "its amount (a <host_link> of each, or a <cluster>, has links)"
         )
 
+    measured = _measured_speed(workload.provenance)
+    if measured is None:
+        return
     speeds = [host.speed for host in platform.compute_hosts]
     name = Path(workload.source).name
-    measured = _measured_speed(workload.provenance)
-    if measured is not None and not min(speeds) / 2 <= measured <= 2 * max(speeds):
+    if not min(speeds) / 2 <= measured <= 2 * max(speeds):
         nearest = min(speeds) if measured < min(speeds) else max(speeds)
         yield (
             f"the CPU times of {name} are of hosts of {measured:g} flop/s, but those of "
