@@ -1,9 +1,26 @@
 cimport cython
 
-cdef long long _LEAST
+cdef long long ODD
+cdef double MOST_COUNTED, EXACT, SURELY, MILLION
+cdef double[::1] POWERS
+cdef int LARGEST_POWER, EXACT_POWER, LAST_ASCII
+cdef int COMMA, QUOTE, NEW_LINE, RETURN, SHIELD, EQUALS, PLUS, AT
 cdef bytes NO_FRACTION, PAIRS_TEXT
 cdef const unsigned char* PAIRS
 cdef int ZERO, POINT, MINUS, BLANK, LONGEST
+
+@cython.locals(size=double, whole="long long", rest=double, rounded="long long", micros="long long", is_sure=bint)
+cdef long long millionths(double value, bint is_negative) noexcept
+@cython.locals(power=int, scaled=double, digits="long long", whole="long long")
+cdef long long significant(double value) noexcept
+@cython.locals(row=Py_ssize_t, value=double, whole="long long")
+cpdef bint are_whole(const double[::1] values)
+@cython.locals(row=Py_ssize_t, value=double, micros="long long")
+cpdef read_decimals(const double[::1] values, const long long[::1] bits, double[::1] read)
+@cython.locals(row=Py_ssize_t, value=double, found="long long", power=int, digits="long long")
+cpdef read_general(const double[::1] values, const long long[::1] bits, double[::1] read)
+@cython.locals(text=str, place=Py_ssize_t, letter=int)
+cpdef bint are_plain(list texts)
 
 @cython.final
 cdef class Letters:
@@ -15,6 +32,8 @@ cdef class Letters:
     cdef int make_room(self, Py_ssize_t count) except -1
     @cython.locals(count=Py_ssize_t, place=Py_ssize_t, size=Py_ssize_t, data="unsigned char*", source="const unsigned char*")
     cdef int add(self, bytes text) except -1
+    @cython.locals(count=Py_ssize_t, place=Py_ssize_t, size=Py_ssize_t, data="unsigned char*", letter=int)
+    cdef int add_text(self, str text) except -1
     cdef void add_letter(self, int letter) noexcept
     @cython.locals(place=Py_ssize_t, size=Py_ssize_t, data="unsigned char*", rest="unsigned long long", pair=Py_ssize_t)
     cdef void add_digits(self, unsigned long long value, Py_ssize_t count) noexcept
@@ -27,7 +46,6 @@ cdef class Cells:
 
 cdef class TextCells(Cells):
     cdef list texts
-    @cython.locals(text=str)
     cdef write(self, Letters out, Py_ssize_t row)
 
 cdef class WordCells(Cells):
@@ -41,15 +59,15 @@ cdef class WholeCells(Cells):
     cdef write(self, Letters out, Py_ssize_t row)
 
 cdef class DecimalCells(Cells):
-    cdef const long long[::1] micros
-    cdef object odd
-    @cython.locals(value="unsigned long long", micros="long long", whole="unsigned long long", rest="unsigned long long")
+    cdef const double[::1] values
+    cdef const long long[::1] bits
+    @cython.locals(value=double, is_negative=bint, micros="long long", whole="long long", rest="long long")
     cdef write(self, Letters out, Py_ssize_t row)
 
 cdef class GeneralCells(Cells):
-    cdef const long long[::1] digits, powers
-    cdef object odd
-    @cython.locals(digits="long long", power="long long", behind=int, unit="long long", whole="long long")
+    cdef const double[::1] values
+    cdef const long long[::1] bits
+    @cython.locals(value=double, found="long long", digits="long long", power=int, behind=int, unit="long long", whole="long long")
     cdef write(self, Letters out, Py_ssize_t row)
 
 cdef class IntervalCells(Cells):

@@ -1,25 +1,139 @@
-"""Rows of CSV files, written into one buffer.
+"""Rows of CSV files, written into one buffer, and the numbers in them as they are read back.
 
-All numbers are whole: dates are microseconds, and a number with six significant digits is these and
-a power of ten. So a cell is its digits, with a point between them.
+A number is rounded to millionths, or to six significant digits and a power of ten: so a cell is the
+digits of whole numbers, with a point between them. Python writes the odd numbers of which rounding
+is not certain.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from array import array
+from collections.abc import Sequence
 from typing import Any
 
-LEAST = -(2**62)
-"""The number that stands for an empty cell, or for one of the odd texts."""
+ODD = -1  # known to C
+"""Stands for the digits of a number that Python is to write."""
 
-_LEAST = LEAST  # known to C
+MOST_COUNTED = 4e12
+"""Numbers below are counted in millionths."""
 
+EXACT = 2.0**53
+"""Up to here floats hold every whole number."""
+
+SURELY = 0.5 - 1e-9
+"""Up to so far from a whole number below a million, a float that is rounded itself is rounded to it
+rightly.
+"""
+
+MILLION = 1e6
+POWERS = array("d", [10.0**power for power in range(17)])
+LARGEST_POWER = 15
+EXACT_POWER = 10
+"""The halves of whole numbers below the next power are exact, and rounded to even ones."""
+
+COMMA, QUOTE, NEW_LINE, RETURN = b',"\n\r'
+SHIELD, EQUALS, PLUS, AT = b"'=+@"
+LAST_ASCII = 127
 ZERO, POINT, MINUS, BLANK = b"0.- "
 PAIRS_TEXT = b"".join(b"%02d" % number for number in range(100))
 PAIRS = PAIRS_TEXT
 NO_FRACTION = b".000000"
 LONGEST = 64
 """No number, and no two with what stands between them, has more letters."""
+
+
+def millionths(value: float, is_negative: bool) -> int:
+    """Return how many millionths the size of a number is, as C's ``%.6f`` rounds it; ``ODD`` for
+    NaN and what is too large, too near the middle between two, or rounded to zero from below.
+    """
+    size = -value if is_negative else value
+    if not size < MOST_COUNTED:
+        return ODD
+    whole = int(size)
+    rest = (size - whole) * MILLION
+    rounded = int(rest + 0.5)
+    micros = whole * 1_000_000 + rounded
+    is_sure = -SURELY < rest - rounded < SURELY
+    return micros if is_sure and (micros or not is_negative) else ODD
+
+
+def significant(value: float) -> int:
+    """Return the power of ten of a number's first digit, and 100 times its six digits, as C's
+    ``%g`` rounds it; ``ODD`` for NaN, what is below 1 but 0, too large, or too near the middle.
+    """
+    if not value < POWERS[LARGEST_POWER + 1]:
+        return ODD
+    if value < 1:
+        return 0 if value == 0 else ODD
+    power = 0
+    while POWERS[power + 1] <= value:
+        power += 1
+    scaled = value / POWERS[power - 5] if power > 5 else value * POWERS[5 - power]
+    digits = int(scaled + 0.5)
+    whole = int(value)
+    if power <= EXACT_POWER and value == whole:
+        if digits - scaled == 0.5:
+            digits -= digits % 2
+    elif not -SURELY < scaled - digits < SURELY:
+        return ODD
+    if digits == 1_000_000:
+        digits = 100_000
+        power += 1
+    return digits * 100 + power
+
+
+def are_whole(values: Any) -> bool:
+    """Return whether all numbers are whole ones that are read as they were written, or NaN."""
+    for row in range(len(values)):
+        value = values[row]
+        whole = int(value) if -EXACT < value < EXACT else 0
+        if value != whole and value == value:
+            return False
+    return True
+
+
+def read_decimals(values: Any, bits: Any, read: Any) -> None:
+    """Put numbers into ``read`` as they are read if they were written with six decimals; ``bits``
+    are theirs, as whole numbers.
+    """
+    for row in range(len(values)):
+        value = values[row]
+        micros = millionths(value, bits[row] < 0)
+        if micros == ODD:
+            read[row] = float(f"{value:.6f}") if value == value else value
+        elif micros > EXACT:
+            read[row] = value  # Its text is exact.
+        else:
+            read[row] = -micros / MILLION if bits[row] < 0 else micros / MILLION
+
+
+def read_general(values: Any, bits: Any, read: Any) -> None:
+    """Put numbers into ``read`` as they are read if they were written as ``%g`` does."""
+    for row in range(len(values)):
+        value = values[row]
+        found = ODD if bits[row] < 0 else significant(value)
+        if found == ODD:
+            read[row] = float(f"{value:g}")
+            continue
+        power = found % 100
+        digits = found // 100
+        read[row] = digits * POWERS[power - 5] if power > 5 else digits / POWERS[5 - power]
+
+
+def are_plain(texts: list[str]) -> bool:
+    """Return whether all texts can stand in a CSV file as they are: none has to be quoted, or is
+    taken for a formula by its first letter.
+    """
+    for text in texts:
+        for place in range(len(text)):
+            letter = ord(text[place])
+            if letter == COMMA or letter == QUOTE or letter == NEW_LINE or letter == RETURN:
+                return False
+            if place == 0 and (letter == SHIELD or letter == EQUALS or letter == AT):
+                return False
+            if place == 0 and (letter == PLUS or letter == MINUS):
+                return False
+    return True
 
 
 class Letters:
@@ -54,6 +168,21 @@ class Letters:
         for place in range(count):
             data[size + place] = source[place]
         self.size = size + count
+
+    def add_text(self, text: str) -> None:
+        """Append a text in UTF-8."""
+        count = len(text)
+        self.make_room(count)
+        data = self.data
+        size = self.size
+        for place in range(count):
+            letter = ord(text[place])
+            if letter > LAST_ASCII:
+                self.add(text.encode())
+                break
+            data[size + place] = letter
+        else:
+            self.size = size + count
 
     def add_letter(self, letter: int) -> None:
         """Append a letter, for which there is room."""
@@ -104,8 +233,7 @@ class TextCells(Cells):
         self.texts = texts if isinstance(texts, list) else list(texts)
 
     def write(self, out: Letters, row: int) -> None:
-        text = self.texts[row]
-        out.add(text.encode())
+        out.add_text(self.texts[row])
 
 
 class WordCells(Cells):
@@ -135,24 +263,25 @@ class WholeCells(Cells):
 
 
 class DecimalCells(Cells):
-    """Numbers with six decimals, given as millionths; the odd ones as texts by row."""
+    """Numbers with six decimals as C's ``%.6f`` writes them, nothing for NaN."""
 
-    def __init__(self, micros: Any, odd: Mapping[int, str]) -> None:
-        self.micros = micros
-        self.odd = odd
+    def __init__(self, values: Any, bits: Any) -> None:
+        self.values = values
+        self.bits = bits
 
     def write(self, out: Letters, row: int) -> None:
-        micros = self.micros[row]
-        if micros == _LEAST:
-            out.add(self.odd.get(row, "").encode())
+        value = self.values[row]
+        is_negative = self.bits[row] < 0
+        micros = millionths(value, is_negative)
+        if micros == ODD:
+            if value == value:
+                out.add_text(f"{value:.6f}")
             return
         out.make_room(LONGEST)
-        if micros < 0:
+        if is_negative:
             out.add_letter(MINUS)
-            micros = -micros
-        value = micros
-        whole = value // 1_000_000
-        rest = value - whole * 1_000_000
+        whole = micros // 1_000_000
+        rest = micros - whole * 1_000_000
         out.add_whole(whole)
         if rest == 0:
             out.add(NO_FRACTION)
@@ -162,21 +291,20 @@ class DecimalCells(Cells):
 
 
 class GeneralCells(Cells):
-    """Numbers with six significant digits, as ``%g`` writes them: these, and the power of ten of
-    the first one; the odd ones as texts by row.
-    """
+    """Numbers with six significant digits, as ``%g`` writes them."""
 
-    def __init__(self, digits: Any, powers: Any, odd: Mapping[int, str]) -> None:
-        self.digits = digits
-        self.powers = powers
-        self.odd = odd
+    def __init__(self, values: Any, bits: Any) -> None:
+        self.values = values
+        self.bits = bits
 
     def write(self, out: Letters, row: int) -> None:
-        digits = self.digits[row]
-        power = self.powers[row]
-        if digits == _LEAST:
-            out.add(self.odd[row].encode())
+        value = self.values[row]
+        found = ODD if self.bits[row] < 0 else significant(value)
+        if found == ODD:
+            out.add_text(f"{value:g}")
             return
+        power = found % 100
+        digits = found // 100
 
         # Digits behind the point, without zeros at the end.
         behind = 5 if power >= 6 else 5 - power

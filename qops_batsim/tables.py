@@ -25,7 +25,6 @@ import numpy.typing as npt
 from qops_batsim.errors import InputError, shown
 from qops_batsim.files import read_bytes, text_of
 from qops_batsim.row_writer import (
-    LEAST,
     Cells,
     DecimalCells,
     GeneralCells,
@@ -34,6 +33,10 @@ from qops_batsim.row_writer import (
     TextCells,
     WholeCells,
     WordCells,
+    are_plain,
+    are_whole,
+    read_decimals,
+    read_general,
 )
 from qops_batsim.texts import exact_text
 
@@ -56,18 +59,6 @@ _FEW_LINES = 100_000
 
 _CELLS_OF_LETTER = 0.85
 """Most cells in a letter of a long table: even one of nearly empty rows has fewer."""
-
-_EXACT = 2.0**53
-"""Up to here floats hold every whole number."""
-
-_MOST_MILLIONTHS = 4e12
-"""Numbers below are counted in millionths."""
-
-_POWERS = 10.0 ** np.arange(17)
-_SURELY = 0.5 - 1e-9
-"""Up to so far from a whole number below a million, a float that is rounded itself is rounded to it
-rightly.
-"""
 
 _QUOTED = re.compile(rb'(?<![^,\n])"(?:[^"]|"")*"(?![^,\r\n])')
 """A whole cell in quotes, with doubled ones in it."""
@@ -136,35 +127,11 @@ class General(NamedTuple):
 
     values: np.ndarray
 
-    def rounded(self) -> tuple[Integers, Integers, dict[int, str]]:
-        """Return six digits of each date and the power of ten of the first one; for odd dates
-        ``LEAST``, and their texts by row. O(rows).
-        """
-        values = self.values
-        powers = np.searchsorted(_POWERS, values, side="right") - 1
-        usual = (powers >= 0) & (powers < len(_POWERS) - 1)
-        powers[~usual] = 0
-        scaled = np.where(usual, values, 0.0) / _POWERS[np.maximum(powers - 5, 0)]
-        scaled *= _POWERS[np.maximum(5 - powers, 0)]
-        digits = np.rint(scaled)
-        # The halves of whole numbers that are not too large are exact, and rounded to even ones.
-        exact = (values == np.floor(values)) & (powers <= 10)
-        usual &= exact | (np.abs(scaled - digits) < _SURELY)
-        usual |= (values == 0) & ~np.signbit(values)
-        powers += digits == 1_000_000
-        digits[digits == 1_000_000] = 100_000
-        found = np.where(usual, digits, 0).astype(np.int64)
-        found[~usual] = LEAST
-        others = np.flatnonzero(~usual).tolist()
-        return found, powers, {row: f"{values[row]:g}" for row in others}
-
     def read(self) -> Floats:
         """Return the dates as they are read from the texts."""
-        digits, powers, odd = self.rounded()
-        numbers: Floats = digits * _POWERS[np.maximum(powers - 5, 0)]
-        numbers /= _POWERS[np.maximum(5 - powers, 0)]
-        for row, text in odd.items():
-            numbers[row] = float(text)
+        values, bits = _with_bits(self.values)
+        numbers = np.empty_like(values)
+        read_general(values, bits, numbers)
         return numbers
 
     def texts(self) -> list[str]:
@@ -233,10 +200,7 @@ def shielded_column(column: Column) -> Column:
         return Words(cells(shielded_column(column.words)), column.which)
     if isinstance(column, (np.ndarray, Intervals, General)):
         return column
-    text = "\n" + (column.joined("\n") if isinstance(column, Texts) else "\n".join(column))
-    if not any(f"\n{begin}" in text for begin in "'=+-@"):
-        return column
-    return [*map(shielded, column)]
+    return column if are_plain(list(column)) else [*map(shielded, column)]
 
 
 def format_rows(columns: Sequence[Column], rows: int) -> Iterator[bytes]:
@@ -277,50 +241,31 @@ def cells(column: Column) -> Sequence[str]:
 def _cells_of(column: Column) -> Cells:
     """Return the cells of a column as they are written."""
     if isinstance(column, General):
-        return GeneralCells(*column.rounded())
+        return GeneralCells(*_with_bits(column.values))
     if isinstance(column, Words) and 2 * len(column.words) < len(column.which):
         return WordCells(column.words, np.ascontiguousarray(column.which, np.int64))
     if isinstance(column, Intervals):
         return IntervalCells(*(np.ascontiguousarray(each, np.int64) for each in column))
     if isinstance(column, np.ndarray):
         if column.dtype.kind == "f":
-            return DecimalCells(*_millionths(column))
+            return DecimalCells(*_with_bits(column))
         return WholeCells(np.ascontiguousarray(column, np.int64))
     return TextCells(cells(column))
 
 
-def _millionths(values: np.ndarray) -> tuple[Integers, dict[int, str]]:
-    """Round numbers to six decimals as C's ``%.6f`` does; return their millionths, and by row the
-    texts of odd ones. O(rows).
-
-    Odd are those too large to be counted so, negative zeros, and what is halfway between two. Their
-    millionths are ``LEAST``, as those of NaN, which has no text.
-    """
-    size = np.abs(values)
-    counted = size < _MOST_MILLIONTHS
-    size[~counted] = 0.0
-    whole = np.floor(size)
-    rest = (size - whole) * 1e6
-    rounded = np.rint(rest)
-    micros = whole.astype(np.int64) * 1_000_000 + rounded.astype(np.int64)
-    is_negative = np.signbit(values)
-    counted &= (np.abs(rest - rounded) < _SURELY) & ~(is_negative & (micros == 0))
-    micros[is_negative] *= -1
-    micros[~counted] = LEAST
-    others = np.flatnonzero(~counted & ~np.isnan(values)).tolist()
-    return micros, {row: f"{values[row]:.6f}" for row in others}
+def _with_bits(values: np.ndarray) -> tuple[Floats, Integers]:
+    """Return numbers as the row writer takes them, with their bits as whole numbers."""
+    floats = np.ascontiguousarray(values, np.float64)
+    return floats, floats.view(np.int64)
 
 
 def _decimals_read(values: np.ndarray) -> Floats:
     """Return numbers as they are read when they were written with six decimals. O(rows)."""
-    if not (values != np.floor(values))[~np.isnan(values)].any():
-        return values
-    micros, odd = _millionths(values)
-    # Texts of larger ones are exact.
-    small = (np.abs(values) < _EXACT / 1e6) & (micros != LEAST)
-    numbers = np.where(small, micros / 1e6, values)
-    for row, text in odd.items():
-        numbers[row] = float(text)
+    floats, bits = _with_bits(values)
+    if are_whole(floats):
+        return floats
+    numbers = np.empty_like(floats)
+    read_decimals(floats, bits, numbers)
     return numbers
 
 

@@ -422,7 +422,9 @@ def format_qos_table(table: Mapping[str, Column]) -> Iterator[bytes]:
 
 def _quoted(column: Column) -> Column:
     """Return a column with quotes around the texts that need them in a CSV file."""
-    if not isinstance(column, list) or not _needs_quotes("".join(column)):
+    from qops_batsim.row_writer import are_plain
+
+    if not isinstance(column, list) or are_plain(column):
         return column
     return [
         '"{}"'.format(text.replace('"', '""')) if _needs_quotes(text) else text for text in column

@@ -37,12 +37,18 @@ class SubmittedFields:
 
 def floats(column: np.ndarray) -> array[float]:
     """Return a column as the float array that the loop takes."""
-    return array("d", column.astype(np.float64).tobytes())
+    return _array("d", column.astype(np.float64, copy=False))
 
 
 def wholes(column: np.ndarray) -> array[int]:
     """Return a column as the integer array that the loop takes."""
-    return array("q", column.astype(np.int64).tobytes())
+    return _array("q", column.astype(np.int64, copy=False))
+
+
+def _array(kind: str, column: np.ndarray) -> Any:
+    made = array(kind)
+    made.frombytes(np.ascontiguousarray(column).view(np.uint8))
+    return made
 
 
 def submissions_of(name: str, columns: JobColumns, listed: Sequence[Job]) -> Submissions:
