@@ -55,6 +55,24 @@ WORKING_DIRECTORY = "_batsim"
 """Ending of the directory in which Batsim works, next to the files."""
 
 
+class SetFile:
+    """A file of a set, whose digest is computed as it is written."""
+
+    def __init__(self, stream: IO[bytes]) -> None:
+        from hashlib import sha256
+
+        self._stream = stream
+        self.sha256 = sha256()
+
+    def write(self, content: bytes) -> None:
+        self.sha256.update(content)
+        self._stream.write(content)
+
+    def writelines(self, parts: Iterable[bytes]) -> None:
+        for part in parts:
+            self.write(part)
+
+
 class FileSet:
     """The files ``PREFIX + NAME`` of a run or report, put into place together or not at all.
 
@@ -112,12 +130,13 @@ class FileSet:
             file.discard()
 
     @contextmanager
-    def open(self, name: str) -> Iterator[IO[bytes]]:
+    def open(self, name: str) -> Iterator[SetFile]:
         """Open one file of the set for writing, under a temporary name."""
         file = self._pending[name] = PendingFile(self.path(name))
-        self._digests.pop(name, None)
         with errors_of_writing(file.path):
-            yield file.stream
+            opened = SetFile(file.stream)
+            yield opened
+        self._digests[name] = opened.sha256.hexdigest()
 
     def adopt(self, name: str, path: Path) -> None:
         """Add a file that another program has written; it is moved into place with the others."""
@@ -125,7 +144,7 @@ class FileSet:
         self._digests.pop(name, None)
 
     def digests(self) -> dict[str, str]:
-        """Return the SHA-256 of each file by its name. O(bytes) at the first call."""
+        """Return the SHA-256 of each file by its name. O(bytes) of those that were adopted."""
         for name, file in self._pending.items():
             if name not in self._digests:
                 self._digests[name] = file.digest()

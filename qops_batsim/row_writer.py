@@ -240,11 +240,11 @@ class WordCells(Cells):
     """A few texts, each in many rows; ``which`` tells the place of a row's."""
 
     def __init__(self, words: Sequence[str], which: Any) -> None:
-        self.words = [word.encode() for word in words]
+        self.words = list(words)
         self.which = which
 
     def write(self, out: Letters, row: int) -> None:
-        out.add(self.words[self.which[row]])
+        out.add_text(self.words[self.which[row]])
 
 
 class WholeCells(Cells):

@@ -242,7 +242,7 @@ def _cells_of(column: Column) -> Cells:
     """Return the cells of a column as they are written."""
     if isinstance(column, General):
         return GeneralCells(*_with_bits(column.values))
-    if isinstance(column, Words) and 2 * len(column.words) < len(column.which):
+    if isinstance(column, Words):
         return WordCells(column.words, np.ascontiguousarray(column.which, np.int64))
     if isinstance(column, Intervals):
         return IntervalCells(*(np.ascontiguousarray(each, np.int64) for each in column))
@@ -452,9 +452,9 @@ class WrittenTexts(Sequence[str]):
         if isinstance(column, Intervals):
             empty: Booleans = np.diff(column.offsets) == 0
             return empty
-        if isinstance(column, Words):
+        if isinstance(column, Words) and "" in column.words:
             return column.where("".__eq__)
-        if isinstance(column, (np.ndarray, General)):
+        if isinstance(column, (np.ndarray, General, Words)):
             return np.zeros(len(self), np.bool_)
         return self.plain.are_empty()
 

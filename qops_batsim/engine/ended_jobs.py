@@ -78,21 +78,13 @@ class EndedJobs(NamedTuple):
         lasting: np.ndarray = np.where(seconds > 0, seconds, shortest)
         return lasting
 
-    @property
-    def written_finishes(self) -> np.ndarray:
-        """Ends of jobs as in ``_jobs.csv`` (seconds), which never equal the start."""
-        return self._finishes(self.run_times)
-
-    def _finishes(self, run_times: np.ndarray) -> np.ndarray:
-        later = self.finishes > self.starts
-        finishes: np.ndarray = (self.starts + run_times).astype(np.float64)
-        return np.where(later, self.finishes, finishes)
-
     def table(self) -> dict[str, Column]:
         """Return the columns of ``_jobs.csv``; NaN for numbers that a rejected job lacks."""
         run_times = self.run_times
-        finish = self._finishes(run_times)
-        turnaround = self.starts + run_times - self.submission_times
+        ends = self.starts + run_times
+        # They never equal the start.
+        finish = np.where(self.finishes > self.starts, self.finishes, ends.astype(np.float64))
+        turnaround = ends - self.submission_times
         return {
             "job_id": self.names,
             "workload_name": self.workloads,

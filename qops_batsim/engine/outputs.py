@@ -56,7 +56,9 @@ def add_outputs(files: FileSet, simulation: Simulation, *, machine_states: bool 
 
     The columns of the tables are noted in the set.
     """
-    ends = simulation.ended_jobs.written_finishes
+    jobs = simulation.ended_jobs.table()
+    ends = jobs["finish_time"]
+    assert isinstance(ends, np.ndarray)
     if np.fmax.reduce(ends, initial=0.0) > MAX_END:
         last = int(np.nanargmax(ends))
         sources = ", ".join(workload.source for workload in simulation.workloads.values())
@@ -66,7 +68,8 @@ def add_outputs(files: FileSet, simulation: Simulation, *, machine_states: bool 
             f"run tell of dates up to {MAX_END:g} s"
         )
 
-    jobs = _counted(simulation).table()
+    if not simulation.options.scheduled:
+        jobs = _counted(simulation).table()
     files.tables["_jobs.csv"] = jobs
     contents: dict[str, Iterable[bytes]] = {
         "_jobs.csv": _jobs(jobs),

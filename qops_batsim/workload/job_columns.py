@@ -15,6 +15,8 @@ NAN = float("nan")
 INFINITY = float("inf")
 LONGEST = MAX_SECONDS
 NUMBERS = (int, float)
+ZERO, NINE = b"09"
+MOST_DIGITS = 18
 NOTHING_ASKED = QosRequest()
 
 
@@ -32,6 +34,25 @@ def plain_delays(profiles: dict[str, Any], names: list[str]) -> array[float]:
             if type(delay) in NUMBERS and 0 < delay <= LONGEST:
                 found[place] = delay
     return delays
+
+
+def are_ascending(ids: list[str]) -> bool:
+    """Return whether identifiers are made of digits and ascend, as numbers of jobs usually do."""
+    before = -1
+    for text in ids:
+        count = len(text)
+        if not 0 < count <= MOST_DIGITS:
+            return False
+        number = 0
+        for place in range(count):
+            letter = ord(text[place])
+            if not ZERO <= letter <= NINE:
+                return False
+            number = number * 10 + letter - ZERO
+        if number <= before:
+            return False
+        before = number
+    return True
 
 
 def columns_of_jobs(

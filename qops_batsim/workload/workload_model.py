@@ -15,7 +15,7 @@ from qops_batsim.errors import InputError, require, shown
 from qops_batsim.job_fields import HostsAsked, written_hosts
 from qops_batsim.jobs import Job, QosRequest
 from qops_batsim.limits import IN_NO_NAME, MAX_PROCESSORS, MAX_SECONDS, NO_NAME
-from qops_batsim.workload.job_columns import columns_of_jobs, plain_delays
+from qops_batsim.workload.job_columns import are_ascending, columns_of_jobs, plain_delays
 
 if TYPE_CHECKING:
     import numpy as np
@@ -300,12 +300,15 @@ class JobColumns(NamedTuple):
         times = self.submission_times
         limits = self.walltimes
         used = np.bincount(self.profiles, minlength=1)
-        letters = "".join([*self.ids, *itertools.compress(self.profile_names, used)])
+        letters = "".join(itertools.compress(self.profile_names, used))
+        # Ascending numbers are names, and differ.
+        if not are_ascending(self.ids):
+            names = "".join(self.ids)
+            if len(set(self.ids)) < len(self.ids) or "" in self.ids or "!" in names:
+                return False
+            letters += names
         return bool(
-            len(set(self.ids)) == len(self.ids)
-            and "" not in self.ids
-            and not IN_NO_NAME.search(letters)
-            and "!" not in "".join(self.ids)
+            not IN_NO_NAME.search(letters)
             and ((self.processors >= 0) & (self.processors <= MAX_PROCESSORS)).all()
             and (abs(times) <= MAX_SECONDS).all()
             and ((limits > 0) & ((limits <= MAX_SECONDS) | (limits == math.inf))).all()

@@ -111,7 +111,7 @@ def test_what_ends_as_it_starts_is_written_later(date: float) -> None:
     name, profile = delay_profile(1e-12)
     jobs = [Job("1", date, 1, name)]
     done = simulate("fcfs", Workload(jobs, {name: profile}, 1), make_cluster(1))
-    assert done.ended_jobs.written_finishes[0] == (date + math.ulp(date) if date else 1e-12)
+    assert done.ended_jobs.table()["finish_time"][0] == (date + math.ulp(date) if date else 1e-12)
 
 
 @pytest.mark.parametrize(

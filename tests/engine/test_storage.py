@@ -88,7 +88,7 @@ def test_the_slowest_link_rules(profile: str, seconds: float) -> None:
 
 def test_nothing_to_send_takes_no_time() -> None:
     ended = simulated(platform("disk"), "nothing", None).ended_jobs
-    assert (ended.finishes.tolist(), ended.written_finishes.tolist()) == ([0.0], [1e-5])
+    assert (ended.finishes.tolist(), ended.table()["finish_time"].tolist()) == ([0.0], [1e-5])
 
 
 def test_a_single_storage_host_needs_no_mapping() -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Container, Mapping, Sequence
+from functools import reduce
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -379,8 +380,9 @@ def tolerance(*dates: Floats, planning: float = PLAN_TOLERANCE) -> Floats:
     The tolerance of planning and two roundings, plus a few units in the last place for
     dates so late that floats are coarse.
     """
-    largest = np.maximum.reduce([np.abs(values) for values in dates])
-    slack: Floats = planning + 2 * ROUNDING + 4 * np.spacing(largest)
+    slack: Floats = np.spacing(reduce(np.maximum, map(np.abs, dates)))
+    slack *= 4
+    slack += planning + 2 * ROUNDING
     return slack
 
 
