@@ -127,11 +127,9 @@ def are_plain(texts: list[str]) -> bool:
     for text in texts:
         for place in range(len(text)):
             letter = ord(text[place])
-            if letter == COMMA or letter == QUOTE or letter == NEW_LINE or letter == RETURN:
+            if letter in (COMMA, QUOTE, NEW_LINE, RETURN):
                 return False
-            if place == 0 and (letter == SHIELD or letter == EQUALS or letter == AT):
-                return False
-            if place == 0 and (letter == PLUS or letter == MINUS):
+            if place == 0 and letter in (SHIELD, EQUALS, PLUS, MINUS, AT):
                 return False
     return True
 

@@ -22,9 +22,7 @@ from qops_batsim.engine.host_states import machine_in_use
 from qops_batsim.errors import InputError
 from qops_batsim.platform.network import longest_round_trip, unlinked_hosts
 from qops_batsim.platform.platform_model import Platform
-from qops_batsim.platform.simgrid_read import read_platform
 from qops_batsim.protocol.port import AnyScheduler, SchedulerModule
-from qops_batsim.schedulers.fqops import FqopsOptions
 from qops_batsim.schedulers.registry import registered_name
 from qops_batsim.shipped import (
     DEFAULT_DEADLINE_WORKLOAD,
@@ -87,6 +85,8 @@ def load_platform(given: AnyPlatform | None, workload: Workload) -> Platform:
         return make_cluster(workload.processors)
     if isinstance(given, Platform):
         return given
+    from qops_batsim.platform.simgrid_read import read_platform
+
     return read_platform(_checked(given, "platform"))
 
 
@@ -255,6 +255,8 @@ def _deadline_warnings(module: SchedulerModule, workload: Workload) -> Iterator[
 
     if doubt := early_deadlines_warning(workload, "`workload deadlines --at-least estimate`"):
         yield doubt
+    from qops_batsim.schedulers.fqops import FqopsOptions
+
     options = module.options
     if isinstance(options, FqopsOptions) and not options.kill_and_restart:
         most = options.tolerance_factor * (2 if options.tolerance == "random" else 1)

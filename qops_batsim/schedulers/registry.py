@@ -9,8 +9,8 @@ import json
 import re
 from collections.abc import Iterable, Mapping
 from functools import cache
-from importlib.metadata import EntryPoint, entry_points
-from typing import Any
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -31,7 +31,26 @@ from qops_batsim.schedulers.loading.plugins import (
     remember,
 )
 
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
+
 _OURS = __name__.partition(".")[0]
+
+OURS = {
+    "fcfs": "qops_batsim.schedulers.fcfs:Fcfs",
+    "easy": "qops_batsim.schedulers.easy:Easy",
+    "conservative": "qops_batsim.schedulers.conservative:Conservative",
+    "qops": "qops_batsim.schedulers.qops:Qops",
+    "fqops": "qops_batsim.schedulers.fqops:Fqops",
+    "msb": "qops_batsim.schedulers.msb:Msb",
+    "mrt": "qops_batsim.schedulers.mrt:Mrt",
+    "slack": "qops_batsim.schedulers.slack:Slack",
+    "nqs": "qops_batsim.schedulers.nqs:Nqs",
+    "priced-queues": "qops_batsim.schedulers.priced_queues:PricedQueues",
+    "slurm": "qops_batsim.schedulers.slurm.slurm_scheduler:Slurm",
+    "aroma": "qops_batsim.schedulers.aroma.aroma_scheduler:Aroma",
+}
+"""Our schedulers: to look through all installed packages takes as long as a small simulation."""
 
 GROUP = "qops_batsim.schedulers"
 """Entry-point group in which packages register their schedulers."""
@@ -39,7 +58,7 @@ GROUP = "qops_batsim.schedulers"
 
 def scheduler_names() -> list[str]:
     """Return the names of all registered schedulers, of this package and other installed ones."""
-    return sorted(_registered())
+    return sorted({*OURS, *_registered()})
 
 
 def scheduler_class(name: str) -> type[Scheduler]:
@@ -57,13 +76,14 @@ def scheduler_class(name: str) -> type[Scheduler]:
 
 
 def _load(name: str) -> tuple[object, str]:
+    if name in OURS:
+        module, _, kind = OURS[name].partition(":")
+        return getattr(import_module(module), kind), OURS[name]
     registered = _registered()
     if name not in registered:
-        raise InputError(f"unknown scheduler {name!r}{did_you_mean(name, registered)}")
+        raise InputError(f"unknown scheduler {name!r}{did_you_mean(name, scheduler_names())}")
     entry = registered[name]
     try:
-        if entry.module.partition(".")[0] == _OURS:
-            return entry.load(), entry.value
         return object_of_package(_target(entry), _distribution(entry)), entry.value
     except InputError:
         raise
@@ -119,7 +139,7 @@ def code_of_scheduler(name: str) -> CodeRecord | None:
         return code_of_class(_given[name])
     if is_in_file(name):
         return code_of(name)
-    entry = _registered().get(name)
+    entry = None if name in OURS else _registered().get(name)
     return None if entry is None else code_of(_target(entry))
 
 
@@ -154,6 +174,8 @@ def check_code(name: str, recorded: CodeRecord | None) -> None:
 def registered_name(kind: type[Scheduler]) -> str | None:
     """Return the name under which a scheduler class is registered, None if it is not."""
     value = f"{kind.__module__}:{kind.__qualname__}"
+    if kind.__module__.partition(".")[0] == _OURS:
+        return next((name for name, place in OURS.items() if place == value), None)
     return next((name for name, entry in _registered().items() if entry.value == value), None)
 
 
@@ -271,5 +293,6 @@ def parse_settings(assignments: Iterable[str]) -> dict[str, Any]:
 
 @cache
 def _registered() -> Mapping[str, EntryPoint]:
-    # All installed packages are looked through, which would take longer than a small simulation.
+    from importlib.metadata import entry_points
+
     return {entry.name: entry for entry in entry_points(group=GROUP)}

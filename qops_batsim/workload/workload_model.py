@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from html import escape
 from typing import TYPE_CHECKING, Any, NamedTuple, overload
 
 import msgspec
@@ -108,6 +107,8 @@ class Workload(msgspec.Struct):
         return f"<Workload: {', '.join(self._facts())}>"
 
     def _repr_html_(self) -> str:
+        from html import escape
+
         return "<br>".join(map(escape, self._facts()))
 
     def _facts(self) -> list[str]:

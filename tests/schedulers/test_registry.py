@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib.metadata import entry_points
 from typing import Annotated
 
 import msgspec
@@ -27,7 +28,7 @@ from qops_batsim.protocol import (
 )
 from qops_batsim.protocol.events import SimulationEnds
 from qops_batsim.schedulers import scheduler_class, scheduler_names
-from qops_batsim.schedulers.registry import parse_settings, read_options
+from qops_batsim.schedulers.registry import GROUP, OURS, parse_settings, read_options
 from support.scripted_module import ScriptedModule
 
 
@@ -77,7 +78,9 @@ class Listener(ScriptedModule):
 
 
 def test_our_schedulers_are_registered() -> None:
-    assert {"fcfs", "easy", "conservative"} <= set(scheduler_names())
+    installed = entry_points(group=GROUP)
+    assert {each.name: each.value for each in installed if each.value.startswith("qops_")} == OURS
+    assert OURS.keys() <= set(scheduler_names())
     assert scheduler_class("fcfs") is Fcfs
     module = make_scheduler("conservative", {"reserve": "processors"})
     assert isinstance(module, SchedulerModule)

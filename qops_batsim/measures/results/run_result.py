@@ -58,7 +58,6 @@ from qops_batsim.measures.results.run_files import (
     find_run,
 )
 from qops_batsim.platform.platform_model import Outage, Platform
-from qops_batsim.platform.simgrid_read import read_platform
 from qops_batsim.shipped import find_input
 from qops_batsim.tables import AnyTexts, Column, Words, WrittenTexts, joined_texts
 from qops_batsim.workload.batsim_json import read_workload
@@ -522,6 +521,8 @@ def is_batsim5(version: str | None) -> bool:
 
 def named_platform(name: str | Path | None) -> Platform | None:
     """Read the platform of a file or shipped name; None if none is given."""
+    from qops_batsim.platform.simgrid_read import read_platform
+
     return None if name is None else read_platform(find_input(name, "platforms"))
 
 
@@ -529,6 +530,8 @@ def recorded_platform(info: RunInfo | None) -> Platform | None:
     """Read the platform that a run's description names, if its hosts are shared; None if its file
     has moved or changed since the run.
     """
+    from qops_batsim.platform.simgrid_read import read_platform
+
     if info is None or not info.compute_sharing or info.platform is None:
         return None
     try:

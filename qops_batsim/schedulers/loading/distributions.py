@@ -10,8 +10,11 @@ import sysconfig
 from collections.abc import Iterator
 from functools import cache, cached_property
 from importlib.machinery import ModuleSpec
-from importlib.metadata import Distribution, PackageNotFoundError, distribution
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from importlib.metadata import Distribution
 
 _SITES = ("site-packages", "dist-packages")
 _INFO = (".dist-info", ".egg-info")
@@ -30,6 +33,8 @@ class Installed:
     """A distribution in a folder of ``sys.path``."""
 
     def __init__(self, info: Path) -> None:
+        from importlib.metadata import Distribution
+
         self._info = info
         self._found = Distribution.at(info)
 
@@ -196,9 +201,11 @@ def version_of(name: str) -> str | None:
 
 
 def _installed(name: str) -> Distribution | None:
+    from importlib import metadata
+
     try:
-        return distribution(name)
-    except (PackageNotFoundError, ValueError):
+        return metadata.distribution(name)
+    except (metadata.PackageNotFoundError, ValueError):
         return None
 
 
