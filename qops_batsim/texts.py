@@ -71,6 +71,8 @@ def exact_text(value: float) -> str:
     >>> exact_text(0.1 + 0.2)
     '0.3'
     """
+    if abs(value) < 1e15 and value % 1 == 0:
+        return f"{value:.0f}"
     if not abs(value) < 1e15 or abs(value - round(value, 6)) > SAME_DATE:
         return repr(float(value))
     return f"{value:.6f}".rstrip("0").rstrip(".")

@@ -1,15 +1,14 @@
 """The lines of ``PREFIX_decisions.jsonl``, written from the rows of a decision log.
 
 Each line is one of the events of :mod:`~qops_batsim.core.decision_events`, by which readers decode
-it. Frequent ones are put together as texts here, because making an object for each took longer than
-the simulation; rare ones are encoded.
+it. Frequent ones are written into one buffer here, because making an object for each took longer
+than the simulation; rare ones are encoded.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from operator import attrgetter
 from typing import Any
 
 import msgspec
@@ -21,7 +20,6 @@ from qops_batsim.core.decision_events import (
     Event,
     Killed,
     Late,
-    Refused,
     Resized,
     Withdrawn,
     refusal_fields,
@@ -47,6 +45,7 @@ from qops_batsim.core.log_rows import (
     NUMBERS,
     OUTLIVED,
     PLACED,
+    REFUSED,
     RESIZED,
     SLIPPED,
     STARTED,
@@ -55,57 +54,61 @@ from qops_batsim.core.log_rows import (
     WITHDRAWN,
 )
 from qops_batsim.core.plan_log import PlanLog
-from qops_batsim.core.refusal import Refusal, RefusalKind
-from qops_batsim.jobs import QosRequest, restarted_id
+from qops_batsim.core.refusal import Refusal, RefusalKind, sentence
+from qops_batsim.jobs import restarted_id
+from qops_batsim.row_writer import Letters
 
-_NOTHING = "null"
-"""How JSON writes an infinite number, which no event has."""
-
-_ZEROS = ("0.0", "-0.0")
-
-_ASKED = {
-    "deadline": "deadline",
-    "tolerance_factor": "tolerance",
-    "has_user_deadline": "user_deadline",
-    "rerunnable": "rerunnable",
-    "start": "start",
-    "checkpoint": "checkpoint",
-}
-"""Fields of a request that a submission tells, and how it names them."""
-
-_NOTHING_ASKED = QosRequest()
+_ASKED = [
+    (b',"deadline":', "deadline"),
+    (b',"tolerance":', "tolerance_factor"),
+    (b',"user_deadline":', "has_user_deadline"),
+    (b',"rerunnable":', "rerunnable"),
+    (b',"start":', "start"),
+    (b',"checkpoint":', "checkpoint"),
+]
+"""What a submission tells of a request, by the request's fields."""
 
 CAUSES = {
-    BY_ADMISSION: "admission",
-    BY_EARLY_END: "early_end",
-    BY_OUTLIVING: "outlived",
-    BY_LATE_START: "late_start",
-    BY_KILL: "kill",
-    BY_LEAVING: "hosts_left",
-    BY_RETURNING: "hosts_returned",
-    BY_CANCELLATION: "cancelled",
+    BY_ADMISSION: b"admission",
+    BY_EARLY_END: b"early_end",
+    BY_OUTLIVING: b"outlived",
+    BY_LATE_START: b"late_start",
+    BY_KILL: b"kill",
+    BY_LEAVING: b"hosts_left",
+    BY_RETURNING: b"hosts_returned",
+    BY_CANCELLATION: b"cancelled",
 }
 
+NONE_OPEN, MOVED_OPEN, BY_OPEN, MOVES_OPEN = range(4)
+"""What of a line about moves was written last; it ends with the first row of another kind."""
+
+SHORTEST_PLAIN = 1e-3
+LONGEST_PLAIN = 1e9
+"""From one to the other, a number of whole millionths is written with a point and these digits."""
+
+MOST_LETTERS = 32
+"""No such number has more letters."""
+
+POINT, MINUS = b".-"
+
+_INFINITY = math.inf
 _encode = msgspec.json.Encoder().encode
 
 
-def texts_of(values: Sequence[object]) -> list[str]:
-    """Return numbers, booleans or None each as JSON writes it, infinite numbers as ``null``."""
-    return _encode(values).decode().strip("[]").split(",") if values else []
-
-
 def lines_of(log: PlanLog) -> Iterator[str]:
-    """Yield the lines of a decision log in order, without line ends. O(rows)."""
+    """Yield the lines of a decision log in order, many at once with line breaks between. O(rows)."""
     writer = LineWriter(log)
     for codes, numbers, size in log.rows():
-        yield from writer.lines_in(codes, numbers, size)
-    yield from writer.last_lines()
+        if text := writer.lines_in(codes, numbers, size):
+            yield text.decode().rstrip("\n")
+    if text := writer.last_lines():
+        yield text.decode().rstrip("\n")
 
 
-def _names(ids: Sequence[str]) -> list[str]:
+def _names(ids: Sequence[str]) -> list[bytes]:
     """Return how JSON writes each of these ids."""
-    names = texts_of(ids)
-    return names if len(names) == len(ids) else [_encode(job_id).decode() for job_id in ids]
+    names = _encode(ids).strip(b"[]").split(b",")
+    return names if len(names) == len(ids) else [_encode(job_id) for job_id in ids]
 
 
 class LineWriter:
@@ -120,26 +123,22 @@ class LineWriter:
     def __init__(self, log: PlanLog) -> None:
         self.log = log
         self.counts = NUMBERS
+        self.out = Letters()
         self.ids = [job_id for job_id, *_ in log.jobs]
         self.runs = list(self.ids)
         self.names = _names(self.ids)
-        self.submissions = _submissions(log.jobs)
-        for number, asked in log.hosts_asked.items():
-            self.submissions[number] += f',"hosts":{_encode(asked).decode()}'
         self.was_killed = False
         # A line of several rows, which ends with the first row of another kind.
-        self.open = ""
-        self.culprits: list[str] = []
-        self.moves: list[str] = []
+        self.open = NONE_OPEN
         self.resized: tuple[float, int, bool] | None = None
         self.under: list[tuple[str, int]] = []
 
-    def lines_in(self, codes: Any, numbers: Any, size: int) -> list[str]:
-        """Return the lines that end in the next block of ``size`` rows."""
+    def lines_in(self, codes: Any, numbers: Any, size: int) -> bytes:
+        """Return the lines, with their ends, that end in the next block of ``size`` rows; all but
+        those of a line that goes on.
+        """
+        out = self.out
         names = self.names
-        # To write many numbers at once is several times as fast.
-        texts = texts_of(memoryview(numbers).tolist())
-        lines: list[str] = []
         place = 0
         for row in range(size):
             kind = codes[4 * row]
@@ -151,91 +150,190 @@ class LineWriter:
 
             # The rows of one line.
             if kind == MOVE:
-                self.moves.append(f"[{names[slot]},{texts[at]},{texts[at + 1]}]")
+                if self.open == MOVES_OPEN:
+                    out.add(b",[")
+                else:
+                    out.add(b',"moves":[[' if self.open == MOVED_OPEN else b'],"moves":[[')
+                    self.open = MOVES_OPEN
+                out.add(names[slot])
+                out.add(b",")
+                self.add_number(numbers[at])
+                out.add(b",")
+                self.add_number(numbers[at + 1])
+                out.add(b"]")
                 continue
             if kind == BLAMED:
-                self.culprits.append(self.name_of(slot, code))
+                out.add(b"," if self.open == BY_OPEN else b',"by":[')
+                self.open = BY_OPEN
+                out.add(self.name_of(slot, code))
                 continue
             if kind == UNDER:
                 self.under.append((restarted_id(self.ids[slot], code), other))
                 continue
-            if self.open or self.resized is not None:
-                lines += self.last_lines()
+            self.close()
 
-            date = texts[at]
+            date = numbers[at]
             if kind == STARTED:
-                end = _field("end", texts[at + 1])
-                late = "" if texts[at + 2] in _ZEROS else _field("late", texts[at + 2])
-                fields = f"{end}{late}"
-                lines.append(f'{{"event":"started","date":{date},"job":{names[slot]}{fields}}}')
+                self.begin(b'{"event":"started","date":', date, names[slot])
+                self.add_field(b',"end":', numbers[at + 1])
+                if numbers[at + 2] != 0:
+                    self.add_field(b',"late":', numbers[at + 2])
 
             elif kind == ENDED:
-                name = self.name_of(slot, code)
-                early = texts[at + 1]
-                lines.append(f'{{"event":"ended","date":{date},"job":{name},"early":{early}}}')
+                self.begin(b'{"event":"ended","date":', date, self.name_of(slot, code))
+                out.add(b',"early":')
+                self.add_number(numbers[at + 1])
 
             elif kind == SUBMITTED:
-                fields = self.submissions[slot]
-                lines.append(
-                    f'{{"event":"submitted","date":{date},"job":{names[slot]},"submission":{fields}}}'
-                )
+                self.begin(b'{"event":"submitted","date":', date, names[slot])
+                self.add_submission(slot)
 
             elif kind == ADMITTED and slot not in self.log.worded:
-                start = _field("start", texts[at + 1])
-                deadline = _field("deadline", texts[at + 2])
-                is_target = texts[at + 3] == texts[at + 2]
-                target = "" if is_target else _field("target", texts[at + 3])
-                fields = f"{start}{deadline}{target}"
-                lines.append(f'{{"event":"admitted","date":{date},"job":{names[slot]}{fields}}}')
+                self.begin(b'{"event":"admitted","date":', date, names[slot])
+                self.add_field(b',"start":', numbers[at + 1])
+                self.add_field(b',"deadline":', numbers[at + 2])
+                if numbers[at + 3] != numbers[at + 2]:
+                    self.add_field(b',"target":', numbers[at + 3])
+
+            elif kind == REFUSED:
+                self.begin(b'{"event":"refused","date":', date, names[slot])
+                self.add_refusal(self.log.worded[slot], other)
 
             elif kind == MOVED:
-                self.open = f'{{"event":"moved","date":{date},"cause":"{CAUSES[code]}"'
+                out.add(b'{"event":"moved","date":')
+                self.add_number(date)
+                out.add(b',"cause":"')
+                out.add(CAUSES[code])
+                out.add(b'"')
+                self.open = MOVED_OPEN
+                continue
 
             elif kind == RESIZED:
-                self.resized = (numbers[at], int(numbers[at + 1]), bool(code))
+                self.resized = (date, int(numbers[at + 1]), bool(code))
+                continue
 
             elif kind in (SLIPPED, OUTLIVED):
-                what = "slipped" if kind == SLIPPED else "outlived"
-                fields = _field("end", texts[at + 1])
-                lines.append(f'{{"event":"{what}","date":{date},"job":{names[slot]}{fields}}}')
+                what = b'{"event":"slipped","date":'
+                if kind == OUTLIVED:
+                    what = b'{"event":"outlived","date":'
+                self.begin(what, date, names[slot])
+                self.add_field(b',"end":', numbers[at + 1])
 
             elif kind == PLACED:
-                places = _encode(self.log.placements[other]).decode()
-                job = f'"job":{names[slot]},"places":{places}'
-                lines.append(f'{{"event":"placed","date":{date},{job}}}')
+                self.begin(b'{"event":"placed","date":', date, names[slot])
+                out.add(b',"places":')
+                out.add(_encode(self.log.placements[other]))
 
             elif kind == LATE_NEWS:
-                lines.append(f'{{"event":"latenews","date":{date}}}')
+                out.add(b'{"event":"latenews","date":')
+                self.add_number(date)
 
             else:
                 given = [numbers[number] for number in range(at, place)]
                 given += [0.0] * (4 - len(given))
-                event = self.rare_event(kind, slot, other, code, given)
-                lines.append(_encode(event).decode())
-        return lines
+                out.add(_encode(self.rare_event(kind, slot, other, code, given)))
+                out.add(b"\n")
+                continue
+            out.add(b"}\n")
+        return b"" if self.open != NONE_OPEN else out.take()
 
-    def last_lines(self) -> list[str]:
-        """Return the line that is not ended, if any."""
-        lines = []
-        if self.open:
-            by = f',"by":[{",".join(self.culprits)}]' if self.culprits else ""
-            lines.append(f'{self.open}{by},"moves":[{",".join(self.moves)}]}}')
-            self.open = ""
-            self.culprits = []
-            self.moves = []
+    def last_lines(self) -> bytes:
+        """Return what is left, with line ends."""
+        self.close()
+        return self.out.take()
+
+    def close(self) -> None:
+        """End the line of several rows that is not ended, if any."""
+        if self.open != NONE_OPEN:
+            self.out.add(b"]}\n")
+            self.open = NONE_OPEN
         if self.resized is not None:
             date, present, final = self.resized
             event = Resized(date=date, present=present, final=final, under=self.under)
-            lines.append(_encode(event).decode())
+            self.out.add(_encode(event))
+            self.out.add(b"\n")
             self.resized = None
             self.under = []
-        return lines
 
-    def name_of(self, slot: int, run: int) -> str:
+    def begin(self, what: bytes, date: float, name: bytes) -> None:
+        """Begin a line about a job."""
+        self.out.add(what)
+        self.add_number(date)
+        self.out.add(b',"job":')
+        self.out.add(name)
+
+    def add_number(self, number: float) -> None:
+        """Append a number as JSON has it, infinite ones as ``null``."""
+        out = self.out
+        size = number if number > 0 else -number
+        if SHORTEST_PLAIN < size < LONGEST_PLAIN:
+            micros = int(size * 1e6 + 0.5)
+            if micros / 1e6 == size:
+                whole = micros // 1_000_000
+                rest = micros - whole * 1_000_000
+                digits = 6
+                while digits > 1 and rest % 10 == 0:
+                    rest = rest // 10
+                    digits -= 1
+
+                out.make_room(MOST_LETTERS)
+                if number < 0:
+                    out.add_letter(MINUS)
+                out.add_whole(whole)
+                out.add_letter(POINT)
+                out.add_digits(rest, digits)
+                return
+        out.add(_encode(number))
+
+    def add_field(self, name: bytes, number: float) -> None:
+        """Append a field that an event has if the number is finite."""
+        if -_INFINITY < number < _INFINITY:
+            self.out.add(name)
+            self.add_number(number)
+
+    def add_submission(self, slot: int) -> None:
+        """Append what a submission tells from its date on, without what was not asked for."""
+        out = self.out
+        _, date, processors, estimate, asked = self.log.jobs[slot]
+        out.add(b',"submission":')
+        self.add_number(date)
+        out.add(b',"processors":')
+        out.add(_encode(processors))
+        self.add_field(b',"estimate":', estimate)
+        if asked is not None:
+            for name, field in _ASKED:
+                value = getattr(asked, field)
+                if type(value) is float:
+                    self.add_field(name, value)
+                elif value is not None:
+                    out.add(name)
+                    out.add(_encode(value))
+        if self.log.hosts_asked:
+            hosts = self.log.hosts_asked.get(slot)
+            if hosts is not None:
+                out.add(b',"hosts":')
+                out.add(_encode(hosts))
+
+    def add_refusal(self, answer: AdmissionAnswer, blamed: int) -> None:
+        """Append why a job was refused; ``blamed`` is the number of a job, or -1."""
+        out = self.out
+        assert answer.refusal is not None
+        out.add(b',"reason":')
+        out.add(_encode(sentence(answer.refusal)))
+        if blamed >= 0:
+            out.add(b',"blamed":')
+            out.add(self.names[blamed])
+        if answer.offered is not None:
+            out.add(b',"offered":')
+            self.add_number(answer.offered)
+        out.add(b',"refusal":')
+        out.add(_encode(answer.refusal))
+
+    def name_of(self, slot: int, run: int) -> bytes:
         """Return how JSON writes the id of a job's run with this number."""
         if self.was_killed:
-            return _encode(restarted_id(self.ids[slot], run)).decode()
-        name: str = self.names[slot]
+            return _encode(restarted_id(self.ids[slot], run))
+        name: bytes = self.names[slot]
         return name
 
     def rare_event(
@@ -247,7 +345,7 @@ class LineWriter:
         if kind in (KILLED, WITHDRAWN):
             self.was_killed = True
             self.runs[slot] = restarted_id(self.ids[slot], code + (1 if kind == KILLED else -1))
-            self.names[slot] = _encode(self.runs[slot]).decode()
+            self.names[slot] = _encode(self.runs[slot])
         job = self.runs[slot]
         if kind == KILLED:
             start = _finite(first)
@@ -265,51 +363,19 @@ class LineWriter:
             return Late(date=date, job=job, deadline=_finite(first), **refusal_fields(loss))
 
         answer: AdmissionAnswer = self.log.worded[slot]
-        if kind == ADMITTED:
-            offer = answer.offer
-            return Admitted(
-                date=date,
-                job=job,
-                start=_finite(first),
-                deadline=_finite(second),
-                target=None if third == second else _finite(third),
-                offered=offer is not None,
-                blamed=None if offer is None or answer.blamed < 0 else self.runs[answer.blamed],
-                **refusal_fields(None if offer is None else offer.refusal),
-            )
-        blamed = self.runs[other] if other >= 0 else None
-        return Refused(
+        offer = answer.offer
+        return Admitted(
             date=date,
             job=job,
-            blamed=blamed,
-            offered=answer.offered,
-            **refusal_fields(answer.refusal),
+            start=_finite(first),
+            deadline=_finite(second),
+            target=None if third == second else _finite(third),
+            offered=offer is not None,
+            blamed=None if offer is None or answer.blamed < 0 else self.runs[answer.blamed],
+            **refusal_fields(None if offer is None else offer.refusal),
         )
 
 
 def _finite(number: float) -> float | None:
     """Return the number, None if it is infinite (JSON has no infinity)."""
-    return number if abs(number) < math.inf else None
-
-
-def _field(name: str, number: str) -> str:
-    """Return a field that an event has if the number is finite."""
-    return "" if number == _NOTHING else f',"{name}":{number}'
-
-
-def _submissions(jobs: Sequence[tuple[str, float, int, float, QosRequest | None]]) -> list[str]:
-    """Return what each submission tells from its date on, without what was not asked for."""
-    if not jobs:
-        return []
-    _, dates, processors, estimates, requests = zip(*jobs, strict=True)
-    told = zip(texts_of(dates), texts_of(processors), strict=True)
-    submissions = [f'{date},"processors":{count}' for date, count in told]
-
-    asked = [request or _NOTHING_ASKED for request in requests]
-    columns = [("estimate", estimates)]
-    columns += [(name, tuple(map(attrgetter(field), asked))) for field, name in _ASKED.items()]
-    for name, values in columns:
-        if values.count(None) < len(values):
-            further = zip(submissions, texts_of(values), strict=True)
-            submissions = [so_far + _field(name, text) for so_far, text in further]
-    return submissions
+    return number if abs(number) < _INFINITY else None

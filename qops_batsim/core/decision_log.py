@@ -7,7 +7,6 @@ is logged unless :meth:`~qops_batsim.protocol.port.SchedulerModule.keep_decision
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from itertools import islice
 from typing import Any
 
 import msgspec
@@ -15,9 +14,6 @@ import msgspec
 from qops_batsim.core.decision_events import FORMAT, VERSION, LogHeader
 from qops_batsim.core.machine import Machine
 from qops_batsim.version import __version__
-
-BLOCK = 1024
-"""Lines that are written at once."""
 
 
 def format_decisions(
@@ -29,8 +25,9 @@ def format_decisions(
     processors: int,
     machine: Machine | None = None,
 ) -> Iterator[bytes]:
-    """Yield the contents of ``PREFIX_decisions.jsonl`` in blocks of lines: a header, then the
-    events.
+    """Yield the contents of ``PREFIX_decisions.jsonl``: a header, then the events.
+
+    Each text of ``lines`` is one line or several, with line breaks between.
     """
     header = LogHeader(
         format=FORMAT,
@@ -43,8 +40,5 @@ def format_decisions(
         machine=msgspec.UNSET if machine is None else machine,
     )
     yield msgspec.json.encode(header) + b"\n"
-
-    left = iter(lines)
-    while block := list(islice(left, BLOCK)):
-        block.append("")
-        yield "\n".join(block).encode()
+    for text in lines:
+        yield f"{text}\n".encode()

@@ -1,5 +1,6 @@
 cimport cython
 from qops_batsim.core.job cimport Job
+from qops_batsim.core.job_sorting cimport sort_by_arrival
 from qops_batsim.core.node_request cimport NodeRequest
 
 cdef int SUBMITTED, REFUSED, ADMITTED, MOVED, BLAMED, MOVE, KILLED, WITHDRAWN, DROPPED
@@ -43,7 +44,7 @@ cdef class PlanLog:
     cpdef resized(self, Py_ssize_t present, bint is_final, list losing)
     @cython.locals(late=Py_ssize_t, cause=int, job=Job, hosts=Py_ssize_t)
     cpdef look(self, list waiting, list running, list starting)
-    @cython.locals(late=Py_ssize_t, job=Job, before=double, changed=list)
+    @cython.locals(late=Py_ssize_t, job=Job, first=Job, before=double, changed=list)
     cdef Py_ssize_t note_ends(self, list running, list starting) except -1
     @cython.locals(job=Job, moved=list, late=list)
     cdef note_moves(self, int cause, list waiting, list starting)

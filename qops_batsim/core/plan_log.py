@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import math
 from array import array
-from operator import attrgetter
 from typing import Any
 
 from qops_batsim.core.job import Job
+from qops_batsim.core.job_sorting import sort_by_arrival
 from qops_batsim.core.log_rows import (
     ADMITTED,
     BLAMED,
@@ -43,7 +43,6 @@ from qops_batsim.core.log_rows import (
 from qops_batsim.timing import GRACE, PLAN_TOLERANCE
 
 INFINITY = math.inf
-_by_number = attrgetter("number")
 
 BLOCK = 2048
 """Rows in a block."""
@@ -143,8 +142,8 @@ class PlanLog:
 
     def begin_block(self) -> None:
         """Begin a new block of rows: a single array that grows would be copied again and again."""
-        self.codes = array("i", bytes(4 * 4 * self.block))
-        self.numbers = array("d", bytes(8 * 4 * self.block))
+        self.codes = array("i", [0]) * (4 * self.block)
+        self.numbers = array("d", [0.0]) * (4 * self.block)
         self.size = 0
         self.filled = 0
 
@@ -235,14 +234,13 @@ class PlanLog:
 
     def note_ends(self, running: list[Job], starting: list[Job]) -> int:
         """Log running jobs' new expected ends; return how many jobs outlived their estimates."""
-        changed = [job for job in running if job.end != job.noted_end]
-        if not changed:
-            return 0
-
-        # Those that start now are told by their starts.
-        new = {job.number for job in starting}
-        changed = [job for job in changed if job.number not in new]
-        changed.sort(key=_by_number)
+        # Those that start now, with the highest turns, are told by their starts.
+        first = starting[0] if starting else None
+        changed: list[Job] = []
+        for job in running:
+            if job.end != job.noted_end and (first is None or job.turn < first.turn):
+                changed.append(job)
+        sort_by_arrival(changed)
 
         late = 0
         for job in changed:
@@ -265,19 +263,25 @@ class PlanLog:
         Those of jobs that start now are logged if they start off their promises by more than dates
         may differ.
         """
+        moved: list[Job] = []
+        late: list[Job] = []
         for job in waiting:
-            self.note_places(job)
+            if job.request is not None:
+                self.note_places(job)
+            if job.start != job.noted_start:
+                moved.append(job)
+            if job.target != job.noted_target:
+                late.append(job)
         for job in starting:
-            self.note_places(job)
-        moved = [job for job in waiting if job.start != job.noted_start]
-        for job in starting:
+            if job.request is not None:
+                self.note_places(job)
             if abs(job.start - job.noted_start) > PLAN_TOLERANCE:
                 moved.append(job)
             else:
                 job.noted_start = job.start
 
         if moved:
-            moved.sort(key=_by_number)
+            sort_by_arrival(moved)
             self.append(MOVED, None, -1, cause)
             for number, run in self.culprits:
                 # Of a job that has left there is but the number.
@@ -289,18 +293,17 @@ class PlanLog:
 
         self.culprits = []
 
-        late = [job for job in waiting if job.target != job.noted_target]
-        if not late:
-            return
-        late.sort(key=_by_number)
+        sort_by_arrival(late)
         for job in late:
             job.noted_target = job.target
             self.append(LATE, job, -1, 0, job.target, job.lost, job.lost_date)
 
     def note_places(self, job: Job) -> None:
-        """Log on which shared hosts a job is planned if these are not those logged last."""
+        """Log on which shared hosts a job is planned if these are not those logged last; only where
+        hosts are shared.
+        """
         request = job.request
-        if request is None or job.start == INFINITY or request.held.equals(request.noted):
+        if job.start == INFINITY or request.held.equals(request.noted):
             return
         request.noted.copy_from(request.held)
         self.append(PLACED, job, len(self.placements))
@@ -328,7 +331,8 @@ class PlanLog:
     def admitted(self, job: Job) -> None:
         """Log that a new job was admitted, with its planned start, promise and target."""
         self.append(ADMITTED, job, -1, 0, job.start, job.promise, job.target)
-        self.note_places(job)
+        if job.request is not None:
+            self.note_places(job)
         job.noted_start = job.start
         job.noted_target = job.target
 

@@ -47,7 +47,6 @@ _NOTHING_ASKED = QosRequest()
 
 _NUMBERS = (
     "offered_deadline",
-    "admitted_deadline",
     "resource_charge",
     "qos_charge",
     "latest_start",
@@ -140,8 +139,6 @@ class QosRecord(msgspec.Struct, kw_only=True):
         self.reasons += (msgspec.structs.replace(loss, broken=broken),)
 
 
-_NOTHING_NOTED = QosRecord()
-
 
 class ToldJobs(NamedTuple):
     """All jobs of a simulation in order of submission, in columns: ids, users' requests, decisions.
@@ -179,6 +176,7 @@ class QosLog:
         "_fill",
         "_jobs",
         "_originals",
+        "_promised",
         "_records",
         "_rejected",
         "_started",
@@ -193,6 +191,8 @@ class QosLog:
         self._fill: Callable[[QosLog], None] | None = None
         self._tell: Callable[[], ToldJobs] | None = None
         self.kills: Counter[str] = Counter()
+        # Promises to jobs of which nothing else is recorded: most have no record.
+        self._promised: dict[str, float] = {}
         self._records: dict[str, QosRecord] = {}
         self._originals: dict[str, str] = {}
 
@@ -238,9 +238,19 @@ class QosLog:
         """
         record = self._records.get(job_id)
         if record is None:
-            record = QosRecord()
+            record = QosRecord(admitted_deadline=self._promised.pop(job_id, None))
             self._records[job_id] = record
         return record
+
+    def promise(self, job_id: str, deadline: float) -> None:
+        """Record the deadline (seconds) that was promised to a job, given by its id with workload.
+        O(1).
+        """
+        record = self._records.get(job_id)
+        if record is None:
+            self._promised[job_id] = deadline
+        else:
+            record.admitted_deadline = deadline
 
     def refused(self, job_id: str, reason: object) -> None:
         """Record why a job, given by its id with workload, is rejected: a Refusal or a text."""
@@ -250,11 +260,15 @@ class QosLog:
     def learn(self, records: Mapping[str, QosRecord]) -> None:
         """Add records of jobs, by id, from another log; they replace records of the same jobs."""
         self._records.update(records)
+        for job_id in records:
+            self._promised.pop(job_id, None)
 
     def promises(self, what: str = "admitted_deadline") -> dict[str, float]:
         """Return a numeric field of all records by job id, by default the promised deadlines
         (seconds). O(records).
         """
+        for job_id in [*self._promised]:
+            self.record(job_id)
         given = {job_id: getattr(record, what) for job_id, record in self._records.items()}
         return {job_id: number for job_id, number in given.items() if number is not None}
 
@@ -313,49 +327,57 @@ class QosLog:
         table["workload_name"] = workloads
         table["decision"] = decisions
         table["kills"] = Words.one("0", count)
-        if not count or (not found and not kills and requests is None):
+        promised = self._promised
+        if not count or not (found or promised or kills or requests is not None):
             return table
 
         ids = [f"{name}!{each}" for name, each in zip(workloads.texts(), local_ids, strict=True)]
-        records = [found.get(job_id, _NOTHING_NOTED) for job_id in ids]
+        row_of = dict(zip(ids, range(count), strict=True))
+        records = {row_of[job_id]: each for job_id, each in found.items() if job_id in row_of}
 
-        def noted(name: str) -> list[Any]:
-            return list(map(attrgetter(name), records))
+        def with_noted(values: list[Any], name: str) -> list[Any]:
+            for row, record in records.items():
+                value = getattr(record, name)
+                if value is not None:
+                    values[row] = value
+            return values
 
         asked = [request or _NOTHING_ASKED for request in requests or [None] * count]
-        pairs = zip(noted("requested_deadline"), map(attrgetter("deadline"), asked), strict=True)
-        table["requested_deadline"] = _numbers([b if a is None else a for a, b in pairs])
-        categories = zip(noted("category"), map(attrgetter("category"), asked), strict=True)
-        table["category"] = [own or others or "" for own, others in categories]
+        deadlines = [*map(attrgetter("deadline"), asked)]
+        table["requested_deadline"] = _numbers(with_noted(deadlines, "requested_deadline"))
+        given = [*map(promised.get, ids)]
+        table["admitted_deadline"] = _numbers(with_noted(given, "admitted_deadline"))
         for name in (*_NUMBERS, *({PREDICTED_RUN_TIME, PRICE} & table.keys())):
-            table[name] = _numbers(noted(name))
+            table[name] = _numbers(with_noted([None] * count, name))
 
-        reasons = noted("reasons")
-        refused = [row for row, each in enumerate(reasons) if each]
+        categories = [each.category or "" for each in asked]
+        for row, record in records.items():
+            categories[row] = record.category or categories[row]
+        if any(categories):
+            table["category"] = categories
+
+        refused = {row: record.reasons for row, record in records.items() if record.reasons}
         if refused:
-            first = [reasons[row][0] for row in refused]
             told: dict[str, list[str]] = {
-                "reason": [sentences(reasons[row]) for row in refused],
-                "reason_kind": [each.kind.value for each in first],
-                "blamed_job": [each.blamed or "" for each in first],
+                name: [""] * count for name in ("reason", "reason_kind", "blamed_job")
             }
-            for name, texts in told.items():
-                column = [""] * len(ids)
-                for row, text in zip(refused, texts, strict=True):
-                    column[row] = text
-                table[name] = column
-            dates: list[float | None] = [None] * len(ids)
-            for row, each in zip(refused, first, strict=True):
-                dates[row] = each.date
+            dates: list[float | None] = [None] * count
+            for row, reasons in refused.items():
+                told["reason"][row] = sentences(reasons)
+                told["reason_kind"][row] = reasons[0].kind.value
+                told["blamed_job"][row] = reasons[0].blamed or ""
+                dates[row] = reasons[0].date
+            table |= told
             table["blamed_date"] = _numbers(dates)
-        killed = noted("kills")
+
+        killed = with_noted([0] * count, "kills")
         if kills or any(killed):
             pairs = zip(ids, killed, strict=True)
-            table["kills"] = [str(kills.get(job_id, 0) + count) for job_id, count in pairs]
+            table["kills"] = [str(kills.get(job_id, 0) + times) for job_id, times in pairs]
         if NEW_PROMISES in table:
-            table[NEW_PROMISES] = [*map(str, noted("new_promises"))]
+            table[NEW_PROMISES] = [*map(str, with_noted([0] * count, NEW_PROMISES))]
         if QUEUE in table:
-            table[QUEUE] = noted(QUEUE)
+            table[QUEUE] = with_noted([""] * count, QUEUE)
         return table
 
     def _told(self) -> ToldJobs:

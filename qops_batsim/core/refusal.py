@@ -76,6 +76,11 @@ class RefusalKind(StrEnum):
         return cls.FREE_TEXT  # Of a later version; logs have the sentence as well.
 
 
+_OWN = RefusalKind.OWN_DEADLINE
+_OTHER = RefusalKind.OTHER_DEADLINE
+"""By far the most frequent kinds, which are looked for first."""
+
+
 class OfferOutcome(StrEnum):
     """Whether a later deadline was offered to a job, and whether the user accepted."""
 
@@ -196,8 +201,7 @@ def missed_deadline(blamed: str, date: float, *, own: bool, **place: Any) -> Ref
     """Return the Refusal of a job because the deadline ``date`` of job ``blamed`` (maybe its own)
     would be missed; ``place`` are the fields that tell where the search gave up.
     """
-    kind = RefusalKind.OWN_DEADLINE if own else RefusalKind.OTHER_DEADLINE
-    return Refusal(kind=kind, blamed=blamed, date=date, **place)
+    return Refusal(kind=_OWN if own else _OTHER, blamed=blamed, date=date, **place)
 
 
 def seconds(date: float | None) -> str:
@@ -209,7 +213,8 @@ def seconds(date: float | None) -> str:
 
 def sentence(refusal: Refusal, moment: Callable[[float], str] = seconds) -> str:
     """Return the text of a Refusal for users; ``moment`` turns a date (seconds) into text."""
-    return _why(refusal, moment) + _about_offer(refusal, moment)
+    why = _why(refusal, moment)
+    return why + _about_offer(refusal, moment) if refusal.offer else why
 
 
 def sentences(refusals: Iterable[Refusal]) -> str:
@@ -219,6 +224,13 @@ def sentences(refusals: Iterable[Refusal]) -> str:
 
 def _why(r: Refusal, moment: Callable[[float], str]) -> str:
     """Return what blocked the job, in words."""
+    if r.kind is _OWN or r.kind is _OTHER:
+        whose = "its own deadline"
+        if r.kind is _OTHER:
+            whose = f"the deadline of {r.blamed or 'another job'}"
+        date = "" if r.date is None else f" ({moment(r.date)})"
+        return f"{whose}{date} would be missed{_place(r)}"
+
     match r.kind:
         case RefusalKind.FREE_TEXT:
             return r.text
@@ -269,12 +281,6 @@ def _why(r: Refusal, moment: Callable[[float], str]) -> str:
         case RefusalKind.NO_TIME:
             left = seconds(r.time_left)
             return f"needs {seconds(r.estimate)} and its deadline is {left} away"
-        case RefusalKind.OWN_DEADLINE | RefusalKind.OTHER_DEADLINE:
-            whose = "its own deadline"
-            if r.kind is RefusalKind.OTHER_DEADLINE:
-                whose = f"the deadline of {r.blamed or 'another job'}"
-            date = "" if r.date is None else f" ({moment(r.date)})"
-            return f"{whose}{date} would be missed{_place(r)}"
         case RefusalKind.PROMISE_LIMIT:
             work, held, most = (f"{part / 3600:,.6g}" for part in (r.work, r.held, r.most))
             return (

@@ -35,6 +35,7 @@ cdef class ResourceManager:
     cpdef original_id(self, Job job)
     cpdef know_original(self, Job job, str original)
     cpdef record(self, Job job)
+    cpdef note_deadline(self, Job job, double deadline)
     cpdef note_metadata(self, Job job, str text)
     cpdef call_at(self, double date)
     cpdef bint begin_maintenance(self) except -1

@@ -184,6 +184,10 @@ class ResourceManager:
             raise self.refused(job, "be recorded")
         return self.qos_log.record(self.original_id(job))
 
+    def note_deadline(self, job: Job, deadline: float) -> None:
+        """Record the deadline (seconds) that was promised to a job. O(1)."""
+        self.qos_log.promise(self.original_id(job), deadline)
+
     def note_metadata(self, job: Job, text: str) -> None:
         """Set a job's metadata, a text that engines write into the job's row of
         ``PREFIX_jobs.csv``.

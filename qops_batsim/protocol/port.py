@@ -402,10 +402,10 @@ class SchedulerModule:
         return self.scheduler.planned_starts()
 
     def decision_lines(self) -> Iterator[str]:
-        """Return the decisions so far, each as a line of JSON; see :meth:`keep_decisions`."""
+        """Yield the decisions so far, each as a line of JSON; see :meth:`keep_decisions`."""
         scheduler: Any = self.scheduler
-        lines: Iterator[str] = scheduler.decision_lines()
-        return lines
+        for text in scheduler.decision_lines():
+            yield from text.split("\n")
 
     def standing(self) -> Any:
         """Return a snapshot of plan and jobs from which a new scheduler can resume, None if it

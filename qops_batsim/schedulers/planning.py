@@ -323,7 +323,7 @@ class PlanScheduler(Scheduler):
         if has_fixed_start:
             self.manager.record(job).latest_start = job.fixed_start
         if (self.plan.keeps_promises or has_fixed_start) and job.deadline < _INFINITY:
-            self.manager.record(job).admitted_deadline = job.promise
+            self.manager.note_deadline(job, job.promise)
 
     def refused(self, job: Job, refusal: object, offer: Offer | None = None) -> None:
         """Reject a new job for a reason (a Refusal or a text); ``offer`` is the offer that its user
@@ -427,7 +427,9 @@ class PlanScheduler(Scheduler):
         return restore(self, standing)
 
     def decision_lines(self) -> Iterator[str]:
-        """Yield the logged decisions in order, each as a line of JSON."""
+        """Yield the logged decisions in order as lines of JSON, many at once with line breaks
+        between.
+        """
         from qops_batsim.core.decision_lines import lines_of
 
         log = self.plan.log

@@ -10,7 +10,7 @@ from qops_batsim.timing cimport end_of, on_grid, up_to_grid
 
 cdef double _INFINITY, DEADLINE_TOLERANCE, PATIENT, FOREVER, PRICE_TOLERANCE, ROUNDING
 cdef int FIRST, LAST, BY_WORK, BY_RESPONSE, BY_SLACK
-cdef Py_ssize_t KEPT, SHORTEST_STRIDE
+cdef Py_ssize_t KEPT, SHORTEST_STRIDE, SHORT_LINE
 
 @cython.locals(job=Job, earlier=Job, last=Py_ssize_t, place=Py_ssize_t)
 cdef sort_by_trial(list jobs, Py_ssize_t first, Py_ssize_t end)
@@ -38,6 +38,7 @@ cdef class Qops(DeadlineScheduler):
     cdef readonly Job blamed
     cdef list kept, kept_bounds
     cdef FitBounds bounds
+    cdef bint has_bounds  # of fits in this attempt
     cdef list last_order  # jobs as the last search sorted them; some may have left
     cdef object past
 

@@ -35,6 +35,9 @@ KEPT = 16
 SHORTEST_STRIDE = 16
 """Jobs that are placed from one profile that is kept to the next, at least."""
 
+SHORT_LINE = 16
+"""So few jobs are placed sooner than bounds of their fits are kept."""
+
 PATIENT = 60.0
 """A job with more laxity left than this (seconds) may wait for headroom."""
 
@@ -458,7 +461,6 @@ class Qops(DeadlineScheduler):
         base = self.base
         draft = self.draft
         bounds = self.bounds
-        bounds.forget()
         now = self.plan.nominal()
         end = len(order)
         if self.failures is not None and self.insertion == FIRST and not self.new_job_first:
@@ -468,6 +470,8 @@ class Qops(DeadlineScheduler):
                 end -= 1
                 last = order[end - 1]
 
+        self.has_bounds = end - point > SHORT_LINE
+        bounds.forget()
         self.furthest = 0
         placed = point
         violations = 0
@@ -524,8 +528,10 @@ class Qops(DeadlineScheduler):
         """
         draft = self.draft
         bounds = self.bounds
-        # Jobs as large as this one have been found not to fit before.
-        after = max(now, bounds.dates[job.cell])
+        after = now
+        if self.has_bounds:
+            # Jobs as large as this one have been found not to fit before.
+            after = max(now, bounds.dates[job.cell])
 
         if job.headroom > 0 and job.target - now - job.duration > PATIENT:
             start = draft.fit_with_room(job, after, job.headroom)
@@ -533,7 +539,7 @@ class Qops(DeadlineScheduler):
                 return start
 
         start = draft.try_fit(job, after)
-        if start > after:
+        if self.has_bounds and start > after:
             bounds.learn(job, start)
         return start
 

@@ -279,7 +279,7 @@ class Reacting(Scheduler):
         return self.inner.planned_starts()
 
     def decision_lines(self) -> Any:
-        """Yield the scheduler's logged decisions in order, each as a line of JSON."""
+        """Yield the scheduler's logged decisions in order as lines of JSON."""
         inner: Any = self.inner
         return inner.decision_lines()
 
