@@ -174,11 +174,15 @@ def _not_counted(table: TextTable, by: str) -> dict[str, Booleans]:
     looked = _OTHERS if by in ("gpus", "binding") else {**_OTHERS, "GPUs": r"\bgres/gpu"}
     if by == "amounts":
         looked = {"burst buffers": _OTHERS["burst buffers"]}
-    columns = [table.column(name) for name in ("AllocTRES", "ReqTRES") if name in table]
-    held = {name: np.zeros(len(table), np.bool_) for name in looked}
-    for name, pattern in looked.items():
+    columns = [table.words(name) for name in ("AllocTRES", "ReqTRES") if name in table]
+
+    def holds(pattern: str) -> Booleans:
+        mask = np.zeros(len(table), np.bool_)
         for column in columns:
-            held[name] |= column.str.contains(pattern).to_numpy()
+            mask |= column.where(lambda word: re.search(pattern, word) is not None)
+        return mask
+
+    held = {name: holds(pattern) for name, pattern in looked.items()}
     return {name: mask for name, mask in held.items() if mask.any()}
 
 

@@ -14,7 +14,6 @@ import math
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
-from itertools import repeat
 from typing import Any, TypedDict, Unpack
 
 import msgspec
@@ -27,6 +26,7 @@ from qops_batsim.errors import InputError, require_one_of
 from qops_batsim.job_fields import HostsAsked, written_hosts
 from qops_batsim.jobs import QosRequest
 from qops_batsim.limits import MAX_SECONDS
+from qops_batsim.row_writer import Cells, RowWriter, TextCells, WholeCells, WordCells
 from qops_batsim.tables import Floats, Words
 from qops_batsim.version import __version__
 from qops_batsim.workload.accounting.amounts import (
@@ -56,7 +56,6 @@ from qops_batsim.workload.workload_model import (
     stretch_of,
 )
 
-_NEXT_JOB = "},\n"
 _PLAIN = re.compile(r"[ !#-\[\]-~]*")
 """Types that JSON has itself."""
 
@@ -322,11 +321,9 @@ def _workload(
 
     ``asked`` is what the jobs ask of each host.
     """
-    as_json = records["job_number"].tolist()
-    ids = list(map(str, as_json))
-    if log.ids is not None:
-        ids = [log.ids[number - 1] for number in as_json]
-        as_json = _written_texts(ids)
+    numbers = records["job_number"].tolist()
+    ids = [*map(str, numbers)] if log.ids is None else [log.ids[at - 1] for at in numbers]
+    quote = b"" if log.ids is None else b'"'
 
     run_times, first, which = np.unique(records["run_time"], return_index=True, return_inverse=True)
     # The profiles stand in the order in which they are first used.
@@ -356,7 +353,7 @@ def _workload(
         requests=requests,
         hosts_asked=hosts_asked,
     )
-    written = _written(columns, as_json, _extras(log, records, asked))
+    written = _written(columns, quote, _extras(log, records, asked))
     provenance: dict[str, Any] = {
         "command": "workload import",
         "format": log.format,
@@ -374,65 +371,60 @@ def _as_fields(asked: HostsAsked | None) -> str:
     return "" if asked is None else f", {json.dumps(written_hosts(asked))[1:-1]}"
 
 
-def _extras(log: Log, records: Records, asked: Words | None) -> list[list[str]]:
+def _extras(log: Log, records: Records, asked: Words | None) -> list[Words]:
     """Return, as JSON text for each job, the fields that only some logs know (user, queue ...)."""
+    jobs = records["job_number"] - 1
     extras = []
     if asked is not None:
-        written = [*map(_as_fields, given_requests(asked))]
-        extras.append(Words(written, asked.which).texts())
+        extras.append(Words([*map(_as_fields, given_requests(asked))], asked.which))
     for name in _NUMBERED_FIELDS if log.ids is None else ():
-        column = records[name].tolist()
-        extras.append(["" if value == -1 else f', "{name}": {value}' for value in column])
+        numbers, which = np.unique(records[name], return_inverse=True)
+        written = ["" if n == -1 else f', "{name}": {n}' for n in numbers.tolist()]
+        extras.append(Words(written, which))
 
     for name, texts in log.texts.items():
         if name == RERUNNABLE:
             written = [', "qos": {"rerunnable": false}' if text else "" for text in texts.words]
         else:
             written = [f', "{name}": {json.dumps(text)}' if text else "" for text in texts.words]
-        places = texts.which[records["job_number"] - 1]
-        extras.append([written[place] for place in places.tolist()])
+        extras.append(Words(written, texts.which[jobs]))
 
     for name, column in log.numbers.items():
-        values = column[records["job_number"] - 1].tolist()
-        extras.append(["" if v != v else f', "{name}": {plain_number(v)}' for v in values])
-    return [column for column in extras if any(column)]
+        amounts, which = np.unique(column[jobs], return_inverse=True)
+        written = ["" if v != v else f', "{name}": {plain_number(v)}' for v in amounts.tolist()]
+        extras.append(Words(written, which))
+    return extras
 
 
-def _written(columns: JobColumns, ids: Iterable[Any], extras: list[list[str]]) -> bytes:
-    """Return the jobs as a JSON list, a job on each line; ``extras`` are further fields."""
-    names = [*_written_texts(columns.profile_names)]
-    has_limit = np.isfinite(columns.walltimes)
-    limits = _written_numbers(np.where(has_limit, columns.walltimes, 0))
-
-    rows = zip(
-        ids,
-        _written_numbers(columns.submission_times),
-        columns.processors.tolist(),
-        [f', "walltime": {each}' if each else "" for each in limits],
-        map(names.__getitem__, columns.profiles.tolist()),
-        map("".join, zip(*extras, strict=True)) if extras else repeat("", len(limits)),
-        strict=True,
-    )
-
-    lines = [
-        f'{{"id": {each}, "subtime": {date}, "res": {width}{limit}, "profile": {profile}{more}'
-        for each, date, width, limit, profile, more in rows
+def _written(columns: JobColumns, quote: bytes, extras: Sequence[Words]) -> bytes:
+    """Return the jobs as a JSON list, a job on each line: identifiers in ``quote`` marks, or
+    without; ``extras`` are further fields.
+    """
+    ids = columns.ids
+    if not _PLAIN.fullmatch("".join(ids)):
+        ids = [json.dumps(job)[1:-1] for job in ids]
+    limits, which = np.unique(columns.walltimes, return_inverse=True)
+    written = [f', "walltime": {plain_number(v)}' if v < math.inf else "" for v in limits.tolist()]
+    cells = [
+        TextCells(ids),
+        _number_cells(columns.submission_times),
+        WholeCells(columns.processors),
+        WordCells(written, which),
+        WordCells(columns.profile_names, columns.profiles),
+        *(WordCells(*column) for column in extras),
     ]
-    return f"[{_NEXT_JOB.join(lines)}{'}' if lines else ''}]".encode()
+    between = [b'{"id": ' + quote, quote + b', "subtime": ', b', "res": ', b"", b', "profile": "']
+    between += [b'"', *[b""] * len(extras)]
+    between[-1] += b"},\n"
+    rows = RowWriter(cells, between).rows(0, len(ids))
+    return b"".join((b"[", memoryview(rows)[: -len(b",\n")], b"]"))
 
 
-def _written_texts(texts: list[str]) -> Iterable[str]:
-    """Return identifiers or names as JSON strings."""
-    plain = _PLAIN.fullmatch("".join(texts))
-    return (f'"{text}"' for text in texts) if plain else map(json.dumps, texts)
-
-
-def _written_numbers(column: NDArray[np.float64]) -> list[int] | list[float]:
+def _number_cells(column: Floats) -> Cells:
     """Return finite numbers as JSON; whole ones without a fraction."""
     if (column == np.floor(column)).all() and (np.abs(column) <= MAX_SECONDS).all():
-        whole: list[int] = column.astype(np.int64).tolist()
-        return whole
-    return [plain_number(number) for number in column.tolist()]
+        return WholeCells(column.astype(np.int64))
+    return TextCells([str(plain_number(number)) for number in column.tolist()])
 
 
 def _known_calendar(log: Log, time_zone: str | None, begin: float, last: float) -> Calendar | None:
@@ -676,7 +668,7 @@ def repair_records(
         wrong = find(records)
         choice = _UNCHOSEN.get(rule) or getattr(repairs, _CHOSEN_BY.get(rule, rule))
         counts.append(RepairCount.of_lines(rule, description, lines[wrong].tolist(), choice))
-        if choice == "drop":
+        if choice == "drop" and counts[-1].jobs:
             records = records[~wrong]
             lines = lines[~wrong]
         elif choice in ("clip", "limit", "renumber") and change is not None:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import gzip
 import json
 from collections import Counter
+from datetime import datetime, timedelta
 from pathlib import Path
+from zoneinfo import ZoneInfo
 
 import numpy as np
 import pytest
@@ -19,6 +21,7 @@ from qops_batsim.slurm.values import slurm_number
 from qops_batsim.traces import read_trace
 from qops_batsim.workload import Conversion, Repairs, format_workload, parse_workload
 from qops_batsim.workload.accounting import Choices
+from qops_batsim.workload.accounting.cells import read_cells
 from qops_batsim.workload.accounting.rows import task_numbers
 from support import sacct_dumps
 from support.sacct_dumps import CHANGES, HEADER, OWN_WORDS, ZONE, Dump, local, make_dump
@@ -137,6 +140,32 @@ def test_an_hour_that_comes_twice_is_the_first_unless_a_job_would_end_before_it_
     told = {each.rule: (each.jobs, list(each.lines)) for each in found.repairs}
     assert told["hour_twice"] == (2, [2, 3])
     assert told["hour_missing"] == (1, [4])
+
+
+CLOCKS = ("Europe/Stockholm", "Australia/Lord_Howe", "Pacific/Apia", "Africa/Casablanca", "UTC")
+
+
+@given(st.sampled_from(CLOCKS), st.integers(14_000, 20_500), st.data())
+def test_dates_of_days_with_and_without_a_change_are_those_of_the_zone(
+    zone: str, day: int, data: st.DataObject
+) -> None:
+    # Of each date both moments with that clock time are asked for, one by one; Apia left out the
+    # 30th of December 2011 (day 15338), Lord Howe changes by half an hour.
+    days = st.sampled_from((day, 15337, 15338, 15339, 19813, 20023))
+    seconds = st.integers(0, 86_399)
+    drawn = data.draw(st.lists(st.tuples(days, seconds), min_size=1, max_size=40))
+    clock = [datetime(1970, 1, 1) + timedelta(days=at, seconds=of) for at, of in drawn]
+    content = "\n".join(["day", *(date.isoformat() for date in clock)]).encode()
+    table = read_cells(content, "t.csv", "a table", delimiter=",", quoted=False)
+    found = table.dates("day", ZoneInfo(zone), None)
+
+    first, second = (
+        np.array([date.replace(tzinfo=ZoneInfo(zone), fold=fold).timestamp() for date in clock])
+        for fold in (0, 1)
+    )
+    assert found.values.tolist() == first.tolist()
+    assert found.later.tolist() == np.maximum(second - first, 0).tolist()
+    assert found.missing.tolist() == (second < first).tolist()
 
 
 def test_dates_may_have_offsets_or_be_seconds(tmp_path: Path) -> None:

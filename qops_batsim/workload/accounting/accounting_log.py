@@ -73,7 +73,6 @@ def log_of(rows: Rows, choices: Choices, kind: str, source: str) -> AccountingLo
     rows.choose(choices)
     keep_restarts(rows, choices.restarts)
     cancelled = select(rows, choices)
-    keep_restarts(rows, choices.restarts)  # A waiting task may have a row of its own.
     told = f"parts of heterogeneous jobs ({len(set(rows.groups.values()))} in all)"
     rows.tell("het_parts", told, rows.lines[sorted(rows.groups)].tolist(), "merge")
     machine = None

@@ -44,6 +44,7 @@ _DURATION = re.compile(r"(?:(\d{1,9})-)?(\d{1,9})(?::(\d{1,2}))?(?::(\d{1,2}))?(
 _MEMORY = re.compile(r"((?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?)([KMGTPE]?)B?([cn]?)")
 _LEAP_SECOND = re.compile(r"(\d{4}-\d\d-\d\d[T ]\d\d:\d\d):60")
 _QUARTER = 900
+_DAY = 86400
 _LONGEST_DATE = 40
 _NO_DATE = "0000-00-00"
 """Begin of a date by which databases mean none."""
@@ -117,15 +118,11 @@ def read_duration(text: str, unit: float = 1.0) -> float | None:
     [5400.0, 1800.0, 176400.0, 93600.0, inf]
     """
     word = text.strip().lower()
-    if word in _UNKNOWN or word == "partition_limit":
-        return math.nan
-    if word in _UNLIMITED:
-        return math.inf
-    if (none := special_number(word)) is not None:
-        return none
     match = _DURATION.fullmatch(word)
     if not match:
-        return None
+        if word in _UNKNOWN or word == "partition_limit":
+            return math.nan
+        return math.inf if word in _UNLIMITED else special_number(word)
 
     days, first, second, third, fraction = match.groups()
     parts = [int(part) for part in (first, second, third) if part is not None]
@@ -189,9 +186,25 @@ class Dates:
 
 
 def _offsets(local: Floats, zone: ZoneInfo) -> Floats:
-    """Return the UTC offsets of local dates, shape (2, dates): as the first and as the second of
-    two moments with that clock time.
+    """Return the UTC offsets of local dates (seconds), shape (2, dates): as the first and as the
+    second of two moments with that clock time.
     """
+    # No zone has changed its clock twice in four days: a day with one offset at its begin and at
+    # its end has no other.
+    days, of_day = np.unique(local // _DAY, return_inverse=True)
+    begins = _offsets_of(days * _DAY, zone)
+    ends = _offsets_of(days * _DAY + (_DAY - _QUARTER), zone)
+    is_steady = (begins == ends).all(0) & (begins[0] == begins[1])
+    offsets = begins[:, of_day]
+
+    # Clocks are changed at whole quarters of an hour.
+    changing = ~is_steady[of_day]
+    quarters, of_quarter = np.unique(local[changing] // _QUARTER, return_inverse=True)
+    offsets[:, changing] = _offsets_of(quarters * _QUARTER, zone)[:, of_quarter]
+    return offsets
+
+
+def _offsets_of(local: Floats, zone: ZoneInfo) -> Floats:
     begin = datetime(1970, 1, 1)
     offsets = np.zeros((2, len(local)))
     for place, seconds in enumerate(local.tolist()):
@@ -226,6 +239,7 @@ class TextTable:
         self.joined: list[int] = []
         """Lines that are parts of texts of rows above."""
         self._frame = frame
+        self._words: dict[str, Words] = {}
 
     def __contains__(self, name: object) -> bool:
         return name in self.header
@@ -236,6 +250,7 @@ class TextTable:
     def keep(self, rows: Booleans) -> None:
         """Drop the rows of the table for which the mask ``rows`` is false."""
         self._frame = self._frame.filter(rows)
+        self._words = {}
         self.lines = self.lines[rows]
 
     def column(self, name: str) -> pl.Series:
@@ -244,7 +259,9 @@ class TextTable:
 
     def words(self, name: str) -> Words:
         """Return a column as its different texts, and which of them each row has."""
-        return _words(self.column(name))
+        if name not in self._words:
+            self._words[name] = _words(self.column(name))
+        return self._words[name]
 
     def refuse(self, wrong: Booleans, name: str, accepted: str) -> None:
         """Raise an InputError about the cells of column ``name`` in the rows that are ``wrong``, if
@@ -294,14 +311,12 @@ class TextTable:
                 known = [date[0] if date and date[1] == of_clock else math.nan for date in dates]
                 column[rest] = np.array(known, np.float64)[others.which]
 
-        # Clocks are changed at whole quarters of an hour.
         later = np.zeros(size)
         missing = np.zeros(size, np.bool_)
         is_local = ~np.isnan(local)
         if is_local.any():
             seconds = local[is_local]
-            quarters, which = np.unique(seconds // _QUARTER, return_inverse=True)
-            first, second = _offsets(quarters * _QUARTER, zone)[:, which]
+            first, second = _offsets(seconds, zone)
             values[is_local] = seconds - first
             later[is_local] = np.maximum(first - second, 0.0)
             missing[is_local] = second > first
@@ -444,7 +459,9 @@ def _split(
         return (header, rows.to_frame(), numbers), joined
     frame = rows.str.split_exact(delimiter, size - 1).struct.unnest()
     if repaired_rows:
-        frame = frame.with_columns(pl.all().str.replace_all(_INNER, delimiter, literal=True))
+        # Cells of sacct that are no texts hold a comma at most.
+        within = pl.all() if delimiter == "," else pl.nth(free)
+        frame = frame.with_columns(within.str.replace_all(_INNER, delimiter, literal=True))
     return (header, frame, numbers), joined
 
 
@@ -552,11 +569,14 @@ class _BrokenRows:
         for end in range(place + 1, min(place + _MOST_LINES, len(self.rows)) + 1):
             count = text.count(self.delimiter) - self.size + 1
             for forms in self.forms if 0 <= count <= _MOST_EXTRA else ():
-                shortest, *_, longest = (form.fullmatch(text) for form in (*forms, forms[-1]))
-                if shortest and longest:
-                    first = shortest.groups()
-                    pairs = enumerate(zip(first, longest.groups(), strict=True))
-                    if any(one != other for at, (one, other) in pairs if at not in self.free):
+                found = [match.groups() for form in forms if (match := form.fullmatch(text))]
+                if len(found) == len(forms):
+                    first = found[0]
+                    longest = found[-1]
+                    pairs = enumerate(zip(first, longest, strict=True))
+                    if first != longest and any(
+                        one != other for at, (one, other) in pairs if at not in self.free
+                    ):
                         return "", 0
                     return self.delimiter.join(map(self._inner, first)), end
             if end == len(self.rows) or not odd[end] or self._begins(self.rows[end]):

@@ -18,16 +18,13 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Collection, Container, Sequence
+from collections.abc import Container, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from qops_batsim.tables import Words
-
-if TYPE_CHECKING:
-    from qops_batsim.workload.accounting.rows import Rows
+from qops_batsim.workload.accounting.rows import Rows, repeated_keys
 
 AGAIN_WITHIN = 86400.0
 """Longest time from the end of a run until its job is submitted again (seconds): Slurm forgets an
@@ -68,7 +65,7 @@ def renamed(job: str, count: int) -> str:
 
 def number_of(job: str) -> str:
     """Return the number that tasks of an array, or parts of a heterogeneous job, have in common."""
-    number = _NUMBER.match(job)
+    number = None if job.isdigit() else _NUMBER.match(job)
     return number[0] if number else job
 
 
@@ -174,23 +171,22 @@ def tell_apart(rows: Rows) -> None:
 
     Tasks of an array and parts of a heterogeneous job are told apart as a whole. O(rows).
     """
-    keys = [
-        job if place not in rows.tasks else job.partition("[")[0]
-        for place, job in enumerate(rows.ids)
-    ]
+    keys = rows.keys
     places = _shared(keys, rows)
     if not places:
         return
 
-    unclear = rows.unclear_lines
-    taken = {number_of(job) for job in rows.ids}
+    told = _told(rows, sorted(at for several in places.values() for at in several))
+    taken: set[str] = set()
     lines: list[int] = []
     new: list[str] = []
 
     for number, several in places.items():
-        jobs = _jobs_of([_row(rows, place, unclear) for place in several], keys)
+        jobs = _together(_jobs_of([told[place] for place in several], keys))
+        if len(jobs) > 1 and not taken:
+            taken = {number_of(job) for job in rows.ids}
         count = 1
-        for job in _together(jobs)[1:]:
+        for job in jobs[1:]:
             count = next_count(number, count, taken)
             new.append(renamed(number, count))
             for row in (row for part in job for row in part.rows):
@@ -221,12 +217,8 @@ def tell_renamed(rows: Rows, new: Sequence[str], lines: Sequence[int]) -> None:
 
 def _shared(keys: Sequence[str], rows: Rows) -> dict[str, list[int]]:
     """Return the places of all rows of those numbers that may be of several jobs, by number."""
-    seen: set[str] = set()
-    again: set[str] = {number_of(rows.ids[place]) for place in rows.groups}
-    for key in keys:
-        if key in seen:
-            again.add(number_of(key))
-        seen.add(key)
+    again = {number_of(key) for key in repeated_keys(keys)}
+    again |= {number_of(rows.ids[place]) for place in rows.groups}
     places_of: dict[str, list[int]] = {}
     for place, key in enumerate(keys) if again else ():
         number = number_of(key)
@@ -235,24 +227,29 @@ def _shared(keys: Sequence[str], rows: Rows) -> dict[str, list[int]]:
     return {number: places for number, places in places_of.items() if len(places) > 1}
 
 
-def _row(rows: Rows, place: int, unclear: Collection[int]) -> _Row:
-    """Return what a row says about whose job it is; of ``unclear`` lines, dates may be off."""
+def _told(rows: Rows, places: Sequence[int]) -> dict[int, _Row]:
+    """Return what the rows at some places say about whose jobs they are, by place; dates of unclear
+    lines may be off.
+    """
 
-    def text(column: Words | None) -> str:
-        return "" if column is None else column.words[column.which[place]].strip()
+    def texts(column: Words | None) -> Sequence[str]:
+        if column is None:
+            return [""] * len(places)
+        words = [word.strip() for word in column.words]
+        return Words(words, column.which[places]).texts()
 
-    return _Row(
-        place=place,
-        user=text(rows.texts.get("user")),
-        account=text(rows.texts.get("group")),
-        name=text(rows.marks.get("name")),
-        state=text(rows.states),
-        submitted=float(rows.submissions[place]),
-        started=float(rows.started[place]),
-        ended=float(rows.ended[place]),
-        limit=float(rows.limits[place]),
-        slack=_HOUR_TWICE if int(rows.lines[place]) in unclear else _CLOCKS,
+    dates = (rows.submissions, rows.started, rows.ended, rows.limits)
+    slacks = np.where(rows.unclear, _HOUR_TWICE, _CLOCKS)
+    columns = zip(
+        places,
+        texts(rows.texts.get("user")),
+        texts(rows.texts.get("group")),
+        texts(rows.marks.get("name")),
+        texts(rows.states),
+        *(column[places].tolist() for column in (*dates, slacks)),
+        strict=True,
     )
+    return {place: _Row(place, *cells) for place, *cells in columns}
 
 
 def _jobs_of(rows: list[_Row], keys: Sequence[str]) -> list[_KnownJob]:

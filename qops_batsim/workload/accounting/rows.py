@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field
@@ -131,6 +132,14 @@ class Rows:
         """Lines of the file with such a date."""
         rules = ("hour_twice", "hour_missing")
         return {line for repair in self.left_out if repair.rule in rules for line in repair.lines}
+
+    @property
+    def keys(self) -> list[str]:
+        """Id of each row's job, or array where the row stands for waiting tasks."""
+        keys = list(self.ids)
+        for place in self.tasks:
+            keys[place] = keys[place].partition("[")[0]
+        return keys
 
     def take(self, kept: Any) -> None:
         """Replace the rows by those at the positions ``kept``, in that order, or where a mask is
@@ -302,6 +311,15 @@ def task_numbers(text: str) -> list[int] | None:
         if len(tasks) > _MOST_TASKS:
             return None
     return tasks
+
+
+def repeated_keys(keys: Sequence[str]) -> dict[str, list[int]]:
+    """Return the places of each key that comes several times, in the order of the first ones."""
+    places: dict[str, list[int]] = {key: [] for key, count in Counter(keys).items() if count > 1}
+    for place, key in enumerate(keys) if places else ():
+        if key in places:
+            places[key].append(place)
+    return places
 
 
 _NAMES = {

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from qops_batsim.errors import InputError
@@ -9,7 +11,7 @@ from qops_batsim.limits import MAX_JOBS
 from qops_batsim.tables import Words
 from qops_batsim.workload.accounting.amounts import merge_requests
 from qops_batsim.workload.accounting.choices import Choices
-from qops_batsim.workload.accounting.rows import Rows
+from qops_batsim.workload.accounting.rows import Rows, repeated_keys
 from qops_batsim.workload.accounting.states import OTHERS, STATES
 
 
@@ -19,13 +21,12 @@ def settle(rows: Rows, choices: Choices) -> None:
     What a later row tells again is left out: the same run, or that the job waited. The stretches
     of a resized job become one row. Where its last row counts, a job has the names of that.
     """
-    by_id: dict[str, list[int]] = {}
-    for place, job in enumerate(rows.ids):
-        key = job.partition("[")[0] if place in rows.tasks else job
-        by_id.setdefault(key, []).append(place)
-    several = [places for places in by_id.values() if len(places) > 1]
+    several = repeated_keys(rows.keys)
     states = rows.states.texts() if several else []
-    unclear = rows.unclear
+    unclear = rows.unclear.tolist()
+    submitted = rows.submitted.tolist()
+    started = rows.started.tolist()
+    is_open = np.isnan(rows.ended).tolist()
     count = len(rows.ids)
 
     order = np.arange(count)
@@ -34,15 +35,14 @@ def settle(rows: Rows, choices: Choices) -> None:
     revoked = np.zeros(count, np.bool_)
     resized = np.zeros(count, np.bool_)
     lost = 0.0
-    for places in several:
+    for places in several.values():
         # By submission; of one, stretches by start, others as in the file.
-        in_file = np.array(places)
         runs = places
-        if not unclear[places].any():
+        if not any(unclear[at] for at in places):
             is_resized = any(states[at] == "RESIZING" for at in places)
-            starts = np.where(is_resized, rows.started[in_file], 0)
-            runs = in_file[np.lexsort((starts, rows.submitted[in_file]))].tolist()
-        order[in_file] = runs
+            starts = {at: started[at] if is_resized else 0.0 for at in places}
+            runs = sorted(places, key=lambda at: (_or_last(submitted[at]), _or_last(starts[at])))
+        order[places] = runs
 
         own = [at for at in runs if states[at] != "REVOKED"]
         if own:
@@ -52,21 +52,21 @@ def settle(rows: Rows, choices: Choices) -> None:
         # Of rows about one run the last counts, but for one that does not know its end.
         of_run: dict[tuple[float, float], int] = {}
         for at in runs:
-            run = float(rows.submitted[at]), float(rows.started[at])
+            run = submitted[at], started[at]
             known = of_run.get(run, at)
-            is_worse = np.isnan(rows.ended[at]) and not np.isnan(rows.ended[known])
-            of_run[run] = known if is_worse else at
-        kept = [at for at in runs if not np.isnan(rows.started[at]) and at in of_run.values()]
-        kept += runs[-1:] if np.isnan(rows.started[runs[-1]]) else []
+            of_run[run] = known if is_open[at] and not is_open[known] else at
+        kept = [at for at in runs if started[at] == started[at] and at in of_run.values()]
+        kept += [at for at in runs[-1:] if started[at] != started[at]]
         again[[at for at in runs if at not in kept]] = True
 
         stretches: list[int] = []
         for at, following in zip(kept, [*kept[1:], -1], strict=True):
             stretches.append(at)
-            same = following >= 0 and rows.submitted[following] == rows.submitted[at]
+            same = following >= 0 and submitted[following] == submitted[at]
             if states[at] != "RESIZING" or not same:
-                lost += _join(rows, stretches) if len(stretches) > 1 else 0.0
-                resized[stretches[:-1]] = True
+                if len(stretches) > 1:
+                    lost += _join(rows, stretches)
+                    resized[stretches[:-1]] = True
                 stretches = []
         last[places] = kept[-1]
 
@@ -81,6 +81,11 @@ def settle(rows: Rows, choices: Choices) -> None:
     gone = again | revoked | resized
     if gone.any() or (order[1:] < order[:-1]).any():
         rows.take(order[~gone[order]])
+
+
+def _or_last(date: float) -> float:
+    """Return a date to sort by: unknown ones are last."""
+    return date if date == date else math.inf
 
 
 def _join(rows: Rows, stretches: list[int]) -> float:
@@ -105,9 +110,9 @@ def _join(rows: Rows, stretches: list[int]) -> float:
 
 def keep_restarts(rows: Rows, choice: str) -> None:
     """Keep the ``last`` run of each restarted job, or make ``each`` run a job of its own."""
-    last = {job: place for place, job in enumerate(rows.ids)}
-    if len(last) == len(rows.ids):
+    if len(set(rows.ids)) == len(rows.ids):
         return
+    last = {job: place for place, job in enumerate(rows.ids)}
 
     if choice == "last":
         gone = np.ones(len(rows.ids), np.bool_)
@@ -150,9 +155,11 @@ def select(rows: Rows, choices: Choices) -> Rows:
     what = "tasks of arrays that are not listed in full"
     rows.leave_out("unlisted_tasks", what, unlisted & ~gone)
     rows.take(~(gone | unlisted))
-    for part in (rows, waited):
-        if part.tasks:
-            _expand(part)
+    if waited.tasks:
+        _expand(waited)
+    if rows.tasks:
+        _expand(rows)
+        keep_restarts(rows, choices.restarts)  # A waiting task may have a row of its own.
     return waited
 
 

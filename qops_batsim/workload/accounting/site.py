@@ -21,7 +21,7 @@ from qops_batsim.workload.accounting.cells import (
     special_number,
 )
 from qops_batsim.workload.accounting.choices import Choices
-from qops_batsim.workload.accounting.rows import Rows, rows_of_table
+from qops_batsim.workload.accounting.rows import Rows, repeated_keys, rows_of_table
 from qops_batsim.workload.log_formats import PARQUET, mark_of, published_tables, table_names
 
 _AMOUNTS = ("gpus", "memory", "power", "energy")
@@ -294,15 +294,9 @@ def _amounts(table: TextTable, name: str, read: Callable[[str], float | None] = 
 
 def number_tasks(rows: Rows) -> None:
     """Number rows of one job id that ran at the same time, as tasks of a job array (``7_1``)."""
-    several: dict[str, list[int]] = {}
-    for place, job in enumerate(rows.ids):
-        several.setdefault(job, []).append(place)
-
     ends = np.fmax(rows.ended, rows.started + np.nan_to_num(rows.run_times))
     lines: list[int] = []
-    for job, places in several.items():
-        if len(places) == 1:
-            continue
+    for job, places in repeated_keys(rows.ids).items():
         order = sorted(places, key=rows.started.__getitem__)
         latest = np.maximum.accumulate(ends[order])
         if (rows.started[order][1:] < latest[:-1]).any():
