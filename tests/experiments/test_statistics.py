@@ -346,7 +346,8 @@ def test_of_a_family_of_true_null_statements_few_are_rejected() -> None:
 
 def test_differences_have_a_direction_or_none() -> None:
     high, low = [5.0, 5.1, 4.9] * 4, [-5.0, -5.1, -4.9] * 4
-    values = (high, low, [1.0, -1.0, 0.1] * 4, [3.0] * 11 + [90.0], [3.0, 4.0], [3.0, -4.0], [1.0])
+    some = [1.0] * 9 + [40.0, 50.0, 60.0]
+    values = (high, low, [1.0, -1.0, 0.1] * 4, some, [3.0, 4.0], [3.0, -4.0], [1.0])
     found = directions(dict(enumerate([*map(mean_interval, values), None]))).values()
     assert [word for word, _ in found] == [
         *("higher", "lower", "undecided", "undecided, all 12 higher"),
@@ -354,6 +355,9 @@ def test_differences_have_a_direction_or_none() -> None:
     ]
     assert [chance is None for _, chance in found] == [False] * 4 + [True] * 4
     assert agreement([1.0, 2.0], 3.0) == "all 2 lower"
+    # Of values of which one is far off, families would be wrong too often.
+    (lonely,) = directions({0: mean_interval([*np.linspace(1.0, 1.2, 11), 2.5])}).values()
+    assert lonely == ("too few, all 12 higher", None)
 
 
 SKEWED = [0.1, 0.2, 0.2, 0.3, 0.3, 0.4, 0.5, 0.6, 0.9, 4.5]
