@@ -65,7 +65,8 @@ Sample = np.ndarray[tuple[Any, ...], np.dtype[np.float64]]
 def upper_tail(t: Sample, freedom: int) -> Sample:
     """Return P(T > t) for Student's T with ``freedom`` degrees of freedom."""
     require(freedom >= 1, "degrees of freedom", freedom, "a whole number above 0 is expected")
-    return (1.0 - _centre(np.arctan(t / math.sqrt(freedom)), freedom)) / 2
+    centre: Sample = _centre(np.arctan(t / math.sqrt(freedom)), freedom)
+    return (1.0 - centre) / 2
 
 
 def density(t: Sample, freedom: int) -> Sample:
