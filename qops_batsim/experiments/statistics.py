@@ -45,7 +45,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from functools import lru_cache
-from itertools import product
 from typing import Any, NamedTuple, TypeVar
 
 import msgspec
@@ -233,14 +232,6 @@ class Interval(msgspec.Struct, frozen=True, kw_only=True):
         """Convert an interval of log ratios to an interval of changes in %."""
         return self.mapped(change_of)
 
-    def above(self, limit: float) -> float:
-        """Return the p-value of the hypothesis that the true mean is at most a limit."""
-        return chance_of(np.array(self.values) - limit)
-
-    def below(self, limit: float) -> float:
-        """Return the p-value of the hypothesis that the true mean is at least a limit."""
-        return chance_of(limit - np.array(self.values))
-
 
 Means = dict[str, Interval | None]
 """Means by metric; None where a run lacks the metric."""
@@ -292,12 +283,16 @@ def chance_of_signs(values: Sample) -> float:
     """Return how likely the sum of values, if any may change its sign, is as large as it is."""
     total = values.sum() - 1e-12 * np.abs(values).sum()
     if len(values) > EXACT:
-        signs = np.random.default_rng(SEED).choice((-1.0, 1.0), (DRAWN, len(values)))
-        return float(1 + (signs @ values >= total).sum()) / (DRAWN + 1)
+        return float(1 + (_drawn_signs(len(values)) @ values >= total).sum()) / (DRAWN + 1)
     # Of the patterns of either half, those of the other that go with it are counted.
     first, second = map(_sums_of_signs, (values[::2], values[1::2]))
     fewer = np.searchsorted(np.sort(first), total - second)
     return 1.0 - float(fewer.mean()) / len(first)
+
+
+@lru_cache(maxsize=1)
+def _drawn_signs(count: int) -> Sample:
+    return np.random.default_rng(SEED).choice((-1.0, 1.0), (DRAWN, count))
 
 
 def _sums_of_signs(values: Sample) -> Sample:
@@ -313,7 +308,8 @@ def chance_of_size(values: Sample) -> Sample:
     It is Student's, and allows for skewness: without spread, nothing is known of it.
     """
     count = values.shape[-1]
-    away = values - values.mean(axis=-1, keepdims=True)
+    with np.errstate(invalid="ignore"):  # where a limit is infinite
+        away = values - values.mean(axis=-1, keepdims=True)
     spread = np.sqrt((away**2).sum(axis=-1))
     known = np.where(spread > 0, spread, 1.0)
     t = values.sum(axis=-1) / known * math.sqrt((count - 1) / count)
@@ -465,9 +461,8 @@ def judge(found: Interval, low: float = -math.inf, high: float = math.inf) -> Ju
     """
     if found.count < ENOUGH:
         return Judgement(low < found.mean < high, None)
-    inside = max(found.above(low), found.below(high))
-    outside = min(found.below(low), found.above(high))
-    return Judgement(inside <= outside, min(1.0, 2 * min(inside, outside)))
+    inside, outside = _in_and_outside(np.array(found.values), low, high, chance_of)
+    return Judgement(bool(inside <= outside), float(min(1.0, 2 * min(inside, outside))))
 
 
 def units_needed(statements: int) -> int:
@@ -521,77 +516,55 @@ def level(family: Sequence[Sequence[Statement]]) -> float:
     random = np.random.default_rng(SEED)
     counts = sorted({len(each.values) for member in family for each in member})
     places = {count: random.integers(0, count, (FAMILIES, count)) for count in counts}
-    found = [_member([_simulated(each, places) for each in member]) for member in family]
-    chances, differs = (np.array(each) for each in zip(*found, strict=True))
+    found = [
+        _member([_simulated(each, places[len(each.values)]) for each in member])
+        for member in family
+    ]
+    chances, differs = map(np.array, zip(*found, strict=True))
     order = np.argsort(chances, axis=0)
-    chances, differs = (np.take_along_axis(each, order, 0) for each in (chances, differs))
-    corrected = np.maximum.accumulate(chances * np.arange(len(family), 0, -1)[:, None], axis=0)
-    return float(((corrected <= NOMINAL) & differs).any(axis=0).mean())
+    ordered = np.take_along_axis(chances, order, 0) * np.arange(len(family), 0, -1)[:, None]
+    decided = np.maximum.accumulate(ordered, axis=0) <= NOMINAL
+    return float((decided & np.take_along_axis(differs, order, 0)).any(axis=0).mean())
 
 
-def _simulated(statement: Statement, places: Mapping[int, Any]) -> tuple[Sample, Any, Any]:
+def _simulated(statement: Statement, places: Any) -> tuple[Sample, Any, Any]:
     """Return the chance of the verdict in each family, whether it says no, and whether *alike*."""
     values, low, high, near = np.array(statement.values), *statement[1:]
     mean = min(max(values.mean(), values.min()), values.max())
-    rows = (values - mean + (high if low == -math.inf else low))[places[len(values)]]
-    inside, outside = _in_and_outside(rows, low, high)
+    rows = (values - mean + (high if low == -math.inf else low))[places]
+    inside, outside = _in_and_outside(rows, low, high, _chances)
     chance = np.minimum(1.0, 2 * np.minimum(inside, outside))
     alike = np.ones(len(rows))
     if near is not None:
-        within, beyond = _in_and_outside(rows, *near)
-        alike = np.where(within <= beyond, np.minimum(1.0, 2 * within), alike)
+        # By size alone: what lies far within a margin does so with all its signs.
+        within, beyond = _in_and_outside(rows, *near, chance_of_size)
+        alike = np.where(within <= beyond, 2 * within, alike)
     is_alike = (alike <= NOMINAL) | (alike < chance)
     return np.where(is_alike, alike, chance), (outside < inside) & ~is_alike, is_alike
 
 
 def _member(parts: Sequence[tuple[Sample, Any, Any]]) -> tuple[Sample, Any]:
-    """Return the chance that a member has in each family, and whether it says that all is not
-    as good as at the ends.
-    """
-    chances, against, alike = (np.array(each) for each in zip(*parts, strict=True))
-    least = np.where(against, chances, math.inf).min(axis=0)
+    """Return the chance of a member's verdict in each family, and whether it is not *alike*."""
+    chances, against, alike = map(np.array, zip(*parts, strict=True))
+    least = np.where(against, chances, 1.0).min(axis=0)
     is_against = against.any(axis=0)
-    chance = np.where(is_against, np.minimum(1.0, len(parts) * least), chances.max(axis=0))
-    return chance, is_against | ~alike.any(axis=0)
-
-
-def _in_and_outside(rows: Sample, low: float, high: float) -> tuple[Sample, Sample]:
-    """Return the chances with which the mean of each row lies in a range, and outside."""
-    sides = []
-    for end, inwards in ((low, 1), (high, -1)):
-        if math.isinf(end):
-            sides.append((np.zeros(len(rows)), np.ones(len(rows))))
-        else:
-            away = inwards * (rows - end)
-            sides.append((_chances(away), _chances(-away)))
-    (above, under), (below, over) = sides
-    return np.maximum(above, below), np.minimum(under, over)
+    return np.where(is_against, len(parts) * least, chances.max(axis=0)), is_against | ~alike.any(0)
 
 
 def _chances(rows: Sample) -> Sample:
     """Return :func:`chance_of` of each row where it may be a verdict's, at least that by size."""
     found = chance_of_size(rows)
-    may = found <= NOMINAL / 2
-    found[may] = np.maximum(found[may], signs_of_rows(rows[may]))
+    may = (found > 0) & (found <= NOMINAL / 2)
+    found[may] = np.maximum(found[may], [chance_of_signs(row) for row in rows[may]])
     return found
 
 
-def signs_of_rows(rows: Sample) -> Sample:
-    """Return :func:`chance_of_signs` of each row, of more than 14 values by 20,000 patterns."""
-    patterns = _patterns(rows.shape[1])
-    least = rows.sum(axis=1) - 1e-12 * np.abs(rows).sum(axis=1)
-    found = np.empty(len(rows))
-    for begin in range(0, len(rows), 200):
-        some = slice(begin, begin + 200)
-        found[some] = (rows[some] @ patterns >= least[some, None]).mean(axis=1)
-    return found
-
-
-@lru_cache(maxsize=4)
-def _patterns(count: int) -> Sample:
-    if count <= 14:
-        return np.array([*product((-1.0, 1.0), repeat=count)]).T
-    return np.random.default_rng(SEED).choice((-1.0, 1.0), (count, 20_000))
+def _in_and_outside(
+    values: Sample, low: float, high: float, chance: Callable[[Sample], Any]
+) -> tuple[Any, Any]:
+    """Return the chances with which the true mean lies in a range, and outside."""
+    inside = np.maximum(chance(values - low), chance(high - values))
+    return inside, np.minimum(chance(low - values), chance(values - high))
 
 
 def agreement(values: Sequence[float], end: float = 0.0) -> str:
