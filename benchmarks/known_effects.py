@@ -1,7 +1,7 @@
 """Verdicts on made-up studies whose effects are known: how many are wrong, how many decided.
 
     python benchmarks/known_effects.py [--families 2000] [--skewed]
-    python benchmarks/known_effects.py --report out/islam2004/report.json [--families 2000]
+    python benchmarks/known_effects.py --report out/islam2004/report.json [--families 200]
 
 A family is what is judged together: a study of windows, loads and schedulers, or the claims of a
 section. Its effects are drawn: none, a small one, or a large one, which is 1.5 times as large as
@@ -10,7 +10,7 @@ contestants vary twice as much as the baseline, so that differences are skewed a
 Student's distribution by itself does not allow for. With ``--report`` families are those of a
 study: their claims on units that are drawn with replacement from its own, moved so that nothing is
 as claimed or otherwise (each mean is at the claim's end), or surely beside its margin, or inside by
-half a standard deviation.
+half a standard deviation. How often they are wrong is what withholds verdicts of a report.
 A family is wrong if one verdict says that something is higher or lower, or confirms it, where
 it is not.
 """
@@ -32,19 +32,22 @@ from qops_batsim.errors import InputError
 from qops_batsim.experiments.claims import (
     CONFIRMED,
     CONTRADICTED,
+    DECIDED,
     EQUIVALENT,
     TOO_FEW,
     Claim,
     as_checks,
     combined_claim,
+    corrected_family,
     jointly_judged,
+    level_of,
     range_claim,
     sign_claim,
     whole_claims,
 )
 from qops_batsim.experiments.deadline_runs import Contestant
 from qops_batsim.experiments.listed_cases import LogWindow, StudyLog
-from qops_batsim.experiments.statistics import logarithm_of
+from qops_batsim.experiments.statistics import ERROR, FAMILIES, logarithm_of
 from qops_batsim.experiments.study import InputIdentities, Study
 from qops_batsim.experiments.study_report import summaries
 from qops_batsim.experiments.study_runs import CellOutcome, Description, StudyRuns
@@ -241,18 +244,21 @@ def redrawn(family: Sequence[Claim], seed: int, shift: float | None) -> list[Cla
 
 def own_family(name: str, family: Sequence[Claim], families: int) -> str:
     """Return a row on a family: how often a verdict is wrong, and how many effects are found."""
-    wrong = beside = decided = 0
+    whole = corrected_family(whole_claims(family))
+    heads = f"| {name} | {whole[0].count} | {len(whole)} | "
+    if any(each.verdict == TOO_FEW for each in whole):
+        return f"{heads}too few to judge | | | |"
+    wrong = level_of(whole, {each.id: each for each in family})
+    beside = decided = 0
     for seed in range(families):
-        drawn = jointly_judged(redrawn(family, seed, 0.0))
-        if any(each.verdict == TOO_FEW for each in drawn):
-            return f"| {name} | {drawn[0].count} | {len(drawn)} | too few to judge | | |"
-        wrong += any(each.verdict in (CONFIRMED, CONTRADICTED) for each in drawn)
-        at_margin = jointly_judged(redrawn(family, seed, None))
+        at_margin = corrected_family(redrawn(family, seed, None))
         beside += any(each.verdict in (CONFIRMED, EQUIVALENT) for each in at_margin)
-        decided += sum(e.verdict == CONFIRMED for e in jointly_judged(redrawn(family, seed, 0.5)))
-    shares = (share_text(each, families) for each in (wrong, beside))
-    power = f"{100 * decided / families / len(drawn):.0f}"
-    return f"| {name} | {drawn[0].count} | {len(drawn)} | {' | '.join(shares)} | {power} |"
+        inside = corrected_family(redrawn(family, seed, 0.5))
+        decided += sum(each.verdict == CONFIRMED for each in inside)
+    shares = share_text(round(wrong * FAMILIES), FAMILIES), share_text(beside, families)
+    verdicts = sum(each.verdict in DECIDED for each in whole) if wrong <= ERROR else "none"
+    power = 100 * decided / families / len(whole)
+    return f"{heads}{' | '.join(shares)} | {power:.0f} | {verdicts} |"
 
 
 def share_text(count: int, of: int) -> str:
@@ -269,8 +275,9 @@ def main() -> None:
     asked = parser.parse_args()
     families = asked.families
     if asked.report:
-        print("| family | units | claims | wrong (%) | wrong at the margin (%) | found (%) |")
-        print("|---|---|---|---|---|---|")
+        heads = "wrong (%) | wrong at the margin (%) | effects found (%) | verdicts"
+        print(f"| family | units | claims | {heads} |")
+        print("|---|---|---|---|---|---|---|")
         for name, family in families_of(asked.report).items():
             print(own_family(name, family, families), flush=True)
         return

@@ -90,7 +90,6 @@ if TYPE_CHECKING:
     from qops_batsim.experiments.statistics import paired_difference as paired_difference
     from qops_batsim.experiments.statistics import quantile as quantile
     from qops_batsim.experiments.statistics import ratio_of_means as ratio_of_means
-    from qops_batsim.experiments.statistics import upper_tail as upper_tail
     from qops_batsim.experiments.study import Study as Study
     from qops_batsim.experiments.study import read_study as read_study
     from qops_batsim.experiments.study import study_of as study_of
@@ -131,7 +130,7 @@ else:
             "statistics": (
                 "AMOUNT ENOUGH Interval LEVEL Limits NOMINAL SHARE UNLIMITED chance_of_signs "
                 "chance_of_size limits_of limits_of_difference mean_interval nested_interval "
-                "paired_difference quantile ratio_of_means upper_tail"
+                "paired_difference quantile ratio_of_means"
             ),
             "study": "Study read_study study_of with_need with_schedulers",
             "study_report": "StudySummary page_tables summaries",

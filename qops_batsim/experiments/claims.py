@@ -7,16 +7,19 @@ of a wrong verdict counts for all of them (:mod:`qops_batsim.experiments.statist
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal, TypedDict, Unpack
 
 import msgspec
 
 from qops_batsim.experiments.statistics import (
+    ERROR,
     TEXT_OF_LEVEL,
     Interval,
+    Statement,
     holm,
     judge,
+    level,
     log_ratios,
     logarithm_of,
     mean_interval,
@@ -209,40 +212,48 @@ def range_claim(
         if not found:
             return claim
         found = mean_interval(found)
-    scaled = logarithm_of if relative else float
 
+    in_unit = found.as_changes() if relative else found
+    claim = msgspec.structs.replace(
+        claim,
+        value=in_unit.mean,
+        interval=in_unit.known,
+        count=in_unit.count,
+        expected=(None if low == -math.inf else low, None if high == math.inf else high),
+        margin=margin,
+        values=found.values,
+        relative=relative,
+    )
     leaning, verdict = UNDECIDED, TOO_FEW
-    inside, chance = judge(found, scaled(low), scaled(high))
+    stated = statement_of(claim)
+    inside, chance = judge(found, stated.low, stated.high)
     if chance is not None:
         leaning = CONFIRMED if inside else CONTRADICTED
-        if margin is not None:
-            end = low if high == math.inf else high
-            near = judge(found, scaled(end - margin), scaled(end + margin))
+        if stated.near is not None:
+            near = judge(found, *stated.near)
             alike = 1.0 if near.chance is None or not near.inside else near.chance
             # What is surely too small to count stays so, however many data show that it is there.
             if significant(alike) or alike < chance:
                 leaning = EQUIVALENT
                 chance = alike
         verdict = _verdict(leaning, chance)
-
-    in_unit = found.as_changes() if relative else found
-    claim = msgspec.structs.replace(
-        claim,
-        verdict=verdict,
-        leaning=leaning,
-        value=in_unit.mean,
-        interval=in_unit.known,
-        count=in_unit.count,
-        expected=(None if low == -math.inf else low, None if high == math.inf else high),
-        margin=margin,
-        chance=chance,
-        values=found.values,
-        relative=relative,
-    )
+    claim = msgspec.structs.replace(claim, verdict=verdict, leaning=leaning, chance=chance)
     of_differences = low == -high or 0.0 in (low, high)
     if of_differences and not any(found.values):
         return untested(claim, "all differences are 0")
     return claim
+
+
+def statement_of(claim: Claim) -> Statement:
+    """Return what a claim about a mean says of its values."""
+    scaled = logarithm_of if claim.relative else float
+    low, high = claim.expected or (None, None)
+    end = low if high is None else high
+    near = None
+    if claim.margin is not None and end is not None:
+        near = scaled(end - claim.margin), scaled(end + claim.margin)
+    ends = -math.inf if low is None else scaled(low), math.inf if high is None else scaled(high)
+    return Statement(claim.values, *ends, near)
 
 
 def _verdict(leaning: Verdict, chance: float) -> Verdict:
@@ -365,17 +376,48 @@ def whole_claims(claims: Sequence[Claim], *, ours: bool | None = None) -> list[C
 def jointly_judged(claims: Sequence[Claim]) -> list[Claim]:
     """Return the claims with verdicts corrected for the number of claims in each family.
 
-    Counted are claims that are judged by an interval and are no part of another.
+    Counted are claims that are judged by an interval and are no part of another. A family that
+    would be wrong too often (:func:`level_of`) has no verdicts, nor have its parts.
     """
     families: dict[str, list[Claim]] = {}
     for claim in whole_claims(claims):
-        families.setdefault(claim.family or claim.section, []).append(claim)
-    judged = {}
-    for family in families.values():
-        units = [each.count for each in family]
-        corrected = holm([each.chance for each in family], units)
-        for claim, chance in zip(family, corrected, strict=True):
-            if claim.chance is not None:
-                verdict = TOO_FEW if chance is None else _verdict(claim.leaning, chance)
-                judged[claim.id] = msgspec.structs.replace(claim, verdict=verdict, corrected=chance)
+        if claim.chance is not None:
+            families.setdefault(claim.family or claim.section, []).append(claim)
+    every = {claim.id: claim for claim in claims}
+    judged: dict[str, Claim] = {}
+    for family in map(corrected_family, families.values()):
+        tested = [claim for claim in family if claim.corrected is not None]
+        wrong = level_of(tested, every) if any(significant(e.corrected) for e in tested) else 0.0
+        judged |= {claim.id: claim for claim in family}
+        if wrong > ERROR:
+            told = f": too few units, as such families are wrong in {100 * wrong:.1f} %"
+            for claim in family:
+                changes = {"text": claim.text + told, "verdict": TOO_FEW, "corrected": None}
+                judged[claim.id] = msgspec.structs.replace(claim, **changes)
+                for part in (every[name] for name in claim.parts if name in every):
+                    if part.chance is not None:
+                        judged[part.id] = msgspec.structs.replace(part, verdict=TOO_FEW)
     return [judged.get(claim.id, claim) for claim in claims]
+
+
+def corrected_family(family: Sequence[Claim]) -> list[Claim]:
+    """Return claims that are tested together with verdicts corrected for their number."""
+    chances = holm([each.chance for each in family], [each.count for each in family])
+    return [
+        msgspec.structs.replace(
+            claim,
+            verdict=TOO_FEW if chance is None else _verdict(claim.leaning, chance),
+            corrected=chance,
+        )
+        for claim, chance in zip(family, chances, strict=True)
+    ]
+
+
+def level_of(family: Iterable[Claim], every: Mapping[str, Claim]) -> float:
+    """Return how often claims that are tested together, whose parts are among ``every`` claim, have
+    a wrong verdict (:func:`qops_batsim.experiments.statistics.level`).
+    """
+    members = ([every[e] for e in claim.parts if e in every] or [claim] for claim in family)
+    return level(
+        [[statement_of(each) for each in parts if each.chance is not None] for parts in members]
+    )

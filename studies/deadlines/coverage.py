@@ -23,7 +23,6 @@ from qops_batsim.experiments import (
     chance_of_size,
     markdown_table,
     quantile,
-    upper_tail,
 )
 from studies.shared import Settings, grid_runs
 
@@ -71,25 +70,6 @@ def held(population: Values, count: int, random: np.random.Generator) -> float:
     return float((np.abs(drawn.mean(axis=1) - population.mean()) <= reach).mean())
 
 
-def sizes(values: Values) -> Values:
-    """Return :func:`chance_of_size` of each row."""
-    count = values.shape[-1]
-    away = values - values.mean(axis=-1, keepdims=True)
-    spread = np.sqrt((away**2).sum(axis=-1)) + 1e-300
-    t = values.sum(axis=-1) / spread * math.sqrt((count - 1) / count)
-    cube = ((away / spread[..., None]) ** 3).sum(axis=-1)
-    skew = np.maximum(0.0, -cube * count * math.sqrt(count - 1) / (count - 2))
-    # Student's tail and density, by tables.
-    grid = np.sinh(np.linspace(0.0, 12.0, 4000))
-    tail = np.array([upper_tail(float(each), count - 1) for each in grid])
-    beyond = np.interp(np.abs(t), grid, tail)
-    scale = math.lgamma(count / 2) - math.lgamma((count - 1) / 2)
-    scale -= math.log(math.pi * (count - 1)) / 2
-    density = np.exp(scale - count / 2 * np.log1p(t * t / (count - 1)))
-    more = skew * (2 * t * t + 1) * density / (3 * math.sqrt(count))
-    return np.minimum(1.0, np.where(t >= 0, beyond, 1 - beyond) + more)
-
-
 def signs(values: Values, patterns: Values) -> Values:
     """Return :func:`chance_of_signs` of each row, by these patterns."""
     rows = values.reshape(-1, values.shape[-1])
@@ -124,16 +104,15 @@ def levels(known: Sequence[Values], count: int, families: int) -> tuple[list[flo
         patterns = random.choice((-1.0, 1.0), (PATTERNS, count))
     for row in drawn[:3].reshape(-1, count):
         # What is simulated is what is judged.
-        assert abs(chance_of_size(row) - sizes(row)) < 1e-3
         assert abs(chance_of_signs(row) - signs(row[None], patterns)[0]) < 0.02
-    low, high = ((sizes(each), signs(each, patterns)) for each in (drawn, -drawn))
+    low, high = ((chance_of_size(each), signs(each, patterns)) for each in (drawn, -drawn))
     wrong = []
     for tests, level in METHODS.values():
         both = (np.max([side[test] for test in tests], axis=0) for side in (low, high))
         least = 2 * np.minimum(*both).min(axis=1)
         wrong.append(100 * float((least * len(known) <= level).mean()))
     moved = drawn + EFFECT
-    chances = np.sort(2 * np.maximum(sizes(moved), signs(moved, patterns)), axis=1)
+    chances = np.sort(2 * np.maximum(chance_of_size(moved), signs(moved, patterns)), axis=1)
     corrected = np.maximum.accumulate(chances * np.arange(len(known), 0, -1), axis=1)
     return wrong, 100 * float((corrected <= NOMINAL).mean())
 

@@ -1,6 +1,6 @@
 """Commands of studies, whole or with settings of which few are drawn, run on their own.
 
-A study runs from a copy of its folder with changed settings, in a directory of its own: nothing
+A study runs from a copy of the folders with changed settings, in a directory of its own: nothing
 that an earlier run has kept can be found there.
 """
 
@@ -129,7 +129,8 @@ def run(
     with TemporaryDirectory() as name:
         scratch = Path(name)
         folder = scratch / "studies" / study
-        shutil.copytree(STUDIES / study, folder, ignore=shutil.ignore_patterns("*.png", "results"))
+        # All of them, since the benchmark names a scheduler of another study.
+        shutil.copytree(STUDIES, folder.parent, ignore=shutil.ignore_patterns("*.png", "results"))
         if seed is not None and part is not None:
             asks, program = asks if part.asks is None else part.asks, part.program or program
             settings = tomllib.loads((folder / "study.toml").read_text("utf-8"))

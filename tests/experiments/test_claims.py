@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import re
+from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -16,10 +18,11 @@ from qops_batsim.experiments import (
     mean_interval,
     range_claim,
     sign_claim,
+    statistics,
     untested,
 )
-from qops_batsim.experiments.claims import DECIDED, combined_claim
-from qops_batsim.experiments.statistics import ERROR
+from qops_batsim.experiments.claims import DECIDED, combined_claim, corrected_family, level_of
+from qops_batsim.experiments.statistics import ERROR, SEED
 
 
 def around(low: float, high: float, count: int = 20) -> Interval:
@@ -110,7 +113,7 @@ def test_no_amount_of_data_confirms_what_was_no_difference(mean: float, sign: in
         others = [sign_claim(f"{n}", "", FAR, 1) for n in range(5)]
         # By itself, among others, and as a part.
         whole = combined_claim("b", "", [one, *others])
-        both = jointly_judged([one, *others])[0], jointly_judged([whole])[0]
+        both = corrected_family([one, *others])[0], corrected_family([whole])[0]
         verdicts.append((one.verdict, *(each.verdict for each in both)))
     for way in zip(*verdicts, strict=True):
         assert way[0] == "undecided"
@@ -168,6 +171,54 @@ def test_units_that_could_decide_a_few_claims_are_too_few_for_many() -> None:
     # What has units enough does not pay for what has not.
     (*_, judged) = jointly_judged([*many, claim := sign_claim("near", "", NEAR, +1)])
     assert (judged.verdict, judged.corrected) == ("confirmed", claim.chance)
+
+
+# Eleven alike and one far off: draws without that one agree, on the wrong side.
+LONELY = [*np.linspace(1.0, 1.2, 11), 2.5]
+
+
+def a_family(moved: Callable[[list[float], float], list[float]]) -> list[Claim]:
+    """Return four claims and two parts, about values that are moved to a mean or left alone."""
+    mixed = [-1.0, 2.0, 0.5, 3.0, -0.2, 1.1, 0.9, -2.0, 4.0, 0.1, 0.3, 1.7]
+    parts = [
+        sign_claim("fewer", "", moved(LONELY, 0.0), -1),
+        sign_claim("more", "", moved([each**3 for each in mixed], 0.0), +1, margin=0.4),
+    ]
+    return [
+        combined_claim("both", "", parts),
+        sign_claim("lonely", "", moved(LONELY, 0.0), +1, margin=0.5),
+        range_claim("between", "", moved(mixed, 0.2), 0.2, 5.0),
+        range_claim("at most", "", moved(mixed, math.log(1.1)), high=10.0, relative=True),
+        *parts,
+    ]
+
+
+def test_the_level_is_that_of_families_judged_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(statistics, "FAMILIES", 300)
+    own = a_family(lambda values, _: values)
+    found = level_of(own[:4], {each.id: each for each in own})
+    wrong = 0
+    for places in np.random.default_rng(SEED).integers(0, 12, (300, 12)):
+
+        def drawn(values: list[float], mean: float, places: np.ndarray = places) -> list[float]:
+            return (np.array(values) - np.mean(values) + mean)[places].tolist()
+
+        judged = corrected_family(a_family(drawn)[:4])
+        wrong += any(each.verdict in ("confirmed", "contradicted") for each in judged)
+    assert found == wrong / 300 > 0.05
+
+
+def test_a_family_that_would_often_be_wrong_has_no_verdict() -> None:
+    lonely = sign_claim("lonely", "it grows", LONELY, +1)
+    parts = [sign_claim("far", "", FAR, +1), sign_claim("odd", "", [1.1, *LONELY], +1)]
+    whole = combined_claim("whole", "both", parts, section="2")
+    assert {each.verdict for each in (whole, *parts)} == {"confirmed"}
+    judged = jointly_judged([lonely, whole, *parts])
+    assert {each.verdict for each in judged} == {"too few to judge"}
+    assert {each.corrected for each in judged} == {None}
+    assert re.fullmatch(r"it grows: too few .* are wrong in [345]\d\.\d %", judged[0].text)
+    # Of the same values, those that agree about nothing are not looked at.
+    assert jointly_judged([sign_claim("a", "", OPEN, +1)])[0].verdict == "undecided"
 
 
 def test_families_are_judged_apart() -> None:
@@ -266,7 +317,8 @@ def test_verdicts_on_made_up_studies_with_known_effects() -> None:
     wrong = large = decided = 0
     for number in range(400):
         truths = random.choice(list(TRUTHS.values()), 8) * random.choice([-1, 1], 8)
-        judged = jointly_judged(
+        # Also of families whose level nobody asks for.
+        judged = corrected_family(
             [
                 sign_claim(str(place), "", _drawn(random, mean, number % 2 == 1), 1, margin=MARGIN)
                 for place, mean in enumerate(truths)
