@@ -158,14 +158,17 @@ class Letters:
 
     def add(self, text: bytes) -> None:
         """Append a text."""
-        count = len(text)
-        self.make_room(count)
+        self.add_part(text, 0, len(text))
+
+    def add_part(self, source: bytes, begin: int, end: int) -> None:
+        """Append a part of a text."""
+        self.make_room(end - begin)
         data = self.data
         size = self.size
-        source = text
-        for place in range(count):
-            data[size + place] = source[place]
-        self.size = size + count
+        for place in range(begin, end):
+            data[size] = source[place]
+            size += 1
+        self.size = size
 
     def add_text(self, text: str) -> None:
         """Append a text in UTF-8."""
@@ -235,14 +238,30 @@ class TextCells(Cells):
 
 
 class WordCells(Cells):
-    """A few texts, each in many rows; ``which`` tells the place of a row's."""
+    """Texts, perhaps each in many rows; ``which`` tells the place of a row's.
+
+    They are kept one behind the other, since texts that lie scattered take long to look at.
+    """
 
     def __init__(self, words: Sequence[str], which: Any) -> None:
-        self.words = list(words)
         self.which = which
+        self.text = "".join(words).encode()
+        self.data = self.text
+        self.ends = array("q", bytes(8 * (len(words) + 1)))
+        self.find_ends(list(words))
+
+    def find_ends(self, words: list[str]) -> None:
+        """Note where each text ends."""
+        is_ascii = self.text.isascii()
+        end = 0
+        for place in range(len(words)):
+            word = words[place]
+            end += len(word) if is_ascii else len(word.encode())
+            self.ends[place + 1] = end
 
     def write(self, out: Letters, row: int) -> None:
-        out.add_text(self.words[self.which[row]])
+        word = self.which[row]
+        out.add_part(self.data, self.ends[word], self.ends[word + 1])
 
 
 class WholeCells(Cells):
@@ -271,21 +290,20 @@ class DecimalCells(Cells):
         value = self.values[row]
         is_negative = self.bits[row] < 0
         micros = millionths(value, is_negative)
-        if micros == ODD:
-            if value == value:
-                out.add_text(f"{value:.6f}")
-            return
-        out.make_room(LONGEST)
-        if is_negative:
-            out.add_letter(MINUS)
-        whole = micros // 1_000_000
-        rest = micros - whole * 1_000_000
-        out.add_whole(whole)
-        if rest == 0:
-            out.add(NO_FRACTION)
-        else:
-            out.add_letter(POINT)
-            out.add_digits(rest, 6)
+        if micros != ODD:
+            out.make_room(LONGEST)
+            if is_negative:
+                out.add_letter(MINUS)
+            whole = micros // 1_000_000
+            rest = micros - whole * 1_000_000
+            out.add_whole(whole)
+            if rest == 0:
+                out.add(NO_FRACTION)
+            else:
+                out.add_letter(POINT)
+                out.add_digits(rest, 6)
+        elif value == value:
+            out.add_text(f"{value:.6f}")
 
 
 class GeneralCells(Cells):
@@ -300,10 +318,11 @@ class GeneralCells(Cells):
         found = ODD if self.bits[row] < 0 else significant(value)
         if found == ODD:
             out.add_text(f"{value:g}")
-            return
-        power = found % 100
-        digits = found // 100
+        else:
+            self.write_digits(out, found // 100, found % 100)
 
+    def write_digits(self, out: Letters, digits: int, power: int) -> None:
+        """Write six digits, and the power of ten of the first one."""
         # Digits behind the point, without zeros at the end.
         behind = 5 if power >= 6 else 5 - power
         while behind > 0 and digits % 10 == 0:

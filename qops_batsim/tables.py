@@ -106,8 +106,8 @@ class Words(NamedTuple):
 
     def values(self, value: Callable[[str], float]) -> Floats:
         """Return a number for the text of each row."""
-        numbers: Floats = np.array([value(word) for word in self.words], np.float64)[self.which]
-        return numbers
+        found: Floats = np.array([value(word) for word in self.words], np.float64)
+        return np.broadcast_to(found, len(self.which)) if len(found) == 1 else found[self.which]
 
     def paired(self, other: Words) -> tuple[list[tuple[str, str]], Integers]:
         """Return the different pairs of texts in the rows of two columns, and which has which."""
