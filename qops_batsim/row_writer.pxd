@@ -3,7 +3,7 @@ cimport cython
 cdef long long ODD
 cdef double MOST_COUNTED, EXACT, SURELY, MILLION
 cdef double[::1] POWERS
-cdef int LARGEST_POWER, EXACT_POWER, LAST_ASCII
+cdef int LARGEST_POWER, EXACT_POWER
 cdef int COMMA, QUOTE, NEW_LINE, RETURN, SHIELD, EQUALS, PLUS, AT
 cdef bytes NO_FRACTION, PAIRS_TEXT
 cdef const unsigned char* PAIRS
@@ -33,8 +33,6 @@ cdef class Letters:
     cdef int add(self, bytes text) except -1
     @cython.locals(place=Py_ssize_t, size=Py_ssize_t, data="unsigned char*")
     cdef int add_part(self, const unsigned char* source, Py_ssize_t begin, Py_ssize_t end) except -1
-    @cython.locals(count=Py_ssize_t, place=Py_ssize_t, size=Py_ssize_t, data="unsigned char*", letter=int)
-    cdef int add_text(self, str text) except -1
     cdef void add_letter(self, int letter) noexcept
     @cython.locals(place=Py_ssize_t, size=Py_ssize_t, data="unsigned char*", rest="unsigned long long", pair=Py_ssize_t)
     cdef void add_digits(self, unsigned long long value, Py_ssize_t count) noexcept
@@ -43,10 +41,6 @@ cdef class Letters:
 
 cdef class Cells:
     cdef public bytes before
-    cdef int write(self, Letters out, Py_ssize_t row) except -1
-
-cdef class TextCells(Cells):
-    cdef list texts
     cdef int write(self, Letters out, Py_ssize_t row) except -1
 
 cdef class WordCells(Cells):

@@ -33,7 +33,6 @@ EXACT_POWER = 10
 
 COMMA, QUOTE, NEW_LINE, RETURN = b',"\n\r'
 SHIELD, EQUALS, PLUS, AT = b"'=+@"
-LAST_ASCII = 127
 ZERO, POINT, MINUS, BLANK = b"0.- "
 PAIRS_TEXT = b"".join(b"%02d" % number for number in range(100))
 PAIRS = PAIRS_TEXT
@@ -170,21 +169,6 @@ class Letters:
             size += 1
         self.size = size
 
-    def add_text(self, text: str) -> None:
-        """Append a text in UTF-8."""
-        count = len(text)
-        self.make_room(count)
-        data = self.data
-        size = self.size
-        for place in range(count):
-            letter = ord(text[place])
-            if letter > LAST_ASCII:
-                self.add(text.encode())
-                break
-            data[size + place] = letter
-        else:
-            self.size = size + count
-
     def add_letter(self, letter: int) -> None:
         """Append a letter, for which there is room."""
         self.data[self.size] = letter
@@ -225,16 +209,6 @@ class Cells:
 
     def write(self, out: Letters, row: int) -> None:
         """Append the cell of a row."""
-
-
-class TextCells(Cells):
-    """Texts."""
-
-    def __init__(self, texts: Sequence[str]) -> None:
-        self.texts = texts if isinstance(texts, list) else list(texts)
-
-    def write(self, out: Letters, row: int) -> None:
-        out.add_text(self.texts[row])
 
 
 class WordCells(Cells):
@@ -303,7 +277,7 @@ class DecimalCells(Cells):
                 out.add_letter(POINT)
                 out.add_digits(rest, 6)
         elif value == value:
-            out.add_text(f"{value:.6f}")
+            out.add(f"{value:.6f}".encode())
 
 
 class GeneralCells(Cells):
@@ -317,7 +291,7 @@ class GeneralCells(Cells):
         value = self.values[row]
         found = ODD if self.bits[row] < 0 else significant(value)
         if found == ODD:
-            out.add_text(f"{value:g}")
+            out.add(f"{value:g}".encode())
         else:
             self.write_digits(out, found // 100, found % 100)
 

@@ -30,7 +30,6 @@ from qops_batsim.row_writer import (
     GeneralCells,
     IntervalCells,
     RowWriter,
-    TextCells,
     WholeCells,
     WordCells,
     are_plain,
@@ -134,10 +133,6 @@ class General(NamedTuple):
         read_general(values, bits, numbers)
         return numbers
 
-    def texts(self) -> list[str]:
-        """Return the dates as texts with six significant digits."""
-        return [f"{value:g}" for value in self.values.tolist()]
-
 
 class Intervals(NamedTuple):
     """A column of sets of whole numbers, each as ascending intervals that do not touch.
@@ -153,14 +148,6 @@ class Intervals(NamedTuple):
     offsets: np.ndarray
     first: np.ndarray
     last: np.ndarray
-
-    def texts(self) -> list[str]:
-        """Return the sets as Batsim writes hosts: ``"0-3 5"``."""
-        begin, end = self.offsets[[0, -1]].tolist()
-        pairs = zip(self.first[begin:end].tolist(), self.last[begin:end].tolist(), strict=True)
-        intervals = [str(low) if low == high else f"{low}-{high}" for low, high in pairs]
-        bounds = itertools.pairwise((self.offsets - begin).tolist())
-        return [" ".join(intervals[since:until]) for since, until in bounds]
 
 
 Column = Sequence[str] | np.ndarray | Words | General | Intervals
@@ -229,28 +216,26 @@ def format_table(columns: Mapping[str, Column]) -> Iterator[bytes]:
 
 def cells(column: Column) -> Sequence[str]:
     """Return a column's cells as texts, as they are written in CSV."""
-    if isinstance(column, (Words, Intervals, General)):
+    if isinstance(column, Words):
         return column.texts()
-    if not isinstance(column, np.ndarray):
+    if not isinstance(column, (np.ndarray, Intervals, General)):
         return column
-    if column.dtype.kind == "f":
-        return ["" if value != value else f"{value:.6f}" for value in column.tolist()]
-    return list(map(str, column.tolist()))
+    rows = format_rows([column], len(WrittenTexts(column)))
+    return b"".join(rows).decode().splitlines()
 
 
 def _cells_of(column: Column) -> Cells:
     """Return the cells of a column as they are written."""
     if isinstance(column, General):
         return GeneralCells(*_with_bits(column.values))
-    if isinstance(column, Words):
-        return WordCells(column.words, np.ascontiguousarray(column.which, np.int64))
     if isinstance(column, Intervals):
         return IntervalCells(*(np.ascontiguousarray(each, np.int64) for each in column))
     if isinstance(column, np.ndarray):
         if column.dtype.kind == "f":
             return DecimalCells(*_with_bits(column))
         return WholeCells(np.ascontiguousarray(column, np.int64))
-    return TextCells(cells(column))
+    words, which = column if isinstance(column, Words) else (column, np.arange(len(column)))
+    return WordCells(words, np.ascontiguousarray(which, np.int64))
 
 
 def _with_bits(values: np.ndarray) -> tuple[Floats, Integers]:

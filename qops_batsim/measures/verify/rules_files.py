@@ -15,6 +15,7 @@ from qops_batsim.measures.results.result_tables import (
     NULL_RUN_TIME,
     Floats,
     lasting,
+    tolerance,
 )
 from qops_batsim.measures.results.series import busy_hosts, busy_hosts_between, computing_periods
 from qops_batsim.measures.verify.rule import (
@@ -196,7 +197,7 @@ def workload_fields(subject: Subject) -> Iterator[Violation]:
             expected[np.isinf(expected)] = -1.0  # without a walltime
         yield from violations(
             subject,
-            np.abs(found - expected) > _slack(found),
+            np.abs(found - expected) > tolerance(found),
             f"{column} is {{found:.6f}}, but {{expected:.6f}} in the workload",
             found=found,
             expected=expected,
@@ -218,7 +219,7 @@ def workload_run_time(subject: Subject) -> Iterator[Violation]:
     result = subject.result
     delay = _column(subject, subject.delays)
     run_time, finish = result.columns("execution_time", "finish_time")
-    slack = _slack(finish)
+    slack = tolerance(finish)
     complete = result.ended_as(COMPLETED_SUCCESSFULLY, COMPLETED_FAILED)
     wrong = (run_time > delay + slack) & lasting(run_time)
     wrong |= complete & (run_time < delay - slack)
@@ -240,7 +241,3 @@ def _column(subject: Subject, values: Floats) -> Floats:
     """
     job_numbers = subject.job_numbers
     return np.where(job_numbers.latest, values[job_numbers.rows], np.nan)
-
-
-def _slack(dates: Floats) -> Floats:
-    return DATE_TOLERANCE + 4 * np.spacing(np.abs(dates))
