@@ -67,10 +67,8 @@ cdef class DecimalCells(Cells):
 cdef class GeneralCells(Cells):
     cdef const double[::1] values
     cdef const long long[::1] bits
-    @cython.locals(value=double, found="long long")
+    @cython.locals(value=double, found="long long", power=int, digits="long long", behind=int, unit="long long", whole="long long")
     cdef int write(self, Letters out, Py_ssize_t row) except -1
-    @cython.locals(behind=int, unit="long long", whole="long long")
-    cdef int write_digits(self, Letters out, long long digits, int power) except -1
 
 cdef class IntervalCells(Cells):
     cdef const long long[::1] offsets, first, last

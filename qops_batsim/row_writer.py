@@ -256,9 +256,9 @@ class WholeCells(Cells):
 class DecimalCells(Cells):
     """Numbers with six decimals as C's ``%.6f`` writes them, nothing for NaN."""
 
-    def __init__(self, values: Any, bits: Any) -> None:
+    def __init__(self, values: Any) -> None:
         self.values = values
-        self.bits = bits
+        self.bits = values.view("q")
 
     def write(self, out: Letters, row: int) -> None:
         value = self.values[row]
@@ -283,9 +283,9 @@ class DecimalCells(Cells):
 class GeneralCells(Cells):
     """Numbers with six significant digits, as ``%g`` writes them."""
 
-    def __init__(self, values: Any, bits: Any) -> None:
+    def __init__(self, values: Any) -> None:
         self.values = values
-        self.bits = bits
+        self.bits = values.view("q")
 
     def write(self, out: Letters, row: int) -> None:
         value = self.values[row]
@@ -293,28 +293,27 @@ class GeneralCells(Cells):
         if found == ODD:
             out.add(f"{value:g}".encode())
         else:
-            self.write_digits(out, found // 100, found % 100)
+            power = found % 100
+            digits = found // 100
 
-    def write_digits(self, out: Letters, digits: int, power: int) -> None:
-        """Write six digits, and the power of ten of the first one."""
-        # Digits behind the point, without zeros at the end.
-        behind = 5 if power >= 6 else 5 - power
-        while behind > 0 and digits % 10 == 0:
-            digits = digits // 10
-            behind -= 1
-        unit = 1
-        for _ in range(behind):
-            unit *= 10
+            # Digits behind the point, without zeros at the end.
+            behind = 5 if power >= 6 else 5 - power
+            while behind > 0 and digits % 10 == 0:
+                digits = digits // 10
+                behind -= 1
+            unit = 1
+            for _ in range(behind):
+                unit *= 10
 
-        out.make_room(LONGEST)
-        whole = digits // unit
-        out.add_whole(whole)
-        if behind > 0:
-            out.add_letter(POINT)
-            out.add_digits(digits - whole * unit, behind)
-        if power >= 6:
-            out.add(b"e+")
-            out.add_digits(power, 2)
+            out.make_room(LONGEST)
+            whole = digits // unit
+            out.add_whole(whole)
+            if behind > 0:
+                out.add_letter(POINT)
+                out.add_digits(digits - whole * unit, behind)
+            if power >= 6:
+                out.add(b"e+")
+                out.add_digits(power, 2)
 
 
 class IntervalCells(Cells):

@@ -13,11 +13,10 @@ import itertools
 import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, overload
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -61,8 +60,6 @@ _CELLS_OF_LETTER = 0.85
 
 _QUOTED = re.compile(rb'(?<![^,\n])"(?:[^"]|"")*"(?![^,\r\n])')
 """A whole cell in quotes, with doubled ones in it."""
-
-_IN_NUMBERS = frozenset("0123456789+-.eE")
 
 Floats = npt.NDArray[np.float64]
 Booleans = npt.NDArray[np.bool_]
@@ -128,9 +125,9 @@ class General(NamedTuple):
 
     def read(self) -> Floats:
         """Return the dates as they are read from the texts."""
-        values, bits = _with_bits(self.values)
+        values = np.ascontiguousarray(self.values, np.float64)
         numbers = np.empty_like(values)
-        read_general(values, bits, numbers)
+        read_general(values, values.view(np.int64), numbers)
         return numbers
 
 
@@ -227,30 +224,24 @@ def cells(column: Column) -> Sequence[str]:
 def _cells_of(column: Column) -> Cells:
     """Return the cells of a column as they are written."""
     if isinstance(column, General):
-        return GeneralCells(*_with_bits(column.values))
+        return GeneralCells(np.ascontiguousarray(column.values, np.float64))
     if isinstance(column, Intervals):
         return IntervalCells(*(np.ascontiguousarray(each, np.int64) for each in column))
     if isinstance(column, np.ndarray):
         if column.dtype.kind == "f":
-            return DecimalCells(*_with_bits(column))
+            return DecimalCells(np.ascontiguousarray(column, np.float64))
         return WholeCells(np.ascontiguousarray(column, np.int64))
     words, which = column if isinstance(column, Words) else (column, np.arange(len(column)))
     return WordCells(words, np.ascontiguousarray(which, np.int64))
 
 
-def _with_bits(values: np.ndarray) -> tuple[Floats, Integers]:
-    """Return numbers as the row writer takes them, with their bits as whole numbers."""
-    floats = np.ascontiguousarray(values, np.float64)
-    return floats, floats.view(np.int64)
-
-
 def _decimals_read(values: np.ndarray) -> Floats:
     """Return numbers as they are read when they were written with six decimals. O(rows)."""
-    floats, bits = _with_bits(values)
+    floats = np.ascontiguousarray(values, np.float64)
     if are_whole(floats):
         return floats
     numbers = np.empty_like(floats)
-    read_decimals(floats, bits, numbers)
+    read_decimals(floats, floats.view(np.int64), numbers)
     return numbers
 
 
@@ -313,11 +304,7 @@ class Texts(Sequence[str]):
     def __len__(self) -> int:
         return len(self.series)
 
-    @overload
-    def __getitem__(self, index: int) -> str: ...
-    @overload
-    def __getitem__(self, index: slice) -> list[str]: ...
-    def __getitem__(self, index: int | slice) -> str | list[str]:
+    def __getitem__(self, index: Any) -> Any:
         if isinstance(index, slice):
             return self.series[index].to_list()
         return str(self.series[index])
@@ -373,9 +360,6 @@ class PlainTexts(list[str]):
 
     def numbers(self) -> Floats:
         """Return the cells as numbers, NaN for texts that are not numbers."""
-        if _IN_NUMBERS.issuperset("".join(self)):
-            with suppress(ValueError):
-                return np.array([float(text) if text else math.nan for text in self])
         return np.array([number_in(text) for text in self], np.float64)
 
     def unshielded(self) -> PlainTexts:
@@ -455,11 +439,7 @@ class WrittenTexts(Sequence[str]):
             return len(column.which)
         return len(column.values if isinstance(column, General) else column)
 
-    @overload
-    def __getitem__(self, index: int) -> str: ...
-    @overload
-    def __getitem__(self, index: slice) -> list[str]: ...
-    def __getitem__(self, index: int | slice) -> str | list[str]:
+    def __getitem__(self, index: Any) -> Any:
         column = self.column
         if isinstance(column, Words) and isinstance(index, int):
             return column.words[int(column.which[index])]
@@ -467,9 +447,6 @@ class WrittenTexts(Sequence[str]):
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.plain)
-
-    def __contains__(self, text: object) -> bool:
-        return text in self.plain
 
 
 AnyTexts = Texts | PlainTexts | WrittenTexts
@@ -479,7 +456,7 @@ AnyTexts = Texts | PlainTexts | WrittenTexts
 def joined_texts(first: AnyTexts, second: AnyTexts, between: str) -> list[str]:
     """Concatenate two columns of texts cell by cell."""
     if isinstance(first, Texts) and isinstance(second, Texts):
-        return Texts(first.series + between + second.series)[:]
+        return list(Texts(first.series + between + second.series))
     return [f"{one}{between}{other}" for one, other in zip(first, second, strict=True)]
 
 
