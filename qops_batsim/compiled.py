@@ -31,6 +31,7 @@ COMPILED = (
     "core/profile",
     "core/scheduler",
     "engine/embedded_manager",
+    "engine/last_cover",
     "engine/loop",
     "engine/sharing_manager",
     "engine/wait_heap",

@@ -109,7 +109,8 @@ class FileSet:
         self.tables: dict[str, dict[str, Column]] = {}
         """The columns of files that hold tables, by name: what was noted of it."""
         self._pending: dict[str, PendingFile] = {}
-        self._digests: dict[str, str] = {}
+        self.digests: dict[str, str] = {}
+        """The SHA-256 of each file by its name."""
 
         known = [record, *names]
         for name in known:
@@ -136,19 +137,15 @@ class FileSet:
         with errors_of_writing(file.path):
             opened = SetFile(file.stream)
             yield opened
-        self._digests[name] = opened.sha256.hexdigest()
+        self.digests[name] = opened.sha256.hexdigest()
 
     def adopt(self, name: str, path: Path) -> None:
         """Add a file that another program has written; it is moved into place with the others."""
-        self._pending[name] = PendingFile(self.path(name), path)
-        self._digests.pop(name, None)
+        from hashlib import file_digest
 
-    def digests(self) -> dict[str, str]:
-        """Return the SHA-256 of each file by its name. O(bytes) of those that were adopted."""
-        for name, file in self._pending.items():
-            if name not in self._digests:
-                self._digests[name] = file.digest()
-        return dict(self._digests)
+        self._pending[name] = PendingFile(self.path(name), path)
+        with errors_of_writing(path), open(self._pending[name].temporary, "rb") as written:
+            self.digests[name] = file_digest(written, "sha256").hexdigest()
 
     def publish(self, record: bytes, *, stays: bool = True) -> list[Path]:
         """Put all files into place, the record with their digests first; return their paths.
@@ -232,7 +229,7 @@ def write_report(
         for name, content in contents.items():
             with files.open(name) as stream:
                 stream.write(content)
-        whole = {**document, "files": files.digests()}
+        whole = {**document, "files": files.digests}
         text = json.dumps(whole, indent=2, allow_nan=False)
         *others, first = files.publish(f"{text}\n".encode())
     return [first, *others]
@@ -240,7 +237,7 @@ def write_report(
 
 def document_with_digests(files: FileSet, document: Mapping[str, Any]) -> bytes:
     """Return a document as JSON, with the digests of the set's files added as ``files``."""
-    content = {**document, "files": files.digests()}
+    content = {**document, "files": files.digests}
     return msgspec.json.format(msgspec.json.encode(content)) + b"\n"
 
 

@@ -263,15 +263,6 @@ class PendingFile:
     def __exit__(self, *error: object) -> None:
         self.discard()
 
-    def digest(self) -> str:
-        """Return the SHA-256 of the content so far. O(bytes)."""
-        from hashlib import file_digest
-
-        with errors_of_writing(self.path):
-            self.stream.flush()
-            with open(self.temporary, "rb") as written:
-                return file_digest(written, "sha256").hexdigest()
-
     def sync(self) -> None:
         """Flush the content to disk."""
         with errors_of_writing(self.path):

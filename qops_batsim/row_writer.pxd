@@ -3,7 +3,7 @@ cimport cython
 cdef long long ODD
 cdef double MOST_COUNTED, EXACT, SURELY, MILLION
 cdef double[::1] POWERS
-cdef int LARGEST_POWER, EXACT_POWER, LAST_ASCII
+cdef int LARGEST_POWER, EXACT_POWER
 cdef int COMMA, QUOTE, NEW_LINE, RETURN, SHIELD, EQUALS, PLUS, AT
 cdef bytes NO_FRACTION, PAIRS_TEXT
 cdef const unsigned char* PAIRS
@@ -30,10 +30,9 @@ cdef class Letters:
     cdef Py_ssize_t size  # letters that are there
     cpdef bytes take(self)
     cdef int make_room(self, Py_ssize_t count) except -1
-    @cython.locals(count=Py_ssize_t, place=Py_ssize_t, size=Py_ssize_t, data="unsigned char*", source="const unsigned char*")
     cdef int add(self, bytes text) except -1
-    @cython.locals(count=Py_ssize_t, place=Py_ssize_t, size=Py_ssize_t, data="unsigned char*", letter=int)
-    cdef int add_text(self, str text) except -1
+    @cython.locals(place=Py_ssize_t, size=Py_ssize_t, data="unsigned char*")
+    cdef int add_part(self, const unsigned char* source, Py_ssize_t begin, Py_ssize_t end) except -1
     cdef void add_letter(self, int letter) noexcept
     @cython.locals(place=Py_ssize_t, size=Py_ssize_t, data="unsigned char*", rest="unsigned long long", pair=Py_ssize_t)
     cdef void add_digits(self, unsigned long long value, Py_ssize_t count) noexcept
@@ -42,38 +41,39 @@ cdef class Letters:
 
 cdef class Cells:
     cdef public bytes before
-    cdef write(self, Letters out, Py_ssize_t row)
-
-cdef class TextCells(Cells):
-    cdef list texts
-    cdef write(self, Letters out, Py_ssize_t row)
+    cdef int write(self, Letters out, Py_ssize_t row) except -1
 
 cdef class WordCells(Cells):
-    cdef list words
     cdef const long long[::1] which
-    cdef write(self, Letters out, Py_ssize_t row)
+    cdef bytes text
+    cdef const unsigned char* data  # of the text
+    cdef long long[::1] ends
+    @cython.locals(is_ascii=bint, place=Py_ssize_t, end=Py_ssize_t, word=str)
+    cdef int find_ends(self, list words) except -1
+    @cython.locals(word=Py_ssize_t)
+    cdef int write(self, Letters out, Py_ssize_t row) except -1
 
 cdef class WholeCells(Cells):
     cdef const long long[::1] values
     @cython.locals(value="long long")
-    cdef write(self, Letters out, Py_ssize_t row)
+    cdef int write(self, Letters out, Py_ssize_t row) except -1
 
 cdef class DecimalCells(Cells):
     cdef const double[::1] values
     cdef const long long[::1] bits
     @cython.locals(value=double, is_negative=bint, micros="long long", whole="long long", rest="long long")
-    cdef write(self, Letters out, Py_ssize_t row)
+    cdef int write(self, Letters out, Py_ssize_t row) except -1
 
 cdef class GeneralCells(Cells):
     cdef const double[::1] values
     cdef const long long[::1] bits
-    @cython.locals(value=double, found="long long", digits="long long", power=int, behind=int, unit="long long", whole="long long")
-    cdef write(self, Letters out, Py_ssize_t row)
+    @cython.locals(value=double, found="long long", power=int, digits="long long", behind=int, unit="long long", whole="long long")
+    cdef int write(self, Letters out, Py_ssize_t row) except -1
 
 cdef class IntervalCells(Cells):
     cdef const long long[::1] offsets, first, last
     @cython.locals(begin=Py_ssize_t, place=Py_ssize_t, low="long long", high="long long")
-    cdef write(self, Letters out, Py_ssize_t row)
+    cdef int write(self, Letters out, Py_ssize_t row) except -1
 
 cdef class RowWriter:
     cdef list columns

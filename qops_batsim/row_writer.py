@@ -33,7 +33,6 @@ EXACT_POWER = 10
 
 COMMA, QUOTE, NEW_LINE, RETURN = b',"\n\r'
 SHIELD, EQUALS, PLUS, AT = b"'=+@"
-LAST_ASCII = 127
 ZERO, POINT, MINUS, BLANK = b"0.- "
 PAIRS_TEXT = b"".join(b"%02d" % number for number in range(100))
 PAIRS = PAIRS_TEXT
@@ -158,29 +157,17 @@ class Letters:
 
     def add(self, text: bytes) -> None:
         """Append a text."""
-        count = len(text)
-        self.make_room(count)
-        data = self.data
-        size = self.size
-        source = text
-        for place in range(count):
-            data[size + place] = source[place]
-        self.size = size + count
+        self.add_part(text, 0, len(text))
 
-    def add_text(self, text: str) -> None:
-        """Append a text in UTF-8."""
-        count = len(text)
-        self.make_room(count)
+    def add_part(self, source: bytes, begin: int, end: int) -> None:
+        """Append a part of a text."""
+        self.make_room(end - begin)
         data = self.data
         size = self.size
-        for place in range(count):
-            letter = ord(text[place])
-            if letter > LAST_ASCII:
-                self.add(text.encode())
-                break
-            data[size + place] = letter
-        else:
-            self.size = size + count
+        for place in range(begin, end):
+            data[size] = source[place]
+            size += 1
+        self.size = size
 
     def add_letter(self, letter: int) -> None:
         """Append a letter, for which there is room."""
@@ -224,25 +211,31 @@ class Cells:
         """Append the cell of a row."""
 
 
-class TextCells(Cells):
-    """Texts."""
-
-    def __init__(self, texts: Sequence[str]) -> None:
-        self.texts = texts if isinstance(texts, list) else list(texts)
-
-    def write(self, out: Letters, row: int) -> None:
-        out.add_text(self.texts[row])
-
-
 class WordCells(Cells):
-    """A few texts, each in many rows; ``which`` tells the place of a row's."""
+    """Texts, perhaps each in many rows; ``which`` tells the place of a row's.
+
+    They are kept one behind the other, since texts that lie scattered take long to look at.
+    """
 
     def __init__(self, words: Sequence[str], which: Any) -> None:
-        self.words = list(words)
         self.which = which
+        self.text = "".join(words).encode()
+        self.data = self.text
+        self.ends = array("q", bytes(8 * (len(words) + 1)))
+        self.find_ends(list(words))
+
+    def find_ends(self, words: list[str]) -> None:
+        """Note where each text ends."""
+        is_ascii = self.text.isascii()
+        end = 0
+        for place in range(len(words)):
+            word = words[place]
+            end += len(word) if is_ascii else len(word.encode())
+            self.ends[place + 1] = end
 
     def write(self, out: Letters, row: int) -> None:
-        out.add_text(self.words[self.which[row]])
+        word = self.which[row]
+        out.add_part(self.data, self.ends[word], self.ends[word + 1])
 
 
 class WholeCells(Cells):
@@ -263,65 +256,64 @@ class WholeCells(Cells):
 class DecimalCells(Cells):
     """Numbers with six decimals as C's ``%.6f`` writes them, nothing for NaN."""
 
-    def __init__(self, values: Any, bits: Any) -> None:
+    def __init__(self, values: Any) -> None:
         self.values = values
-        self.bits = bits
+        self.bits = values.view("q")
 
     def write(self, out: Letters, row: int) -> None:
         value = self.values[row]
         is_negative = self.bits[row] < 0
         micros = millionths(value, is_negative)
-        if micros == ODD:
-            if value == value:
-                out.add_text(f"{value:.6f}")
-            return
-        out.make_room(LONGEST)
-        if is_negative:
-            out.add_letter(MINUS)
-        whole = micros // 1_000_000
-        rest = micros - whole * 1_000_000
-        out.add_whole(whole)
-        if rest == 0:
-            out.add(NO_FRACTION)
-        else:
-            out.add_letter(POINT)
-            out.add_digits(rest, 6)
+        if micros != ODD:
+            out.make_room(LONGEST)
+            if is_negative:
+                out.add_letter(MINUS)
+            whole = micros // 1_000_000
+            rest = micros - whole * 1_000_000
+            out.add_whole(whole)
+            if rest == 0:
+                out.add(NO_FRACTION)
+            else:
+                out.add_letter(POINT)
+                out.add_digits(rest, 6)
+        elif value == value:
+            out.add(f"{value:.6f}".encode())
 
 
 class GeneralCells(Cells):
     """Numbers with six significant digits, as ``%g`` writes them."""
 
-    def __init__(self, values: Any, bits: Any) -> None:
+    def __init__(self, values: Any) -> None:
         self.values = values
-        self.bits = bits
+        self.bits = values.view("q")
 
     def write(self, out: Letters, row: int) -> None:
         value = self.values[row]
         found = ODD if self.bits[row] < 0 else significant(value)
         if found == ODD:
-            out.add_text(f"{value:g}")
-            return
-        power = found % 100
-        digits = found // 100
+            out.add(f"{value:g}".encode())
+        else:
+            power = found % 100
+            digits = found // 100
 
-        # Digits behind the point, without zeros at the end.
-        behind = 5 if power >= 6 else 5 - power
-        while behind > 0 and digits % 10 == 0:
-            digits = digits // 10
-            behind -= 1
-        unit = 1
-        for _ in range(behind):
-            unit *= 10
+            # Digits behind the point, without zeros at the end.
+            behind = 5 if power >= 6 else 5 - power
+            while behind > 0 and digits % 10 == 0:
+                digits = digits // 10
+                behind -= 1
+            unit = 1
+            for _ in range(behind):
+                unit *= 10
 
-        out.make_room(LONGEST)
-        whole = digits // unit
-        out.add_whole(whole)
-        if behind > 0:
-            out.add_letter(POINT)
-            out.add_digits(digits - whole * unit, behind)
-        if power >= 6:
-            out.add(b"e+")
-            out.add_digits(power, 2)
+            out.make_room(LONGEST)
+            whole = digits // unit
+            out.add_whole(whole)
+            if behind > 0:
+                out.add_letter(POINT)
+                out.add_digits(digits - whole * unit, behind)
+            if power >= 6:
+                out.add(b"e+")
+                out.add_digits(power, 2)
 
 
 class IntervalCells(Cells):

@@ -13,11 +13,10 @@ import itertools
 import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, overload
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -30,7 +29,6 @@ from qops_batsim.row_writer import (
     GeneralCells,
     IntervalCells,
     RowWriter,
-    TextCells,
     WholeCells,
     WordCells,
     are_plain,
@@ -62,8 +60,6 @@ _CELLS_OF_LETTER = 0.85
 
 _QUOTED = re.compile(rb'(?<![^,\n])"(?:[^"]|"")*"(?![^,\r\n])')
 """A whole cell in quotes, with doubled ones in it."""
-
-_IN_NUMBERS = frozenset("0123456789+-.eE")
 
 Floats = npt.NDArray[np.float64]
 Booleans = npt.NDArray[np.bool_]
@@ -106,8 +102,8 @@ class Words(NamedTuple):
 
     def values(self, value: Callable[[str], float]) -> Floats:
         """Return a number for the text of each row."""
-        numbers: Floats = np.array([value(word) for word in self.words], np.float64)[self.which]
-        return numbers
+        found: Floats = np.array([value(word) for word in self.words], np.float64)
+        return np.broadcast_to(found, len(self.which)) if len(found) == 1 else found[self.which]
 
     def paired(self, other: Words) -> tuple[list[tuple[str, str]], Integers]:
         """Return the different pairs of texts in the rows of two columns, and which has which."""
@@ -129,14 +125,10 @@ class General(NamedTuple):
 
     def read(self) -> Floats:
         """Return the dates as they are read from the texts."""
-        values, bits = _with_bits(self.values)
+        values = np.ascontiguousarray(self.values, np.float64)
         numbers = np.empty_like(values)
-        read_general(values, bits, numbers)
+        read_general(values, values.view(np.int64), numbers)
         return numbers
-
-    def texts(self) -> list[str]:
-        """Return the dates as texts with six significant digits."""
-        return [f"{value:g}" for value in self.values.tolist()]
 
 
 class Intervals(NamedTuple):
@@ -153,14 +145,6 @@ class Intervals(NamedTuple):
     offsets: np.ndarray
     first: np.ndarray
     last: np.ndarray
-
-    def texts(self) -> list[str]:
-        """Return the sets as Batsim writes hosts: ``"0-3 5"``."""
-        begin, end = self.offsets[[0, -1]].tolist()
-        pairs = zip(self.first[begin:end].tolist(), self.last[begin:end].tolist(), strict=True)
-        intervals = [str(low) if low == high else f"{low}-{high}" for low, high in pairs]
-        bounds = itertools.pairwise((self.offsets - begin).tolist())
-        return [" ".join(intervals[since:until]) for since, until in bounds]
 
 
 Column = Sequence[str] | np.ndarray | Words | General | Intervals
@@ -229,43 +213,35 @@ def format_table(columns: Mapping[str, Column]) -> Iterator[bytes]:
 
 def cells(column: Column) -> Sequence[str]:
     """Return a column's cells as texts, as they are written in CSV."""
-    if isinstance(column, (Words, Intervals, General)):
+    if isinstance(column, Words):
         return column.texts()
-    if not isinstance(column, np.ndarray):
+    if not isinstance(column, (np.ndarray, Intervals, General)):
         return column
-    if column.dtype.kind == "f":
-        return ["" if value != value else f"{value:.6f}" for value in column.tolist()]
-    return list(map(str, column.tolist()))
+    rows = format_rows([column], len(WrittenTexts(column)))
+    return b"".join(rows).decode().splitlines()
 
 
 def _cells_of(column: Column) -> Cells:
     """Return the cells of a column as they are written."""
     if isinstance(column, General):
-        return GeneralCells(*_with_bits(column.values))
-    if isinstance(column, Words):
-        return WordCells(column.words, np.ascontiguousarray(column.which, np.int64))
+        return GeneralCells(np.ascontiguousarray(column.values, np.float64))
     if isinstance(column, Intervals):
         return IntervalCells(*(np.ascontiguousarray(each, np.int64) for each in column))
     if isinstance(column, np.ndarray):
         if column.dtype.kind == "f":
-            return DecimalCells(*_with_bits(column))
+            return DecimalCells(np.ascontiguousarray(column, np.float64))
         return WholeCells(np.ascontiguousarray(column, np.int64))
-    return TextCells(cells(column))
-
-
-def _with_bits(values: np.ndarray) -> tuple[Floats, Integers]:
-    """Return numbers as the row writer takes them, with their bits as whole numbers."""
-    floats = np.ascontiguousarray(values, np.float64)
-    return floats, floats.view(np.int64)
+    words, which = column if isinstance(column, Words) else (column, np.arange(len(column)))
+    return WordCells(words, np.ascontiguousarray(which, np.int64))
 
 
 def _decimals_read(values: np.ndarray) -> Floats:
     """Return numbers as they are read when they were written with six decimals. O(rows)."""
-    floats, bits = _with_bits(values)
+    floats = np.ascontiguousarray(values, np.float64)
     if are_whole(floats):
         return floats
     numbers = np.empty_like(floats)
-    read_decimals(floats, bits, numbers)
+    read_decimals(floats, floats.view(np.int64), numbers)
     return numbers
 
 
@@ -328,11 +304,7 @@ class Texts(Sequence[str]):
     def __len__(self) -> int:
         return len(self.series)
 
-    @overload
-    def __getitem__(self, index: int) -> str: ...
-    @overload
-    def __getitem__(self, index: slice) -> list[str]: ...
-    def __getitem__(self, index: int | slice) -> str | list[str]:
+    def __getitem__(self, index: Any) -> Any:
         if isinstance(index, slice):
             return self.series[index].to_list()
         return str(self.series[index])
@@ -388,9 +360,6 @@ class PlainTexts(list[str]):
 
     def numbers(self) -> Floats:
         """Return the cells as numbers, NaN for texts that are not numbers."""
-        if _IN_NUMBERS.issuperset("".join(self)):
-            with suppress(ValueError):
-                return np.array([float(text) if text else math.nan for text in self])
         return np.array([number_in(text) for text in self], np.float64)
 
     def unshielded(self) -> PlainTexts:
@@ -470,11 +439,7 @@ class WrittenTexts(Sequence[str]):
             return len(column.which)
         return len(column.values if isinstance(column, General) else column)
 
-    @overload
-    def __getitem__(self, index: int) -> str: ...
-    @overload
-    def __getitem__(self, index: slice) -> list[str]: ...
-    def __getitem__(self, index: int | slice) -> str | list[str]:
+    def __getitem__(self, index: Any) -> Any:
         column = self.column
         if isinstance(column, Words) and isinstance(index, int):
             return column.words[int(column.which[index])]
@@ -482,9 +447,6 @@ class WrittenTexts(Sequence[str]):
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.plain)
-
-    def __contains__(self, text: object) -> bool:
-        return text in self.plain
 
 
 AnyTexts = Texts | PlainTexts | WrittenTexts
@@ -494,7 +456,7 @@ AnyTexts = Texts | PlainTexts | WrittenTexts
 def joined_texts(first: AnyTexts, second: AnyTexts, between: str) -> list[str]:
     """Concatenate two columns of texts cell by cell."""
     if isinstance(first, Texts) and isinstance(second, Texts):
-        return Texts(first.series + between + second.series)[:]
+        return list(Texts(first.series + between + second.series))
     return [f"{one}{between}{other}" for one, other in zip(first, second, strict=True)]
 
 

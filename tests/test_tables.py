@@ -103,8 +103,8 @@ def test_sets_are_written_as_intervals(sets: list[list[int]]) -> None:
         offsets.append(len(bounds))
     pairs = np.array(bounds, np.int64).reshape(-1, 2)
     column = Intervals(np.array(offsets), pairs[:, 0].copy(), pairs[:, 1].copy())
-    assert written(column, len(sets)) == column.texts()
-    for each, text in zip(sets, column.texts(), strict=True):
+    assert tables.cells(column) == written(column, len(sets))
+    for each, text in zip(sets, tables.cells(column), strict=True):
         ends = [part.split("-") for part in text.split()]
         assert each == [n for end in ends for n in range(int(end[0]), int(end[-1]) + 1)]
 

@@ -11,8 +11,6 @@ LEAST_ROOM = 16
 
 def grown(kind: str, values: Any) -> Any:
     """Return a longer copy of an array: at least twice as long, zeros at the end. O(values)."""
-    longer = array(kind)
-    if len(values):
-        longer.frombytes(memoryview(values).cast("B"))
+    longer = array(kind, bytes(values))
     longer.frombytes(bytes(8 * max(len(values), LEAST_ROOM)))
     return longer

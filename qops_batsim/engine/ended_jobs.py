@@ -11,7 +11,7 @@ import numpy as np
 from qops_batsim.engine.records import SHORTEST_RUN_TIME, JobRecord
 from qops_batsim.jobs import COMPLETED_SUCCESSFULLY, FINAL_STATES, REJECTED
 from qops_batsim.platform.host_intervals import HostIntervals
-from qops_batsim.tables import Column, Intervals, Words
+from qops_batsim.tables import Column, Intervals, Words, cells
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -110,7 +110,7 @@ class EndedJobs(NamedTuple):
         import pandas as pd
 
         columns = {
-            name: column.texts() if isinstance(column, (Intervals, Words)) else column
+            name: cells(column) if isinstance(column, (Intervals, Words)) else column
             for name, column in self.table().items()
         }
         return pd.DataFrame(columns)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -35,20 +36,15 @@ class SubmittedFields:
         return {**job.fields, "id": job_id}
 
 
-def floats(column: np.ndarray) -> array[float]:
-    """Return a column as the float array that the loop takes."""
-    return _array("d", column.astype(np.float64, copy=False))
-
-
-def wholes(column: np.ndarray) -> array[int]:
-    """Return a column as the integer array that the loop takes."""
-    return _array("q", column.astype(np.int64, copy=False))
-
-
-def _array(kind: str, column: np.ndarray) -> Any:
+def in_array(kind: str, column: np.ndarray) -> array[Any]:
+    """Return a column as the array that the loop takes: of kind ``"d"``, floats, or ``"q"``."""
     made = array(kind)
-    made.frombytes(np.ascontiguousarray(column).view(np.uint8))
+    made.frombytes(np.ascontiguousarray(column, kind).view(np.uint8).data)
     return made
+
+
+floats = partial(in_array, "d")
+wholes = partial(in_array, "q")
 
 
 def submissions_of(name: str, columns: JobColumns, listed: Sequence[Job]) -> Submissions:

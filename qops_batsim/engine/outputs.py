@@ -14,6 +14,7 @@ from qops_batsim.engine.ended_jobs import STATE_CODES, EndedJobs, HostChanges, e
 from qops_batsim.engine.energy import format_consumed_energy, sum_in_order
 from qops_batsim.engine.engine_options import outages_of
 from qops_batsim.engine.host_states import NAMES, format_power_state_changes
+from qops_batsim.engine.last_cover import last_cover
 from qops_batsim.engine.simulation import Simulation
 from qops_batsim.errors import SimulationError, shown
 from qops_batsim.file_set import FileSet, run_files
@@ -302,48 +303,11 @@ def _sizes(hosts: HostIntervals) -> np.ndarray:
 
 
 def _last_finishes(jobs: EndedJobs, hosts: int) -> np.ndarray:
-    """Return when the last job recorded on each host finished (seconds); 0 for unused hosts.
-
-    Looks at the last intervals first, and at more of them only where these leave hosts out.
-    """
-    first, last = jobs.hosts.first, jobs.hosts.last
-    begun, ended = (np.bincount(bounds, minlength=hosts + 1) for bounds in (first, last + 1))
-    used = np.cumsum(begun - ended)[:hosts] > 0
-
-    job = _jobs_by_interval(jobs.hosts)
-    latest = np.full(hosts, -1)
-    end = len(first)
-    looked_at = 8 * hosts
-    while (used & (latest < 0)).any():
-        part = slice(max(0, end - looked_at), end)
-        found = _last_cover(first[part], last[part], job[part], hosts)
-        latest = np.where(latest < 0, found, latest)
-        end = part.start
-        looked_at = 2 * looked_at
-
-    # A host without any has -1, which is the element appended.
-    finishes: np.ndarray = np.append(jobs.finishes, 0.0)[latest]
+    """Return when the last job recorded on each host finished (seconds); 0 for unused hosts."""
+    latest = np.asarray(last_cover(jobs.hosts.first, jobs.hosts.last, hosts))
+    job = np.append(_jobs_by_interval(jobs.hosts), len(jobs.finishes))
+    finishes: np.ndarray = np.append(jobs.finishes, 0.0)[job[latest]]
     return finishes
-
-
-def _last_cover(first: np.ndarray, last: np.ndarray, job: np.ndarray, hosts: int) -> np.ndarray:
-    """Return the last job on each host, -1 for none; each job has the hosts first to last.
-
-    O(intervals + hosts log hosts): an interval is covered by two, which may overlap, whose
-    length is the largest power of 2 that it holds. The last job of each of these is handed down
-    to its halves.
-    """
-    powers = np.frexp(last - first + 1)[1] - 1
-    latest = np.full(hosts, -1)
-    for power in range(hosts.bit_length() - 1, -1, -1):
-        length = 1 << power
-        chosen = powers == power
-        np.maximum.at(latest, first[chosen], job[chosen])
-        np.maximum.at(latest, last[chosen] - length + 1, job[chosen])
-        if power:
-            halves = latest[: hosts - length // 2].copy()
-            np.maximum(latest[length // 2 :], halves, out=latest[length // 2 :])
-    return latest
 
 
 def _computing_by_host(jobs: EndedJobs, hosts: int) -> np.ndarray:

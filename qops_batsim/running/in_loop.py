@@ -118,12 +118,14 @@ def drive_in_loop(
         workload = scheduler.workload()
         jobs = simulation.know_registered(workload)
     finished = outcome_of(loop, jobs)
+    # Not the loop: its columns are freed with it.
+    arrived = loop.arrived
 
     @cache
     def outcome() -> Outcome:
         if registry is None:
             return finished
-        whole = with_registered(jobs, registry.records, loop.arrived)
+        whole = with_registered(jobs, registry.records, arrived)
         return finished._replace(jobs=whole)
 
     for event, date in zip(events or (), loop.happened_dates, strict=False):

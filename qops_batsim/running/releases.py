@@ -252,7 +252,7 @@ def write_as_batsim4(directory: Path, files: FileSet, outages: Sequence[Outage])
         for name in ("submission_time", *AVERAGED.values()):
             frame[name] = np.where(frame[name] == "", "", np.char.mod("%.6f", numbers[name]))
         with files.open("_jobs.csv") as stream:
-            frame.to_csv(stream, index=False, lineterminator="\n")
+            stream.write(frame.to_csv(index=False, lineterminator="\n").encode())
 
     of_host, begins, ends = computing_periods(result)
     computing = float((ends - begins).sum())

@@ -295,7 +295,7 @@ def publish_run(
     The run's identifier is a digest of its description and of the engine's files, so that a
     repeated run has the same one.
     """
-    made = msgspec.json.encode([description, files.digests()])
+    made = msgspec.json.encode([description, files.digests])
     run_id = hashlib.sha256(made).hexdigest()[:16]
     decided = module.qos_log.table()
     files.tables["_qos.csv"] = decided

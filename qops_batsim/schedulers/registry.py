@@ -9,7 +9,7 @@ import json
 import re
 from collections.abc import Iterable, Mapping
 from functools import cache
-from importlib import import_module
+from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -77,8 +77,7 @@ def scheduler_class(name: str) -> type[Scheduler]:
 
 def _load(name: str) -> tuple[object, str]:
     if name in OURS:
-        module, _, kind = OURS[name].partition(":")
-        return getattr(import_module(module), kind), OURS[name]
+        return resolve_name(OURS[name]), OURS[name]
     registered = _registered()
     if name not in registered:
         raise InputError(f"unknown scheduler {name!r}{did_you_mean(name, scheduler_names())}")

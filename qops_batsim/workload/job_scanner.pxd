@@ -55,8 +55,8 @@ cdef class Scanner:
     cpdef Py_ssize_t scan_rows(self, double[:, ::1] matrix, long long[::1] lines) except? -2
     @cython.locals(letter=int)
     cdef void pass_spaces(self) noexcept
-    @cython.locals(place=Py_ssize_t)
-    cdef bint take_null(self) noexcept
+    @cython.locals(begin=Py_ssize_t, is_null=bint)
+    cdef bint take_null(self) except -1
     cdef bint take(self, int letter) noexcept
     @cython.locals(letter=int)
     cdef void pass_blanks(self) noexcept

@@ -377,12 +377,11 @@ class Scanner:
 
     def take_null(self) -> bool:
         """Step over ``null`` and the blanks behind it."""
-        for place in range(4):
-            if self.data[self.at + place] != NULL[place]:
-                return False
-        self.at += 4
+        begin = self.at
+        self.at += len(NULL)
+        is_null = self.text[begin : self.at] == NULL
         self.pass_blanks()
-        return True
+        return is_null
 
     def take(self, letter: int) -> bool:
         """Step over this letter and the blanks behind it; return whether it is there."""

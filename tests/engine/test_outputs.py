@@ -101,7 +101,7 @@ def test_columns_hold_what_the_records_hold() -> None:
             assert jobs.submission_times[index] == record.submission_time
             assert jobs.processors[index] == record.job.processors
             assert jobs.states[index] == STATE_CODES[record.state]
-            assert jobs.hosts.texts()[index] == str(record.hosts)
+            assert tables.cells(jobs.hosts)[index] == str(record.hosts)
             assert jobs.ran[index] == (not math.isnan(record.start))
         assert len(jobs.ids) == len(simulation.ended)
 

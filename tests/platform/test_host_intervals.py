@@ -3,6 +3,7 @@ from hypothesis import strategies as st
 
 from qops_batsim.core import HostSet
 from qops_batsim.platform.host_intervals import HostIntervals
+from qops_batsim.tables import cells
 
 SETS = st.lists(st.integers(0, 2**70 - 1).map(HostSet), max_size=8)
 
@@ -10,7 +11,7 @@ SETS = st.lists(st.integers(0, 2**70 - 1).map(HostSet), max_size=8)
 @given(SETS)
 def test_texts_are_those_of_the_sets(sets: list[HostSet]) -> None:
     intervals = HostIntervals.of(sets)
-    assert intervals.texts() == [str(hosts) for hosts in sets]
+    assert cells(intervals) == [str(hosts) for hosts in sets]
 
 
 def test_intervals_of_a_set_lie_between_its_offsets() -> None:

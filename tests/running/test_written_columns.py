@@ -12,9 +12,10 @@ import numpy as np
 import pytest
 
 from qops_batsim import run, tables
+from qops_batsim.core.qos_log import QosLog
 from qops_batsim.engine import outputs
 from qops_batsim.engine.ended_jobs import EndedJobs
-from qops_batsim.tables import Column, Intervals, Words
+from qops_batsim.tables import Column, Intervals, Words, cells
 from support import random_simulations
 from support.read_back import differences
 
@@ -120,3 +121,43 @@ def test_an_engine_that_lies_about_hosts_over_time_is_caught(
     monkeypatch.setattr(outputs, "_machine_states", lying)
     done = run("easy", "tiny_8", out=tmp_path / "lie")
     assert {each.rule for each in done.violations} == {"machine-states"}
+
+
+@pytest.mark.parametrize(
+    ("scheduler", "name", "rule"),
+    [
+        ("qops", "decision", "rejected-never-runs"),
+        ("qops", "admitted_deadline", "admitted-deadline"),
+        ("slack", "latest_start", "latest-start"),
+    ],
+)
+def test_a_scheduler_that_lies_about_a_decision_or_promise_is_caught(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, scheduler: str, name: str, rule: str
+) -> None:
+    style = random_simulations.Style(True, False, True, True, False)
+    path = tmp_path / "jobs.json"
+    path.write_text(json.dumps(random_simulations.workload(random.Random(1), 8, 14, style)))
+    true = QosLog.table
+
+    def lying(self: QosLog) -> dict[str, Column]:
+        table = true(self)
+        column = table[name]
+        if isinstance(column, np.ndarray):
+            # Earlier than anything happens; a later date is no lie that the schedule could tell.
+            table[name] = np.where(np.arange(len(column)) == row, -1e6, column)
+        else:
+            told = cells(column)
+            other = "rejected" if told[row] == "accepted" else "accepted"
+            table[name] = [*told[:row], other, *told[row + 1 :]]
+        return table
+
+    honest = run(scheduler, path, out=tmp_path / "true").result
+    assert honest.decisions is not None
+    given = honest.decisions.columns[name]
+    told = [row for row in range(14) if name == "decision" or not np.isnan(given[row])]
+    assert len(told) > 3
+    monkeypatch.setattr(QosLog, "table", lying)
+    for row in told:
+        done = run(scheduler, path, out=tmp_path / "lie")
+        assert {each.rule for each in done.violations} == {rule}, row
+        assert differences(done) == []

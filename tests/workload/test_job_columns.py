@@ -17,6 +17,7 @@ from qops_batsim import InputError, Job
 from qops_batsim.shipped import find_input
 from qops_batsim.workload import Workload, batsim_json, format_workload, parse_workload
 from qops_batsim.workload.batsim_json import read_workload_file
+from qops_batsim.workload.job_columns import are_ascending
 from qops_batsim.workload.other_json import refuse_other_json
 from qops_batsim.workload.workload_model import JobColumns, JobTable
 
@@ -274,3 +275,11 @@ def test_delays_are_those_of_delay_profiles() -> None:
     made = parse_workload(json.dumps({"nb_res": 4, "jobs": jobs, "profiles": profiles}), source="x")
     assert str(made.delays.tolist()) == "[10.0, nan, 10.0, 2.5]"
     assert Workload(jobs=[], profiles={}, processors=1).delays.tolist() == []
+
+
+@given(st.lists(st.text("0179a", max_size=3)))
+def test_ascending_numbers_are_different_names(ids: list[str]) -> None:
+    numbers = [int(each) for each in ids if each.isdigit()]
+    is_said = are_ascending(ids)
+    assert is_said == (len(numbers) == len(ids) and numbers == sorted(set(numbers)))
+    assert not is_said or len(set(ids)) == len(ids)

@@ -78,8 +78,11 @@ def _summed(dates: Floats, changes: Floats) -> StepSeries:
     """
     order = np.argsort(dates, kind="stable")  # of dates that ascend in parts, it is fast
     dates = dates[order]
-    last = np.flatnonzero(np.append(np.diff(dates) > 0, True)[: len(dates)])
-    return StepSeries(dates[last], np.cumsum(changes[order])[last])
+    changes = changes[order]
+    del order
+    np.cumsum(changes, out=changes)
+    is_last = np.append(dates[1:] > dates[:-1], True)[: len(dates)]
+    return StepSeries(dates[is_last], changes[is_last].astype(np.float64, copy=False))
 
 
 def busy_hosts(result: RunResult) -> StepSeries:
@@ -114,8 +117,8 @@ def _busy(hosts: Occupancy, start: Floats, finish: Floats) -> StepSeries:
     closed = hosts.closed
     begins = hosts.order[opened[hosts.order] > 0]
     ends = np.flatnonzero(closed)
-    dates = np.concatenate([start[begins], finish[ends]])
-    return _summed(dates, np.concatenate([opened[begins], -closed[ends]]).astype(np.float64))
+    changes = np.concatenate([opened[begins], -closed[ends]])
+    return _summed(np.concatenate([start[begins], finish[ends]]), changes)
 
 
 def computing_periods(result: RunResult) -> tuple[Floats, Floats, Floats]:

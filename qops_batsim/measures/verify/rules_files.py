@@ -15,6 +15,7 @@ from qops_batsim.measures.results.result_tables import (
     NULL_RUN_TIME,
     Floats,
     lasting,
+    tolerance,
 )
 from qops_batsim.measures.results.series import busy_hosts, busy_hosts_between, computing_periods
 from qops_batsim.measures.verify.rule import (
@@ -68,7 +69,7 @@ def schedule_times(subject: Subject) -> Iterator[Violation]:
         if not np.isfinite(values).all():
             continue  # a stretch over a run time of 0 s spoils mean and maximum alike
         # Batsim divides by all jobs, rejected ones included.
-        expected[f"mean_{name}"] = math.fsum(values) / jobs if jobs else math.nan
+        expected[f"mean_{name}"] = float(values.sum()) / jobs if jobs else math.nan
         expected[f"max_{name}"] = float(values.max(initial=0.0))
 
     return _compare(subject, expected)
@@ -134,7 +135,8 @@ def machine_states(subject: Subject) -> Iterator[Violation]:
         said = f"{rows} rows, but {ran} jobs started and ended: at least {2 * ran} are expected"
         yield Violation(message=f"_machine_states.csv has {said}")
 
-    back = np.flatnonzero(np.diff(times) < 0)
+    gaps = np.diff(times)
+    back = np.flatnonzero(gaps < 0)
     if len(back):
         row = int(back[0]) + 1
         said = f"goes back from {times[row - 1]:g} s to {times[row]:g} s"
@@ -145,10 +147,13 @@ def machine_states(subject: Subject) -> Iterator[Violation]:
         return
 
     # Dates closer than the rounding of the jobs' dates cannot be told apart.
-    last = np.append(np.flatnonzero(np.diff(times) > 2 * DATE_TOLERANCE), rows - 1)
-    found: Floats = states.computing[last]
-    dates = times[last]
-    until = np.append((dates[1:] + dates[:-1]) / 2, np.inf)
+    is_last = np.append(gaps > 2 * DATE_TOLERANCE, True)
+    del gaps
+    found: Floats = states.computing[is_last]
+    dates = times[is_last]
+    until = np.append(dates[1:], np.inf)
+    until[:-1] += dates[:-1]
+    until[:-1] /= 2
     by_jobs = busy_hosts(result).at(until)
     wrong = found != by_jobs
 
@@ -192,7 +197,7 @@ def workload_fields(subject: Subject) -> Iterator[Violation]:
             expected[np.isinf(expected)] = -1.0  # without a walltime
         yield from violations(
             subject,
-            np.abs(found - expected) > _slack(found),
+            np.abs(found - expected) > tolerance(found),
             f"{column} is {{found:.6f}}, but {{expected:.6f}} in the workload",
             found=found,
             expected=expected,
@@ -214,7 +219,7 @@ def workload_run_time(subject: Subject) -> Iterator[Violation]:
     result = subject.result
     delay = _column(subject, subject.delays)
     run_time, finish = result.columns("execution_time", "finish_time")
-    slack = _slack(finish)
+    slack = tolerance(finish)
     complete = result.ended_as(COMPLETED_SUCCESSFULLY, COMPLETED_FAILED)
     wrong = (run_time > delay + slack) & lasting(run_time)
     wrong |= complete & (run_time < delay - slack)
@@ -236,7 +241,3 @@ def _column(subject: Subject, values: Floats) -> Floats:
     """
     job_numbers = subject.job_numbers
     return np.where(job_numbers.latest, values[job_numbers.rows], np.nan)
-
-
-def _slack(dates: Floats) -> Floats:
-    return DATE_TOLERANCE + 4 * np.spacing(np.abs(dates))
