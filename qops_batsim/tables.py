@@ -196,7 +196,7 @@ def format_rows(columns: Sequence[Column], rows: int) -> Iterator[bytes]:
         if isinstance(column, Words) and len(column.words) == 1:
             between[-1] += column.words[0].encode()
         else:
-            found.append(_cells_of(column))
+            found.append(cells_of(column))
             between.append(b"")
     between[-1] += b"\n"
     writer = RowWriter(found, between)
@@ -221,7 +221,7 @@ def cells(column: Column) -> Sequence[str]:
     return b"".join(rows).decode().splitlines()
 
 
-def _cells_of(column: Column) -> Cells:
+def cells_of(column: Column) -> Cells:
     """Return the cells of a column as they are written."""
     if isinstance(column, General):
         return GeneralCells(np.ascontiguousarray(column.values, np.float64))

@@ -1,7 +1,7 @@
 """Batsim workload JSON, with our ``qos`` object in each job.
 
-A workload is decoded into typed columns at once. Only where that fails, or where a name may be
-given twice, does a second pass look through everything to tell what is wrong and where.
+A workload whose jobs are written in the usual way is scanned into columns. All others are read
+object by object, which also tells what is wrong and where.
 """
 
 from __future__ import annotations
@@ -11,12 +11,11 @@ import json
 import math
 import re
 import shlex
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from graphlib import CycleError, TopologicalSorter
 from operator import attrgetter
 from pathlib import Path
-from types import GenericAlias
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import msgspec
@@ -27,18 +26,15 @@ from qops_batsim.files import Stored, read_stored, text_of, write_text
 from qops_batsim.garbage import without_garbage_collection
 from qops_batsim.job_fields import (
     CHECKED,
-    HOST_FIELDS,
     HostsAsked,
     field_error,
-    host_fields_of,
     is_amount,
     is_number,
     is_whole_number,
     problem_in,
     read_hosts_asked,
-    read_qos,
 )
-from qops_batsim.jobs import QosRequest
+from qops_batsim.jobs import Job, QosRequest
 from qops_batsim.limits import (
     LETTERS_OF_LIST,
     LETTERS_OF_OBJECT,
@@ -63,7 +59,7 @@ from qops_batsim.workload.workload_model import (
 )
 
 if TYPE_CHECKING:
-    import numpy as np
+    pass
 
 PROFILE_TYPES: dict[str, tuple[str, ...]] = {
     "delay": ("delay",),
@@ -163,34 +159,9 @@ class _Document(msgspec.Struct):
     qops_batsim: msgspec.Raw = msgspec.Raw(b"")
 
 
-class _Job(msgspec.Struct, gc=False):
-    id: int | str
-    subtime: float
-    res: int
-    profile: str
-    walltime: float | None = None
-    qos: QosRequest | None = None
-    extra_data: Any = None
-    # Known so that they can be counted.
-    user: Any = None
-    group: Any = None
-    executable: Any = None
-    qos_name: Any = None
-    queue: Any = None
-
-
 _documents = msgspec.json.Decoder(_Document)
-_job_lists = msgspec.json.Decoder(list[_Job])
 _request_lists = msgspec.json.Decoder(list[QosRequest | None])
-_on_hosts = msgspec.defstruct(
-    "_on_hosts", [(name, msgspec.Raw, msgspec.Raw(b"")) for name in HOST_FIELDS], gc=False
-)
-_jobs_on_hosts = msgspec.json.Decoder(GenericAlias(list, (_on_hosts,)))
-_profile_maps = msgspec.json.Decoder(dict[str, Profile])
 _UNASKED = msgspec.structs.astuple(QosRequest())
-
-_NAMES_OF_DELAY = 3
-"""Names of a profile that is a delay: its own, its type and its delay."""
 
 
 def workload_in(stored: Stored, source: str) -> Workload:
@@ -223,50 +194,60 @@ def _decode(content: bytes, source: str) -> Workload:
     """Decode a workload; the InputError says what is wrong, and where."""
     try:
         document = _documents.decode(content)
-        written = bytes(document.jobs)
-        bodies = bytes(document.profiles)
-        told = bytes(document.qops_batsim)
-        usual = Scanner(bodies)
-        are_delays = usual.scan_profiles()
-        profiles = usual.profiles if are_delays else as_batsim4(_profile_maps.decode(bodies))
-        columns = _usual_columns(written, usual.places, list(profiles)) if are_delays else None
-        jobs = None if columns is not None else _job_lists.decode(written)
-        with _nesting_is_limited(source):
-            provenance = _load_json(told.decode(), source, "qops_batsim") if told else {}
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         _refuse(content, source, str(error))
     except RecursionError:
         _refuse(content, source, "JSON nested too deeply")
 
-    given = None if jobs is None else _Given(jobs, written)
-    del jobs
+    written = bytes(document.jobs)
     own: list[Any] = []
     try:
-        with _nesting_is_limited(source):
-            if given is not None and _may_have_repeats(written, given.names):
-                own = _load_json(written.decode(), source, "jobs")
-            if not are_delays and _may_have_repeats(bodies, _NAMES_OF_DELAY * len(profiles)):
-                _load_json(bodies.decode(), source, "profiles")
-    except UnicodeDecodeError as error:
-        _refuse(content, source, str(error))
-    top = _without(_without(content, written), bodies).count(b":") - told.count(b":")
-    fits = 1 <= document.nb_res <= MAX_PROCESSORS and isinstance(provenance, dict)
-    if top != 3 + bool(told) or not fits:
-        _check(content, source)
+        profiles, columns, told = _usual(content, document, written)
+    except (_UnusualError, InputError, UnicodeDecodeError, RecursionError):
+        data, profiles, jobs = _each_object(content, source)
+        columns = JobColumns.of(jobs, list(profiles))
+        told = data.get("qops_batsim", {})
+        own = data["jobs"]
 
-    if not are_delays:
-        _check_profiles(profiles, source)
-    if given is not None:
-        columns = given.columns(list(profiles))
-    if columns is None:
-        _refuse(content, source, "the jobs cannot be used")
     warn_of_odd_jobs(columns, own, source)
-
-    provenance, calendar = split_provenance(provenance, source)
+    provenance, calendar = split_provenance(told, source)
     jobs_in_columns = JobTable(columns, written)
     return Workload(
         jobs_in_columns, profiles, document.nb_res, provenance, source, calendar=calendar
     )
+
+
+class _UnusualError(Exception):
+    """A workload is not written in the usual way, or not right."""
+
+
+def _usual(
+    content: bytes, document: _Document, written: bytes
+) -> tuple[dict[str, Profile], JobColumns, dict[str, Any]]:
+    """Return profiles, jobs and provenance of a workload whose jobs, ``written``, are scanned.
+
+    Any other raises an error, of whatever kind: only object by object it is told what is wrong.
+    """
+    bodies = bytes(document.profiles)
+    told = bytes(document.qops_batsim)
+    provenance = _load_json(told.decode(), "") if told else {}
+    names = _without(_without(content, written), bodies).count(b":") - told.count(b":")
+    if names != 3 + bool(told) or not isinstance(provenance, dict):
+        raise _UnusualError
+    if not 1 <= document.nb_res <= MAX_PROCESSORS:
+        raise _UnusualError
+
+    scanner = Scanner(bodies)
+    profiles = scanner.profiles
+    places = scanner.places
+    if not scanner.scan_profiles():
+        given = _load_json(bodies.decode(), "")
+        if not isinstance(given, dict):
+            raise _UnusualError
+        profiles = as_batsim4(given)
+        _check_profiles(profiles, "")
+        places = {name.encode(): place for place, name in enumerate(profiles)}
+    return profiles, _usual_columns(written, places, list(profiles)), provenance
 
 
 _BEGIN = 1000
@@ -281,19 +262,10 @@ def _without(text: bytes, part: bytes) -> bytes:
     return text[:at] + text[at + len(part) :]
 
 
-_ALWAYS = ("id", "subtime", "res", "profile", "walltime")
-
-_OTHERS = tuple(name for name in _Job.__struct_fields__ if name not in _ALWAYS)
-
-_WRONG: list[HostsAsked | None] = []
-"""What jobs ask of their hosts if one of them asks for what is not accepted."""
-
-
 def _usual_columns(
     written: bytes, places: dict[bytes, int], profile_names: list[str]
-) -> JobColumns | None:
-    """Return jobs that are written in the usual way as columns, without an object for each; None if
-    some are written otherwise, or have a value that is not accepted.
+) -> JobColumns:
+    """Return jobs that are written in the usual way as columns, without an object for each.
 
     ``places`` are those of the profiles.
     """
@@ -301,195 +273,22 @@ def _usual_columns(
 
     scanner = Scanner(written, places)
     if not scanner.scan_jobs():
-        return None
-
-    requests = None
-    if scanner.requests:
-        text = b"[%b]" % b",".join(scanner.requests)
-        try:
-            requests = _request_lists.decode(text)
-        except msgspec.DecodeError:
-            return None
-        asked = _requested_values(requests)
-        # Each name once, and each of them known.
-        if sum(map(len, asked.values())) != text.count(b":") or _any_problem(asked):
-            return None
-
+        raise _UnusualError
     numbers = scanner.dates, scanner.walltimes, scanner.processors, scanner.profile_of
-    dates, walltimes, processors, profiles = (
+    dates, limits, processors, profiles = (
         np.frombuffer(each, each.typecode)[: scanner.count] for each in numbers
     )
-    return _usable(scanner.ids, dates, processors, walltimes, profiles, profile_names, requests)
-
-
-class _Given:
-    """The values of jobs that were decoded one by one, by field.
-
-    ``names`` tells how many there must be in their JSON, unless one is repeated, unknown or empty.
-    """
-
-    def __init__(self, jobs: Sequence[_Job], written: bytes) -> None:
-        # If they are all there are, no other need be looked for.
-        colons = written.count(b":")
-        self.values = {name: list(map(attrgetter(name), jobs)) for name in _ALWAYS}
-        self.names = _count_given(self.values)
-        if self.names != colons:
-            others = [name for name in _OTHERS if _may_name(written, name)]
-            self.values |= {name: list(map(attrgetter(name), jobs)) for name in others}
-            self.names = _count_given(self.values)
-
-        self.asked = _requested_values(self.values.get("qos", ()))
-        self.names += sum(map(len, self.asked.values()))
-        self.hosts_asked: list[HostsAsked | None] | None = None
-        if self.names != colons:
-            self.hosts_asked, more = _hosts_asked(written, self.values)
-            self.names += more
-
-    def columns(self, profile_names: list[str]) -> JobColumns | None:
-        """Return the jobs as columns, and forget them; None if a value is not accepted."""
-        columns = _columns(self.values, self.asked, profile_names)
-        if columns is None or self.hosts_asked is _WRONG:
-            return None
-        # The identifiers lie scattered among all that was decoded. Without them it goes as a whole.
-        joined = "\n".join(columns.ids)
-        columns = columns._replace(ids=[])
-        self.values = {}
-        ids = joined.split("\n") if joined else []
-        return columns._replace(ids=ids, hosts_asked=self.hosts_asked)
-
-
-def _count_given(values: Mapping[str, Sequence[Any]]) -> int:
-    return sum(len(column) - column.count(None) for column in values.values())
-
-
-def _may_name(written: bytes, name: str) -> bool:
-    """Return whether JSON may name a field, be it with an escape."""
-    return b"\\" in written or f'"{name}"'.encode() in written
-
-
-def _hosts_asked(
-    written: bytes, values: Mapping[str, Sequence[Any]]
-) -> tuple[list[HostsAsked | None] | None, int]:
-    """Return what jobs ask of their hosts, None if none does, and how many colons that takes,
-    without those in ``extra_data``.
-
-    What many jobs ask for is read once.
-    """
-    on_hosts = [name for name in HOST_FIELDS if _may_name(written, name)]
-    if not on_hosts:
-        return None, 0
-    jobs = _jobs_on_hosts.decode(written)
-    raws: list[Iterable[bytes]] = [map(bytes, map(attrgetter(name), jobs)) for name in on_hosts]
-    extras = values.get("extra_data") or [None] * len(jobs)
-    if extras.count(None) < len(extras):
-        on_hosts.append("extra_data")
-        raws.append(_encoded(host_fields_of({"extra_data": extra})) for extra in extras)
-
-    read: dict[Any, tuple[HostsAsked | None, int]] = {}
-    asked: list[HostsAsked | None] = []
-    colons = 0
-    for key in zip(values["res"], *raws, strict=True):
-        found = read.get(key)
-        if found is None:
-            texts = dict(zip(on_hosts, key[1:], strict=True))
-            try:
-                told = {name: msgspec.json.decode(text) for name, text in texts.items() if text}
-                one = read_hosts_asked({"res": key[0], **told}, "")
-            except (InputError, msgspec.DecodeError, RecursionError):
-                return _WRONG, 0  # The second pass names the first mistake.
-            told.pop("extra_data", None)
-            is_plain = all(b"\\" not in text for text in key[1:])
-            found = one, _colons_in(told) if is_plain else 0
-            read[key] = found
-        asked.append(found[0])
-        colons += found[1]
-    return asked if asked.count(None) < len(asked) else None, colons
-
-
-def _encoded(told: dict[str, Any]) -> bytes:
-    return msgspec.json.encode(told) if told else b""
-
-
-def _colons_in(value: Any) -> int:
-    """Return how many colons the JSON of a value has, unless a name is repeated or has an
-    escape.
-    """
-    if isinstance(value, dict):
-        inner = sum(map(_colons_in, value.values()))
-        return len(value) + "".join(value).count(":") + inner
-    if isinstance(value, list):
-        return sum(map(_colons_in, value))
-    return value.count(":") if isinstance(value, str) else 0
-
-
-def _may_have_repeats(written: bytes, names: int) -> bool:
-    """Return whether JSON that should have this many ``names`` may repeat one, or hold a number
-    that is too large: then a slow check is needed.
-    """
-    step = _MAX_DIGITS // 2
-    parts = (written[begin : begin + step] for begin in range(0, len(written) - step + 1, step))
-    return written.count(b":") != names or any(map(bytes.isdigit, parts))
-
-
-def _columns(
-    values: Mapping[str, Sequence[Any]],
-    asked: Mapping[str, Sequence[Any]],
-    profile_names: list[str],
-) -> JobColumns | None:
-    """Return the jobs as columns; None if a job has a value that is not accepted.
-
-    ``values`` are the jobs' fields by name, ``asked`` those in ``qos``.
-    """
-    import numpy as np
-
-    count = len(values["id"])
-    names = {name: index for index, name in enumerate(profile_names)}
-    processors = np.array(values["res"], None if count else np.int64)
-    try:
-        requests = _requests(values)
-    except InputError:
-        return None  # The second pass names the first mistake, with values as written.
-    if processors.dtype != np.int64 or not names.keys() >= set(values["profile"]):
-        return None
-    if _any_problem(_requested_values(requests or ()) if "extra_data" in values else asked):
-        return None
-    profiles = np.fromiter(map(names.__getitem__, values["profile"]), np.int64, count)
-    return _usable(
-        list(map(str, values["id"])),
-        np.array(values["subtime"], float),
-        processors,
-        np.array(values["walltime"], float),  # None becomes NaN.
-        profiles,
-        profile_names,
-        requests,
-    )
-
-
-def _usable(
-    ids: list[str],
-    dates: np.ndarray,
-    processors: np.ndarray,
-    limits: np.ndarray,
-    profiles: np.ndarray,
-    profile_names: list[str],
-    requests: list[QosRequest | None] | None,
-) -> JobColumns | None:
-    """Return columns of jobs; None if a value is not accepted. Of walltimes (``limits``, changed
-    here), NaN and -1 are none.
-    """
-    import numpy as np
-
-    if requests is not None and requests.count(None) == len(requests):
-        requests = None
     limits[np.isnan(limits) | (limits == -1)] = math.inf
+
     estimates = limits
+    requests = _scanned_requests(scanner.requests)
     if requests is not None:
         estimates = limits.copy()
         for index, request in enumerate(requests):
             if request is not None and request.estimated_runtime is not None:
                 estimates[index] = request.estimated_runtime
     columns = JobColumns(
-        ids=ids,
+        ids=scanner.ids,
         submission_times=dates,
         processors=processors,
         walltimes=limits,
@@ -497,20 +296,41 @@ def _usable(
         profiles=profiles,
         profile_names=profile_names,
         requests=requests,
+        hosts_asked=_scanned_hosts(scanner.hosts_asked, processors.tolist()),
     )
-    return columns if columns.are_usable else None
+    if not columns.are_usable:
+        raise _UnusualError
+    return columns
 
 
-def _requests(values: Mapping[str, Sequence[Any]]) -> list[QosRequest | None] | None:
-    """Return each job's ``qos``, or Batsim 5's ``extra_data``; None if no job has either."""
-    requests = list(values.get("qos", ()))
-    others = values.get("extra_data", ())
-    requests = requests or [None] * len(others)
-    if others.count(None) < len(others):
-        for index, other in enumerate(others):
-            if other is not None and requests[index] is None:
-                requests[index] = read_qos({"extra_data": other}, "")
-    return requests or None
+def _scanned_requests(scanned: Sequence[bytes]) -> list[QosRequest | None] | None:
+    """Return each job's ``qos``, None if no job has one."""
+    text = b"[%b]" % b",".join(scanned)
+    try:
+        requests = _request_lists.decode(text)
+    except msgspec.DecodeError as error:
+        raise _UnusualError from error
+    asked = _requested_values(requests)
+    # Each name once, and each of them known.
+    if sum(map(len, asked.values())) != text.count(b":") or _any_problem(asked):
+        raise _UnusualError
+    return requests if requests.count(None) < len(requests) else None
+
+
+def _scanned_hosts(scanned: Sequence[bytes], res: Sequence[int]) -> list[HostsAsked | None] | None:
+    """Return what each job asks of its hosts, None if no job asks for anything.
+
+    What many jobs ask for is read once.
+    """
+    read: dict[tuple[bytes, int], HostsAsked | None] = {}
+    asked = []
+    for text, hosts in zip(scanned, res, strict=False):
+        key = text, hosts
+        if key not in read:
+            told = _load_json(f"{{{text[:-1].decode()}}}", "")
+            read[key] = read_hosts_asked({"res": hosts, **told}, "")
+        asked.append(read[key])
+    return asked if asked.count(None) < len(asked) else None
 
 
 def _requested_values(requests: Sequence[QosRequest | None]) -> dict[str, list[Any]]:
@@ -541,19 +361,24 @@ def _refuse(content: bytes, source: str, problem: str) -> NoReturn:
     the ``problem``.
     """
     refuse_other_json(content, source, _WHAT, ("batsim",))
-    _check(content, source)
+    _each_object(content, source)
     raise InputError(f"{source}: {problem}; {_WHAT} is expected")
 
 
-def _check(content: bytes, source: str) -> None:
-    """Read a workload again, slowly, and raise an InputError about the first mistake found."""
+def _each_object(
+    content: bytes, source: str
+) -> tuple[dict[str, Any], dict[str, Profile], list[Job]]:
+    """Return a workload's JSON value, and its profiles and jobs; InputError about the first
+    mistake.
+    """
     text = text_of(content, source, what=_WHAT)
     with _nesting_is_limited(source):
-        _check_document(_load_json(text, source), source)
+        data = _load_json(text, source)
+        return data, *_check_document(data, source)
 
 
-def _check_document(data: Any, source: str) -> None:
-    """Raise an InputError if the JSON value is not a workload."""
+def _check_document(data: Any, source: str) -> tuple[dict[str, Profile], list[Job]]:
+    """Return the profiles and jobs of a JSON value; InputError if it is not a workload."""
     if not isinstance(data, dict):
         raise InputError(
             f"{source}: the JSON is no object; an object with nb_res, jobs and profiles is expected"
@@ -570,13 +395,14 @@ def _check_document(data: Any, source: str) -> None:
 
     profiles = as_batsim4(data["profiles"])
     _check_profiles(profiles, source)
-    read_jobs(data["jobs"], profiles, source)
+    jobs = read_jobs(data["jobs"], profiles, source)
     provenance = data.get("qops_batsim", {})
     if not isinstance(provenance, dict):
         raise field_error(
             data, source, "qops_batsim", "an object that tells how the workload was made"
         )
     split_provenance(provenance, source)
+    return profiles, jobs
 
 
 def _check_profiles(profiles: dict[str, Any], source: str) -> None:

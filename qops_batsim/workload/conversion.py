@@ -26,8 +26,8 @@ from qops_batsim.errors import InputError, require_one_of
 from qops_batsim.job_fields import HostsAsked, written_hosts
 from qops_batsim.jobs import QosRequest
 from qops_batsim.limits import MAX_SECONDS
-from qops_batsim.row_writer import Cells, RowWriter, TextCells, WholeCells, WordCells
-from qops_batsim.tables import Floats, Words
+from qops_batsim.row_writer import RowWriter
+from qops_batsim.tables import Column, Floats, Words, cells_of
 from qops_batsim.version import __version__
 from qops_batsim.workload.accounting.amounts import (
     decoded_request,
@@ -405,26 +405,26 @@ def _written(columns: JobColumns, quote: bytes, extras: Sequence[Words]) -> byte
         ids = [json.dumps(job)[1:-1] for job in ids]
     limits, which = np.unique(columns.walltimes, return_inverse=True)
     written = [f', "walltime": {plain_number(v)}' if v < math.inf else "" for v in limits.tolist()]
-    cells = [
-        TextCells(ids),
-        _number_cells(columns.submission_times),
-        WholeCells(columns.processors),
-        WordCells(written, which),
-        WordCells(columns.profile_names, columns.profiles),
-        *(WordCells(*column) for column in extras),
+    told: list[Column] = [
+        ids,
+        _json_numbers(columns.submission_times),
+        columns.processors,
+        Words(written, which),
+        Words(columns.profile_names, columns.profiles),
+        *extras,
     ]
     between = [b'{"id": ' + quote, quote + b', "subtime": ', b', "res": ', b"", b', "profile": "']
     between += [b'"', *[b""] * len(extras)]
     between[-1] += b"},\n"
-    rows = RowWriter(cells, between).rows(0, len(ids))
+    rows = RowWriter([*map(cells_of, told)], between).rows(0, len(ids))
     return b"".join((b"[", memoryview(rows)[: -len(b",\n")], b"]"))
 
 
-def _number_cells(column: Floats) -> Cells:
-    """Return finite numbers as JSON; whole ones without a fraction."""
+def _json_numbers(column: Floats) -> Column:
+    """Return finite numbers as JSON writes them; whole ones without a fraction."""
     if (column == np.floor(column)).all() and (np.abs(column) <= MAX_SECONDS).all():
-        return WholeCells(column.astype(np.int64))
-    return TextCells([str(plain_number(number)) for number in column.tolist()])
+        return column.astype(np.int64)
+    return [str(plain_number(number)) for number in column.tolist()]
 
 
 def _known_calendar(log: Log, time_zone: str | None, begin: float, last: float) -> Calendar | None:

@@ -1,6 +1,6 @@
 cimport cython
 
-cdef int ID, DATE, PROCESSORS, PROFILE, WALLTIME, REQUEST, OTHER, NEEDED
+cdef int ID, DATE, PROCESSORS, PROFILE, WALLTIME, REQUEST, OTHER, ON_HOSTS, NEEDED
 cdef int QUOTE, COLON, COMMA, MINUS, POINT, ZERO, NINE, BACKSLASH
 cdef int OPEN_LIST, CLOSE_LIST, OPEN, CLOSE, BLANK, LAST, TAB, NEW_LINE, RETURN, SEMICOLON, _LONGEST_ROW
 cdef Py_ssize_t MOST_DIGITS
@@ -8,6 +8,7 @@ cdef double[::1] POWERS
 cdef double NAN, LONGEST
 cdef bytes NULL, EXPONENTS, DELAY
 cdef dict CODES
+cdef list NAMES
 
 @cython.final
 cdef class Scanner:
@@ -23,7 +24,7 @@ cdef class Scanner:
     cdef readonly dict profiles, places
     # jobs, by index
     cdef readonly Py_ssize_t count
-    cdef readonly list ids, requests, comments
+    cdef readonly list ids, requests, hosts_asked, comments
     cdef readonly object dates, walltimes, processors, profile_of
     cdef double[::1] date_at, walltime_at
     cdef long long[::1] processors_at, profile_at
@@ -44,8 +45,8 @@ cdef class Scanner:
     cdef int scan_name(self, Py_ssize_t place) except? -2
     @cython.locals(letter=int, found=Py_ssize_t)
     cdef bint scan_value(self, int code, Py_ssize_t index) except -1
-    @cython.locals(letter=int, begin=Py_ssize_t, depth=Py_ssize_t)
-    cdef bint scan_request(self, Py_ssize_t index) except -1
+    @cython.locals(letter=int, begin=Py_ssize_t, depth=Py_ssize_t, text=bytes)
+    cdef bint scan_request(self, int code, Py_ssize_t index) except -1
     @cython.locals(letter=int, at=Py_ssize_t, data="const unsigned char*")
     cdef bint scan_string(self) noexcept
     @cython.locals(data="const unsigned char*", at=Py_ssize_t, begin=Py_ssize_t, is_negative=bint, whole="long long", letter=int, digits=Py_ssize_t, has_point=bint, decimals=Py_ssize_t)

@@ -11,6 +11,7 @@ from __future__ import annotations
 from array import array
 from typing import Any
 
+from qops_batsim.job_fields import HOST_FIELDS
 from qops_batsim.limits import MAX_SECONDS
 
 ID, DATE, PROCESSORS, PROFILE, WALLTIME, REQUEST, OTHER = range(7)
@@ -29,6 +30,11 @@ CODES = {
     b"queue": OTHER + 3,
     b"qos_name": OTHER + 4,
 }
+ON_HOSTS = len(CODES)
+"""From here on, fields that say what a job asks of its hosts."""
+
+CODES |= {name.encode(): ON_HOSTS + place for place, name in enumerate(HOST_FIELDS)}
+NAMES = list(CODES)
 NEEDED = 1 << ID | 1 << DATE | 1 << PROCESSORS | 1 << PROFILE
 
 MOST_DIGITS = 15
@@ -66,6 +72,8 @@ class Scanner:
         Numbers of processors, and places of profiles.
     requests
         The JSON of what users ask for in ``qos``; empty if no job has that.
+    hosts_asked
+        The fields of hosts as JSON, each with a comma behind; empty if no job has such.
     comments
         Lines that are comments.
     """
@@ -92,6 +100,7 @@ class Scanner:
         self.processors = self.processors_at = array("q", bytes(8 * most))
         self.profile_of = self.profile_at = array("q", bytes(8 * most))
         self.requests: list[bytes] = []
+        self.hosts_asked: list[bytes] = []
         self.comments: list[bytes] = []
         # How the fields of the last job were named, up to their values: usually the next has them.
         self.names: list[bytes] = []
@@ -164,6 +173,8 @@ class Scanner:
         self.count += 1
         if self.requests and len(self.requests) <= index:
             self.requests.append(NULL)
+        if self.hosts_asked and len(self.hosts_asked) <= index:
+            self.hosts_asked.append(b"")
         return self.take(CLOSE) and given & NEEDED == NEEDED
 
     def scan_name(self, place: int) -> int:
@@ -209,8 +220,8 @@ class Scanner:
             found: int = self.places.get(self.data[self.begin : self.end], -1)
             self.profile_at[index] = found
             return found >= 0
-        if code == REQUEST:
-            return self.scan_request(index)
+        if code == REQUEST or code >= ON_HOSTS:
+            return self.scan_request(code, index)
         if letter == NULL[0] and code >= WALLTIME:
             return self.take_null()
         if letter == QUOTE:
@@ -226,10 +237,11 @@ class Scanner:
             return self.is_whole
         return True
 
-    def scan_request(self, index: int) -> bool:
+    def scan_request(self, code: int, index: int) -> bool:
         """Read what a job's user asks for, which begins here: it is decoded later."""
         begin = self.at
-        if self.data[begin] != OPEN:
+        letter = self.data[begin]
+        if letter != OPEN and code == REQUEST:
             return self.take_null()
         depth = 0
         while self.at < self.size:
@@ -238,17 +250,23 @@ class Scanner:
                 if not self.scan_string():
                     return False
                 continue
-            self.at += 1
-            if letter == OPEN:
+            if letter in (OPEN, OPEN_LIST):
                 depth += 1
-            elif letter == CLOSE:
+            elif letter in (CLOSE, CLOSE_LIST):
                 depth -= 1
-                if depth == 0:
-                    break
-        while len(self.requests) < index:
-            self.requests.append(NULL)
-        self.requests.append(self.text[begin : self.at])
-        self.pass_blanks()
+            if depth < 0 or (depth == 0 and letter == COMMA):
+                break
+            self.at += 1
+
+        text = self.text[begin : self.at]
+        if code == REQUEST:
+            while len(self.requests) < index:
+                self.requests.append(NULL)
+            self.requests.append(text)
+        else:
+            while len(self.hosts_asked) <= index:
+                self.hosts_asked.append(b"")
+            self.hosts_asked[index] += b'"%b":%b,' % (NAMES[code], text)
         return True
 
     def scan_string(self) -> bool:

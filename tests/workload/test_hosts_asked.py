@@ -92,7 +92,7 @@ def test_what_many_jobs_ask_is_read_at_once_and_once(monkeypatch: pytest.MonkeyP
         batsim_json, "_load_json", lambda text, *more: texts.append(text) or load(text, *more)
     )
     workload = parsed(ASKED[:5] * 20)
-    assert texts == []  # No second pass.
+    assert len(texts) == 5  # No second pass.
     found = workload.columns.hosts_asked
     assert found is not None
     assert len({id(each) for each in found}) == 5

@@ -50,7 +50,12 @@ JOBS = st.lists(
             "executable": st.just(7),
             "queue": st.just("q"),
             "qos_name": st.just("n"),
-            "per_host": st.just({"cores": 1}),
+            "per_host": st.sampled_from([{"cores": 1}, {"memory": 16e9, "gpus:a": 2}, None, 3, {}]),
+            "tasks": st.sampled_from([4, "4", None]),
+            "per_task": st.just({"cores": 2}),
+            "hosts_with": st.sampled_from([["fast"], ["a b,c}", "x:y"], ["é"], "fast", []]),
+            "exclusive": st.booleans(),
+            "parts": st.sampled_from([[{"res": 1, "per_host": {"cores": 1}}, {"res": 1}], [[]]]),
             "Walltime": st.just(3),
         },
     ),
@@ -73,12 +78,15 @@ def outcome(text: str) -> Any:
 
 
 class NothingUsual:
-    """A scanner of profiles that gives up: jobs are not scanned then."""
+    """A scanner that gives up."""
 
-    def __init__(self, _: bytes) -> None:
-        """Take the text of a workload's profiles."""
+    def __init__(self, _: bytes, places: Any = None) -> None:
+        self.profiles = self.places = places
 
     def scan_profiles(self) -> bool:
+        return False
+
+    def scan_jobs(self) -> bool:
         return False
 
 
@@ -124,6 +132,8 @@ USUAL = [
     {"id": "5", "subtime": 2, "res": 3, "profile": "d", "qos": {"deadline": 50.5}, "user": 1.5},
     {"id": "6", "subtime": 0.1 + 0.2, "res": 3, "profile": "d", "qos": None, "qos_name": "n"},
     {"id": "7", "subtime": 3, "res": 1, "profile": "d", "qos": {"category": "b", "deadline": 60}},
+    {"id": "8", "subtime": 4, "res": 1, "profile": "d", "per_host": {"cores": 2, "memory": 1e9}},
+    {"id": "9", "subtime": 4, "res": 2, "profile": "d", "hosts_with": ["a}"], "exclusive": True},
 ]
 
 
