@@ -175,9 +175,10 @@ class QosLog:
     __slots__ = (
         "_fill",
         "_jobs",
-        "_notes",
         "_originals",
+        "_promises",
         "_records",
+        "_refusals",
         "_rejected",
         "_started",
         "_tell",
@@ -191,8 +192,9 @@ class QosLog:
         self._fill: Callable[[QosLog], None] | None = None
         self._tell: Callable[[], ToldJobs] | None = None
         self.kills: Counter[str] = Counter()
-        # Promised deadlines and refusals, by job, that are in no record yet: most jobs need none.
-        self._notes: list[tuple[str, float | Refusal]] = []
+        # Promised deadlines and refusals that are in no record yet: most jobs need none.
+        self._promises: list[tuple[str, float]] = []
+        self._refusals: list[tuple[str, Refusal]] = []
         self._records: dict[str, QosRecord] = {}
         self._originals: dict[str, str] = {}
 
@@ -243,31 +245,30 @@ class QosLog:
         return record
 
     def _all_records(self) -> dict[str, QosRecord]:
-        """Return the records by job, with the notes in them. O(notes)."""
+        """Return the records by job, with all promises and refusals in them. O(these)."""
         records = self._records
-        notes = self._notes
-        if notes:
-            self._notes = []
-        for job_id, note in notes:
-            record = records.get(job_id)
-            if record is None:
-                record = records[job_id] = QosRecord()
-            if isinstance(note, Refusal):
-                record.reasons = (note,)
-            else:
-                record.admitted_deadline = note
+        promises = self._promises
+        refusals = self._refusals
+        if promises:
+            self._promises = []
+        for job_id, deadline in promises:
+            records.setdefault(job_id, QosRecord()).admitted_deadline = deadline
+        if refusals:
+            self._refusals = []
+        for job_id, refusal in refusals:
+            records.setdefault(job_id, QosRecord()).reasons = (refusal,)
         return records
 
     def promise(self, job_id: str, deadline: float) -> None:
         """Record the deadline (seconds) that was promised to a job, given by its id with workload.
         O(1).
         """
-        self._notes.append((job_id, deadline))
+        self._promises.append((job_id, deadline))
 
     def refused(self, job_id: str, reason: object) -> None:
         """Record why a job, given by its id with workload, is rejected: a Refusal or a text."""
         require_type(f"reject of {job_id}: reason", reason, (str, Refusal), "a text or a Refusal")
-        self._notes.append((job_id, as_refusal(reason)))
+        self._refusals.append((job_id, as_refusal(reason)))
 
     def learn(self, records: Mapping[str, QosRecord]) -> None:
         """Add records of jobs, by id, from another log; they replace records of the same jobs."""
@@ -337,7 +338,8 @@ class QosLog:
         table["workload_name"] = workloads
         table["decision"] = decisions
         table["kills"] = Words.one("0", count)
-        if not count or not (found or self._notes or kills or requests is not None):
+        is_noted = found or self._promises or self._refusals or kills
+        if not count or not (is_noted or requests is not None):
             return table
 
         ids = [f"{name}!{each}" for name, each in zip(workloads.texts(), local_ids, strict=True)]
@@ -354,15 +356,7 @@ class QosLog:
         asked = [request or _NOTHING_ASKED for request in requests or [None] * count]
         deadlines = [*map(attrgetter("deadline"), asked)]
         table["requested_deadline"] = _numbers(with_noted(deadlines, "requested_deadline"))
-        promised: list[float | None] = [None] * count
-        refused = {row: record.reasons for row, record in records.items() if record.reasons}
-        for job_id, note in self._notes:
-            row = row_of.get(job_id, -1)
-            if isinstance(note, Refusal):
-                refused[row] = (note,)
-            elif row >= 0:
-                promised[row] = note
-        refused.pop(-1, None)
+        promised = [*map(dict(self._promises).get, ids)]
         table["admitted_deadline"] = _numbers(with_noted(promised, "admitted_deadline"))
         for name in (*_NUMBERS, *({PREDICTED_RUN_TIME, PRICE} & table.keys())):
             table[name] = _numbers(with_noted([None] * count, name))
@@ -373,18 +367,20 @@ class QosLog:
         if any(categories):
             table["category"] = categories
 
+        refused = {row: record.reasons for row, record in records.items() if record.reasons}
+        refused |= {row_of[job_id]: (each,) for job_id, each in self._refusals if job_id in row_of}
         if refused:
             told: dict[str, list[str]] = {
                 name: [""] * count for name in ("reason", "reason_kind", "blamed_job")
             }
-            dates: list[float | None] = [None] * count
+            blamed_dates: list[float | None] = [None] * count
             for row, reasons in refused.items():
                 told["reason"][row] = sentences(reasons)
                 told["reason_kind"][row] = reasons[0].kind.value
                 told["blamed_job"][row] = reasons[0].blamed or ""
-                dates[row] = reasons[0].date
+                blamed_dates[row] = reasons[0].date
             table |= told
-            table["blamed_date"] = _numbers(dates)
+            table["blamed_date"] = _numbers(blamed_dates)
 
         killed = with_noted([0] * count, "kills")
         if kills or any(killed):

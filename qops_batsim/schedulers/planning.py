@@ -433,10 +433,8 @@ class PlanScheduler(Scheduler):
         """
         return restore(self, standing)
 
-    def decision_lines(self) -> Iterator[str]:
-        """Yield the logged decisions in order as lines of JSON, many at once with line breaks
-        between.
-        """
+    def decision_lines(self) -> Iterator[bytes]:
+        """Yield the logged decisions in order as lines of JSON, many at once, with line ends."""
         from qops_batsim.core.decision_lines import lines_of
 
         log = self.plan.log

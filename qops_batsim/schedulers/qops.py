@@ -35,7 +35,7 @@ KEPT = 16
 SHORTEST_STRIDE = 16
 """Jobs that are placed from one profile that is kept to the next, at least."""
 
-SHORT_LINE = 32
+SHORT_LINE = 64
 """So few jobs are placed sooner than bounds of their fits are kept."""
 
 PATIENT = 60.0
@@ -500,8 +500,9 @@ class Qops(DeadlineScheduler):
                     number = (placed - point) // stride - 1
                     profile = self.kept[number]
                     profile.copy_from(draft)
-                    known = self.kept_bounds[number]
-                    known.copy_from(bounds)
+                    if self.has_bounds:
+                        known = self.kept_bounds[number]
+                        known.copy_from(bounds)
                 continue
 
             # The job is critical. Where it would be late as the first one too, nothing helps.
@@ -563,8 +564,9 @@ class Qops(DeadlineScheduler):
         else:
             profile = self.kept[number - 1]
             self.draft.copy_from(profile)
-            known = self.kept_bounds[number - 1]
-            self.bounds.copy_from(known)
+            if self.has_bounds:
+                known = self.kept_bounds[number - 1]
+                self.bounds.copy_from(known)
 
         for place in range(point + number * stride, middle):
             job = self.order[place]
