@@ -139,7 +139,6 @@ class QosRecord(msgspec.Struct, kw_only=True):
         self.reasons += (msgspec.structs.replace(loss, broken=broken),)
 
 
-
 class ToldJobs(NamedTuple):
     """All jobs of a simulation in order of submission, in columns: ids, users' requests, decisions.
 
