@@ -71,11 +71,14 @@ def exact_text(value: float) -> str:
     >>> exact_text(0.1 + 0.2)
     '0.3'
     """
-    if abs(value) < 1e15 and value % 1 == 0:
-        return f"{value:.0f}"
-    if not abs(value) < 1e15 or abs(value - round(value, 6)) > SAME_DATE:
+    if not abs(value) < 1e15:
         return repr(float(value))
-    return f"{value:.6f}".rstrip("0").rstrip(".")
+    if value % 1 == 0:
+        return f"{value:.0f}"
+    text = f"{value:.6f}"
+    if abs(value - float(text)) > SAME_DATE:
+        return repr(float(value))
+    return text.rstrip("0").rstrip(".")
 
 
 def amount_text(kind: str, amount: int) -> str:

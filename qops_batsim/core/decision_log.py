@@ -17,7 +17,7 @@ from qops_batsim.version import __version__
 
 
 def format_decisions(
-    lines: Iterable[str],
+    lines: Iterable[bytes],
     *,
     run_id: str,
     scheduler: str,
@@ -25,10 +25,7 @@ def format_decisions(
     processors: int,
     machine: Machine | None = None,
 ) -> Iterator[bytes]:
-    """Yield the contents of ``PREFIX_decisions.jsonl``: a header, then the events.
-
-    Each text of ``lines`` is one line or several, with line breaks between.
-    """
+    """Yield the contents of ``PREFIX_decisions.jsonl``: a header, then the events' ``lines``."""
     header = LogHeader(
         format=FORMAT,
         version=VERSION,
@@ -40,5 +37,4 @@ def format_decisions(
         machine=msgspec.UNSET if machine is None else machine,
     )
     yield msgspec.json.encode(header) + b"\n"
-    for text in lines:
-        yield f"{text}\n".encode()
+    yield from lines

@@ -411,17 +411,20 @@ class Plan:
         hosts have returned. If processors came free early, the caller has to compress the plan
         (True), since each algorithm does that in its own way. Call :meth:`settle` afterwards.
         """
-        for job in self.settled:
-            if job.suspended != job.suspended:
-                job.lost = 0
-
-        self.settled.clear()
-        self.starting = []
+        if self.settled:
+            for job in self.settled:
+                if job.suspended != job.suspended:
+                    job.lost = 0
+            self.settled = []
+        if self.starting:
+            self.starting = []
 
         if self.log is not None:
             self.log.begin(self.now, self.gone, self.undone, self.cancelled)
-        self.undone.clear()
-        self.cancelled.clear()
+        if self.undone:
+            self.undone = []
+        if self.cancelled:
+            self.cancelled = []
 
         early = self.forget_gone()
         overdue = self.extend_overdue()
@@ -464,7 +467,8 @@ class Plan:
                 self.give_back(job, self.now, job.end)
                 early = True
             self.remove_running(job)
-        self.gone.clear()
+        if self.gone:
+            self.gone = []
         return early
 
     def extend_overdue(self) -> bool:
@@ -806,7 +810,8 @@ class Plan:
         """Start and return all jobs whose planned start has come; rebuild the plan if one starts
         too late.
         """
-        self.starting = []
+        if self.starting:
+            self.starting = []
         late = self.start_what_fits()
         if not self.starting and self.waiting and not self.running:
             # Nothing runs, so no later event would lead to a decision: starts that rested on dates

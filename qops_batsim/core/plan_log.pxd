@@ -46,7 +46,7 @@ cdef class PlanLog:
     cpdef look(self, list waiting, list running, list starting)
     @cython.locals(late=Py_ssize_t, job=Job, first=Job, before=double, changed=list)
     cdef Py_ssize_t note_ends(self, list running, list starting) except -1
-    @cython.locals(job=Job, moved=list, late=list)
+    @cython.locals(job=Job, jobs=list, moved=list, late=list, has_moved=bint, is_late=bint)
     cdef note_moves(self, int cause, list waiting, list starting)
     @cython.locals(request=NodeRequest)
     cdef note_places(self, Job job)

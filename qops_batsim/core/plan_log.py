@@ -263,24 +263,27 @@ class PlanLog:
         Those of jobs that start now are logged if they start off their promises by more than dates
         may differ.
         """
-        moved: list[Job] = []
-        late: list[Job] = []
+        has_moved = False
+        is_late = False
         for job in waiting:
             if job.request is not None:
                 self.note_places(job)
-            if job.start != job.noted_start:
-                moved.append(job)
-            if job.target != job.noted_target:
-                late.append(job)
+            has_moved = has_moved or job.start != job.noted_start
+            is_late = is_late or job.target != job.noted_target
         for job in starting:
             if job.request is not None:
                 self.note_places(job)
             if abs(job.start - job.noted_start) > PLAN_TOLERANCE:
-                moved.append(job)
+                has_moved = True
             else:
                 job.noted_start = job.start
 
-        if moved:
+        if has_moved:
+            moved: list[Job] = []
+            for jobs in (waiting, starting):
+                for job in jobs:
+                    if job.start != job.noted_start:
+                        moved.append(job)
             sort_by_arrival(moved)
             self.append(MOVED, None, -1, cause)
             for number, run in self.culprits:
@@ -291,12 +294,18 @@ class PlanLog:
                 self.append(MOVE, job, -1, 0, job.noted_start, job.start)
                 job.noted_start = job.start
 
-        self.culprits = []
+        if self.culprits:
+            self.culprits = []
 
-        sort_by_arrival(late)
-        for job in late:
-            job.noted_target = job.target
-            self.append(LATE, job, -1, 0, job.target, job.lost, job.lost_date)
+        if is_late:
+            late: list[Job] = []
+            for job in waiting:
+                if job.target != job.noted_target:
+                    late.append(job)
+            sort_by_arrival(late)
+            for job in late:
+                job.noted_target = job.target
+                self.append(LATE, job, -1, 0, job.target, job.lost, job.lost_date)
 
     def note_places(self, job: Job) -> None:
         """Log on which shared hosts a job is planned if these are not those logged last; only where

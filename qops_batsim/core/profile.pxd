@@ -16,6 +16,7 @@ cdef class Profile:
     cdef Py_ssize_t found_step, found_end
 
     cpdef Py_ssize_t step_at(self, double date) noexcept
+    @cython.locals(count=Py_ssize_t, half=Py_ssize_t)
     cdef Py_ssize_t last_until(self, Py_ssize_t low, Py_ssize_t high, double date) noexcept
     cpdef double earliest_fit(self, double after, double duration, long long processors) noexcept
     @cython.locals(size=Py_ssize_t, last=Py_ssize_t, index=Py_ssize_t, begin=Py_ssize_t, start=double, end=double)

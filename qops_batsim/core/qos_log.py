@@ -139,7 +139,6 @@ class QosRecord(msgspec.Struct, kw_only=True):
         self.reasons += (msgspec.structs.replace(loss, broken=broken),)
 
 
-
 class ToldJobs(NamedTuple):
     """All jobs of a simulation in order of submission, in columns: ids, users' requests, decisions.
 
@@ -176,8 +175,9 @@ class QosLog:
         "_fill",
         "_jobs",
         "_originals",
-        "_promised",
+        "_promises",
         "_records",
+        "_refusals",
         "_rejected",
         "_started",
         "_tell",
@@ -191,8 +191,9 @@ class QosLog:
         self._fill: Callable[[QosLog], None] | None = None
         self._tell: Callable[[], ToldJobs] | None = None
         self.kills: Counter[str] = Counter()
-        # Promises to jobs of which nothing else is recorded: most have no record.
-        self._promised: dict[str, float] = {}
+        # Promised deadlines and refusals that are in no record yet: most jobs need none.
+        self._promises: list[tuple[str, float]] = []
+        self._refusals: list[tuple[str, Refusal]] = []
         self._records: dict[str, QosRecord] = {}
         self._originals: dict[str, str] = {}
 
@@ -236,40 +237,48 @@ class QosLog:
 
             self.qos_log.record(job.id).offered_deadline = offer
         """
-        record = self._records.get(job_id)
+        records = self._all_records()
+        record = records.get(job_id)
         if record is None:
-            record = QosRecord(admitted_deadline=self._promised.pop(job_id, None))
-            self._records[job_id] = record
+            record = records[job_id] = QosRecord()
         return record
+
+    def _all_records(self) -> dict[str, QosRecord]:
+        """Return the records by job, with all promises and refusals in them. O(these)."""
+        records = self._records
+        promises = self._promises
+        refusals = self._refusals
+        if promises:
+            self._promises = []
+        for job_id, deadline in promises:
+            records.setdefault(job_id, QosRecord()).admitted_deadline = deadline
+        if refusals:
+            self._refusals = []
+        for job_id, refusal in refusals:
+            records.setdefault(job_id, QosRecord()).reasons = (refusal,)
+        return records
 
     def promise(self, job_id: str, deadline: float) -> None:
         """Record the deadline (seconds) that was promised to a job, given by its id with workload.
         O(1).
         """
-        record = self._records.get(job_id)
-        if record is None:
-            self._promised[job_id] = deadline
-        else:
-            record.admitted_deadline = deadline
+        self._promises.append((job_id, deadline))
 
     def refused(self, job_id: str, reason: object) -> None:
         """Record why a job, given by its id with workload, is rejected: a Refusal or a text."""
         require_type(f"reject of {job_id}: reason", reason, (str, Refusal), "a text or a Refusal")
-        self.record(job_id).reasons = (as_refusal(reason),)
+        self._refusals.append((job_id, as_refusal(reason)))
 
     def learn(self, records: Mapping[str, QosRecord]) -> None:
         """Add records of jobs, by id, from another log; they replace records of the same jobs."""
-        self._records.update(records)
-        for job_id in records:
-            self._promised.pop(job_id, None)
+        self._all_records().update(records)
 
     def promises(self, what: str = "admitted_deadline") -> dict[str, float]:
         """Return a numeric field of all records by job id, by default the promised deadlines
         (seconds). O(records).
         """
-        for job_id in [*self._promised]:
-            self.record(job_id)
-        given = {job_id: getattr(record, what) for job_id, record in self._records.items()}
+        records = self._all_records()
+        given = {job_id: getattr(record, what) for job_id, record in records.items()}
         return {job_id: number for job_id, number in given.items() if number is not None}
 
     def restarted(self, job_id: str, original: str) -> None:
@@ -302,7 +311,7 @@ class QosLog:
 
     def columns(self) -> tuple[str, ...]:
         """Return the names of the columns of ``PREFIX_qos.csv``. O(records)."""
-        records = self._records.values()
+        records = self._all_records().values() if self._records else ()
         further = []
         if any(map(attrgetter("new_promises"), records)):
             further.append(NEW_PROMISES)
@@ -320,15 +329,16 @@ class QosLog:
         from qops_batsim.tables import Words
 
         local_ids, workloads, requests, decisions = self._told()
-        found, kills = self._records, self._all_kills()
+        found = self._all_records() if self._records else {}
+        kills = self._all_kills()
         count = len(local_ids)
         table: dict[str, Column] = dict.fromkeys(self.columns(), Words.one("", count))
         table["job_id"] = local_ids
         table["workload_name"] = workloads
         table["decision"] = decisions
         table["kills"] = Words.one("0", count)
-        promised = self._promised
-        if not count or not (found or promised or kills or requests is not None):
+        is_noted = found or self._promises or self._refusals or kills
+        if not count or not (is_noted or requests is not None):
             return table
 
         ids = [f"{name}!{each}" for name, each in zip(workloads.texts(), local_ids, strict=True)]
@@ -345,8 +355,8 @@ class QosLog:
         asked = [request or _NOTHING_ASKED for request in requests or [None] * count]
         deadlines = [*map(attrgetter("deadline"), asked)]
         table["requested_deadline"] = _numbers(with_noted(deadlines, "requested_deadline"))
-        given = [*map(promised.get, ids)]
-        table["admitted_deadline"] = _numbers(with_noted(given, "admitted_deadline"))
+        promised = [*map(dict(self._promises).get, ids)]
+        table["admitted_deadline"] = _numbers(with_noted(promised, "admitted_deadline"))
         for name in (*_NUMBERS, *({PREDICTED_RUN_TIME, PRICE} & table.keys())):
             table[name] = _numbers(with_noted([None] * count, name))
 
@@ -357,18 +367,19 @@ class QosLog:
             table["category"] = categories
 
         refused = {row: record.reasons for row, record in records.items() if record.reasons}
+        refused |= {row_of[job_id]: (each,) for job_id, each in self._refusals if job_id in row_of}
         if refused:
             told: dict[str, list[str]] = {
                 name: [""] * count for name in ("reason", "reason_kind", "blamed_job")
             }
-            dates: list[float | None] = [None] * count
+            blamed_dates: list[float | None] = [None] * count
             for row, reasons in refused.items():
                 told["reason"][row] = sentences(reasons)
                 told["reason_kind"][row] = reasons[0].kind.value
                 told["blamed_job"][row] = reasons[0].blamed or ""
-                dates[row] = reasons[0].date
+                blamed_dates[row] = reasons[0].date
             table |= told
-            table["blamed_date"] = _numbers(dates)
+            table["blamed_date"] = _numbers(blamed_dates)
 
         killed = with_noted([0] * count, "kills")
         if kills or any(killed):
@@ -407,7 +418,7 @@ class QosLog:
         jobs. O(jobs).
         """
         made = dict.fromkeys(self.started, QOS_ACCEPTED)
-        for job_id, record in self._records.items():
+        for job_id, record in self._all_records().items():
             if record.decision:
                 made[job_id] = record.decision
         made.update(dict.fromkeys(self.rejected, QOS_REJECTED))

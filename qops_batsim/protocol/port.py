@@ -405,7 +405,7 @@ class SchedulerModule:
         """Yield the decisions so far, each as a line of JSON; see :meth:`keep_decisions`."""
         scheduler: Any = self.scheduler
         for text in scheduler.decision_lines():
-            yield from text.split("\n")
+            yield from map(bytes.decode, text.splitlines())
 
     def standing(self) -> Any:
         """Return a snapshot of plan and jobs from which a new scheduler can resume, None if it

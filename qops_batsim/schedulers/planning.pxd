@@ -46,6 +46,8 @@ cdef class PlanScheduler(Scheduler):
     @cython.locals(plan=Plan, log=PlanLog, job=Job, size=Py_ssize_t)
     cdef log_starts(self)
     cpdef refused(self, Job job, object refusal, object offer=*)
+    @cython.locals(known=Job)
+    cdef Py_ssize_t blamed_number(self, Job job, object refusal) except? -1
     @cython.locals(start=double, asked=double, target=double)
     cpdef reserve_start(self, Job job)
     @cython.locals(date=double)

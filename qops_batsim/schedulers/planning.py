@@ -79,6 +79,7 @@ class PlanScheduler(Scheduler):
         self.refits = False
         self.may_be_too_wide = False
         self.asked_for: list[Job] = []
+        self.unfit: list[Job] = []
 
     def empty_plan(self, machine_size: int) -> Plan:
         """Return an empty plan."""
@@ -209,7 +210,8 @@ class PlanScheduler(Scheduler):
         """Answer the new jobs: first those that can never run, then the others by arrival."""
         plan = self.plan
         log = plan.log
-        self.unfit: list[Job] = []
+        if self.unfit:
+            self.unfit = []
         if not plan.new:
             return
 
@@ -241,7 +243,7 @@ class PlanScheduler(Scheduler):
                 self.reserve_start(job)
             else:
                 self.answer(job)
-        plan.new.clear()
+        plan.new = []
 
     def start_due(self) -> None:
         """Start the jobs whose planned start has come, and log the starts."""
@@ -339,8 +341,13 @@ class PlanScheduler(Scheduler):
         """Return the log's number of the job that a refusal names as its cause, -1 if it names
         none.
         """
-        for known in [job, *self.plan.waiting]:
-            if refusal.blamed and known.id == refusal.blamed:
+        blamed = refusal.blamed
+        if not blamed:
+            return -1
+        if job.id == blamed:
+            return job.number
+        for known in self.plan.waiting:
+            if known.id == blamed:
                 return known.number
         return -1
 
@@ -426,10 +433,8 @@ class PlanScheduler(Scheduler):
         """
         return restore(self, standing)
 
-    def decision_lines(self) -> Iterator[str]:
-        """Yield the logged decisions in order as lines of JSON, many at once with line breaks
-        between.
-        """
+    def decision_lines(self) -> Iterator[bytes]:
+        """Yield the logged decisions in order as lines of JSON, many at once, with line ends."""
         from qops_batsim.core.decision_lines import lines_of
 
         log = self.plan.log

@@ -58,7 +58,7 @@ cdef class Qops(DeadlineScheduler):
     cdef bint try_points(self, list line, Job new) except -1
     @cython.locals(place=Py_ssize_t, job=Job)
     cdef keep(self, list line, Py_ssize_t kept, Py_ssize_t point)
-    @cython.locals(order=list, job=Job, rank=Py_ssize_t, count=Py_ssize_t, bounds=FitBounds, now=double)
+    @cython.locals(order=list, job=Job, rank=Py_ssize_t, count=Py_ssize_t, place=Py_ssize_t, index=Py_ssize_t, bounds=FitBounds, now=double)
     cdef list in_order(self, list line, Job new)
     @cython.locals(order=list, job=Job, place=Py_ssize_t, failures=dict)
     cdef bint try_point(self, list line, list in_order, Job new, Py_ssize_t point) except -1

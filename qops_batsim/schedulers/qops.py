@@ -35,7 +35,7 @@ KEPT = 16
 SHORTEST_STRIDE = 16
 """Jobs that are placed from one profile that is kept to the next, at least."""
 
-SHORT_LINE = 16
+SHORT_LINE = 64
 """So few jobs are placed sooner than bounds of their fits are kept."""
 
 PATIENT = 60.0
@@ -310,6 +310,8 @@ class Qops(DeadlineScheduler):
     def leave_headroom(self, line: list[Job], new: Job) -> None:
         """Set the headroom of all jobs: how many processors stay free while each of them runs."""
         # What is free in the end is the machine.
+        if self.share == 0:
+            return
         last = self.running.free[self.running.size - 1]
         room = int(self.share * last + ROUNDING)
         new.headroom = room
@@ -407,13 +409,18 @@ class Qops(DeadlineScheduler):
             return [new, *line]
 
         # Jobs in the order of the last search are nearly sorted, which is quick to sort.
-        order: list[Job] = []
-        for job in self.last_order:
+        order = self.last_order
+        place = 0
+        for index in range(len(order)):
+            job = order[index]
             # Ranks of jobs that have left are old ones, at which other jobs stand now.
             if job.rank < count and line[job.rank] is job:
-                order.append(job)
-        if len(order) < count:
+                order[place] = job
+                place += 1
+        if place < count:
             order = list(line)
+        else:
+            del order[place:]
 
         order.append(new)
         sort_by_key(order, 0, count + 1)
@@ -426,7 +433,9 @@ class Qops(DeadlineScheduler):
         """
         order = line[:point]
         self.order = order
-        if self.new_job_first and point > 0:
+        if point == 0:
+            order += in_order
+        elif self.new_job_first:
             order.append(new)
             order += [job for job in in_order if job.rank >= point and job is not new]
         else:
@@ -491,8 +500,9 @@ class Qops(DeadlineScheduler):
                     number = (placed - point) // stride - 1
                     profile = self.kept[number]
                     profile.copy_from(draft)
-                    known = self.kept_bounds[number]
-                    known.copy_from(bounds)
+                    if self.has_bounds:
+                        known = self.kept_bounds[number]
+                        known.copy_from(bounds)
                 continue
 
             # The job is critical. Where it would be late as the first one too, nothing helps.
@@ -554,8 +564,9 @@ class Qops(DeadlineScheduler):
         else:
             profile = self.kept[number - 1]
             self.draft.copy_from(profile)
-            known = self.kept_bounds[number - 1]
-            self.bounds.copy_from(known)
+            if self.has_bounds:
+                known = self.kept_bounds[number - 1]
+                self.bounds.copy_from(known)
 
         for place in range(point + number * stride, middle):
             job = self.order[place]

@@ -54,7 +54,7 @@ class ByHand(Scheduler):
         self.noted = []
 
     def decision_lines(self):
-        return (encode(event).decode() for event in self.noted)
+        return (encode(event) + b"\\n" for event in self.noted)
 
     def submitted(self, job):
         self.new.append(job)

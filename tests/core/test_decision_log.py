@@ -10,13 +10,17 @@ from typing import Any
 
 import msgspec
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from qops_batsim import Job, QosRequest, simulate
 from qops_batsim.advice import PriceList
 from qops_batsim.advice.explain import explain_job
 from qops_batsim.core import HostDescription, HostSet, plan_log
-from qops_batsim.core.decision_events import FORMAT, VERSION, LogHeader
+from qops_batsim.core.decision_events import FORMAT, VERSION, LogHeader, Outlived
 from qops_batsim.core.decision_events import Event as LogEvent
+from qops_batsim.core.decision_lines import lines_of
+from qops_batsim.core.log_rows import OUTLIVED
 from qops_batsim.jobs import COMPLETED_KILLED, COMPLETED_SUCCESSFULLY
 from qops_batsim.platform import make_cluster
 from qops_batsim.protocol import (
@@ -310,6 +314,24 @@ def test_equal_runs_write_equal_logs(tmp_path) -> None:
         prefix = run_files("qops", workload, tmp_path / name)
         logs.append(Path(f"{prefix}_decisions.jsonl").read_bytes())
     assert logs[0] == logs[1]
+
+
+MICROSECONDS = st.integers(-(10**16), 10**16).map(lambda count: count / 1e6)
+SECONDS = st.one_of(MICROSECONDS, st.integers(-100, 10**6).map(float), st.floats())
+
+
+@given(st.lists(st.tuples(SECONDS, SECONDS)))
+def test_numbers_are_written_as_json_has_them(dates: list[tuple[float, float]]) -> None:
+    log = plan_log.PlanLog(4)
+    job = Job("w0!1", 0.0, 1, "p")
+    job.number = 0
+    log.arrived(job)
+    events = []
+    for date, end in dates:
+        log.now = date
+        log.append(OUTLIVED, job, -1, 0, end)
+        events.append(Outlived(date=date, job=job.id, end=end if math.isfinite(end) else None))
+    assert b"".join(lines_of(log)).splitlines() == list(map(msgspec.json.encode, events))
 
 
 def test_blocks_of_rows_do_not_show(tmp_path, monkeypatch) -> None:

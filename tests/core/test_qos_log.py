@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from qops_batsim import InputError, Job, QosRequest, simulate
 from qops_batsim.core import HostDescription, HostSet, QosLog
-from qops_batsim.core.qos_log import QOS_COLUMNS, QosRecord, write_qos_log
+from qops_batsim.core.qos_log import QOS_COLUMNS, QosRecord, format_qos, write_qos_log
 from qops_batsim.core.refusal import free_text, missed_deadline, sentence
 from qops_batsim.platform import make_cluster
 from qops_batsim.protocol import (
@@ -327,3 +327,41 @@ def test_later_runs_of_a_job_are_noted_in_its_row():
     found = {row[0]: row[QOS_COLUMNS.index("kills")] for row in qos_rows(log)}
     assert found == {"1": "3", "2": "0"}
     assert log.decisions() == {"w0!1": "accepted"}
+
+
+def test_promises_and_refusals_are_in_the_record_that_is_asked_for() -> None:
+    log = QosLog()
+    log.promise("w0!1", 5.0)
+    log.refused("w0!2", "no")
+    log.promise("w0!1", 6.0)
+    assert log.promises() == {"w0!1": 6.0}
+    assert (log.record("w0!1").admitted_deadline, log.record("w0!2").reason) == (6.0, "no")
+
+    # Also a later one, and not what another log says instead.
+    log.promise("w0!2", 7.0)
+    log.promise("w0!1", 8.0)
+    log.learn({"w0!1": QosRecord(category="x")})
+    assert log.record("w0!2") == QosRecord(reasons=(free_text("no"),), admitted_deadline=7.0)
+    assert log.record("w0!1") == QosRecord(category="x")
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 3), st.sampled_from(["promise", "refuse", "kill", "ask"])))
+)
+def test_rows_are_the_same_whether_records_are_asked_for(steps: list[tuple[int, str]]) -> None:
+    tables = []
+    for asks in (False, True):
+        log = QosLog()
+        log.jobs.extend(Job(f"w0!{number}", 0.0, 1, "p") for number in range(3))
+        for place, (number, step) in enumerate(steps):
+            job_id = f"w0!{number}"
+            if step == "promise":
+                log.promise(job_id, float(place))
+            elif step == "refuse":
+                log.refused(job_id, f"reason {place}")
+            elif step == "kill":
+                log.record(job_id).kills += 1
+            if asks or step == "ask":
+                log.record("w0!0")
+        tables.append(b"".join(format_qos(log)))
+    assert tables[0] == tables[1]
