@@ -267,7 +267,7 @@ class Platform(msgspec.Struct, frozen=True, kw_only=True, dict=True):
             )
         return self.machine
 
-    @property
+    @cached_property
     def has_latencies(self) -> bool:
         """Whether any link, cluster or Vivaldi host has a latency."""
         nodes = [host.coordinates for host in self.hosts()]
