@@ -187,7 +187,7 @@ def input_warnings(
         )
     if module.scheduler.needs_deadlines:
         yield from _deadline_warnings(module, workload)
-    sender = _sender(workload)
+    sender = _first_with(workload, _sends, least=2)
     pair = None if sender is None else unlinked_hosts(platform)
 
     if pair is not None:
@@ -207,11 +207,6 @@ def input_warnings(
             f"the platform compute {nearest:g} flop/s: tasks take {measured / nearest:.3g} times "
             f"as long (`workload classes --speed {nearest:g}` makes them fit)"
         )
-
-
-def _sender(workload: Workload) -> str | None:
-    """Return the id of a job whose processors send messages; None if no job does."""
-    return _first_with(workload, _sends, least=2)
 
 
 def _sends(profile: Mapping[str, Any]) -> bool:
