@@ -57,7 +57,6 @@ NUMBER = Kind(_is_number, "a finite number")
 WHOLE = Kind(_is_whole, "a whole number")
 SWITCH = Kind(lambda value: isinstance(value, bool), "True or False")
 CALLABLE = Kind(callable, "a function")
-ANYTHING = Kind(lambda _: True, "anything")
 
 
 def one_of(*classes: type, words: str) -> Kind:

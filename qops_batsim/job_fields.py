@@ -90,8 +90,11 @@ class QosRequest(
 
     def problem(self) -> str | None:
         """Check all values of the request; return the first problem, None if all are valid."""
-        found = (problem_in(name, getattr(self, name)) for name in CHECKED)
-        return next(filter(None, found), None)
+        for name in CHECKED:
+            value = getattr(self, name)
+            if value is not None and (found := problem_in(name, value)):
+                return found
+        return None
 
 
 _DATES = ("deadline", "start")
@@ -252,27 +255,25 @@ def read_qos(fields: Mapping[str, Any], where: str) -> QosRequest | None:
             return None
         name = "extra_data"
 
-    if "id" in fields:
-        where = _of_job(where, fields["id"])
+    def error(problem: str) -> InputError:
+        place = _of_job(where, fields["id"]) if "id" in fields else where
+        return InputError(f"{place}: field {name!r}{problem}")
+
     if not isinstance(raw, dict):
-        raise field_error(fields, where, name, "an object")
+        raise error(f" is {shown(raw)}; an object is expected")
     for key in raw:
         if key not in QOS_FIELDS:
             beside = f"; {key} stands beside {name}" if key in HOST_FIELDS else ""
-            raise InputError(
-                f"{where}: field {name!r}: unknown field {shown(key)}"
-                f"{beside or did_you_mean(key, QOS_FIELDS)}"
-            )
+            hint = beside or did_you_mean(key, QOS_FIELDS)
+            raise error(f": unknown field {shown(key)}{hint}")
 
     try:
         qos = msgspec.convert(raw, QosRequest)
-    except msgspec.ValidationError as error:
-        wrong = problem(error, raw, QosRequest, noun="")
-        raise InputError(f"{where}: field {name!r}: {wrong}") from None
+    except msgspec.ValidationError as fault:
+        raise error(f": {problem(fault, raw, QosRequest, noun='')}") from None
 
-    told = qos.problem()
-    if told:
-        raise InputError(f"{where}: field {name!r}: {told}")
+    if told := qos.problem():
+        raise error(f": {told}")
     return qos
 
 

@@ -277,7 +277,7 @@ class TraceRuns:
         report = charge_report(charged, table, self.prices)
 
         categories = [each.category for each in charged]
-        queues = _field_of_jobs(workload, "queue")
+        queues = [str(job.fields.get("queue", "-")) for job in workload.jobs]
         return AdviceRun(
             metrics=study_measures(outcomes, len(simulation.hosts)),
             work=float((outcomes.processors * outcomes.run_time).sum()),
@@ -403,11 +403,6 @@ def _refusals(
             queue=str(job.fields.get("queue", "")),
             user=str(job.fields.get("user", "")),
         )
-
-
-def _field_of_jobs(workload: Workload, field: str) -> list[str]:
-    """Return this field of each job of the trace as text, ``-`` for jobs without it."""
-    return [str(job.fields.get(field, "-")) for job in workload.jobs]
 
 
 def refusal_of(module: SchedulerModule, job_id: str) -> Refusal:

@@ -60,7 +60,7 @@ from qops_batsim.workload.deadlines import DeadlineChoices
 from qops_batsim.workload.estimates import EstimateChoices, users_estimates, with_estimates
 from qops_batsim.workload.need import NeedChoices
 from qops_batsim.workload.scale import PAPER_JOBS
-from qops_batsim.workload.workload_model import Workload
+from qops_batsim.workload.workload_model import Workload, settled
 
 BLIND = ("fcfs", "easy", "conservative")
 """Schedulers that do not look at deadlines."""
@@ -260,7 +260,7 @@ class DeadlineRuns:
             scenario.choices.check()
             measured = self._measure(scenario)
             made = measured.give(scenario.choices)
-            self._last = scenario, self._estimated(made, measured, scenario)
+            self._last = scenario, settled(self._estimated(settled(made), measured, scenario))
         return self._last[1]
 
     def jobs_of(self, scenario: Scenario) -> float:

@@ -19,7 +19,7 @@ from qops_batsim.workload.delay_jobs import derived, exact_estimates, run_times_
 from qops_batsim.workload.estimates import EstimateChoices, users_estimates, with_estimates
 from qops_batsim.workload.need import NeedChoices, assign_deadlines_by_need
 from qops_batsim.workload.scale import origin_of_duplicate, originals, scale_load, subset
-from qops_batsim.workload.workload_model import Workload
+from qops_batsim.workload.workload_model import Workload, settled
 
 REFERENCES = ("scaled", "unscaled")
 
@@ -98,7 +98,7 @@ def give_deadlines_by_need(
 
 
 def _prepared(workload: Workload, keep_estimates: bool) -> Workload:
-    return users_estimates(workload) if keep_estimates else exact_estimates(workload)
+    return settled(users_estimates(workload) if keep_estimates else exact_estimates(workload))
 
 
 def _at_least(keep_estimates: bool) -> str:
@@ -219,6 +219,7 @@ def measure(
 ) -> Measured:
     """Simulate EASY on a workload; arguments as for :func:`give_deadlines`."""
     require_one_of("reference", reference, REFERENCES)
+    workload = settled(workload)
     prepared = _prepared(workload, keep_estimates)
     if reference == "unscaled":
         response_times = _original_response_times(prepared, platform)

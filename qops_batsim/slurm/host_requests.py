@@ -55,7 +55,10 @@ class HostRequests:
         for each in components:
             self.unsure.update(f"ask for {what}, which is not planned" for what in each.unmodelled)
         known = self.licences(components)
-        suitable = [self._suitable(each) for each in components]
+        # Hosts that have the features of a component, and that it does not exclude (bits).
+        suitable = [
+            self._with_features(each.features) & ~self._named(each.unwanted) for each in components
+        ]
         anywhere = [
             part
             for each, hosts in zip(components, suitable, strict=True)
@@ -119,10 +122,6 @@ class HostRequests:
             replace(part, hosts=count, labels=self.only(wanted)),
             replace(part, hosts=part.hosts - count, labels=self.only(hosts & ~wanted)),
         ]
-
-    def _suitable(self, asked: QueuedAmounts) -> int:
-        """Return the hosts that have its features and that it does not exclude (bits)."""
-        return self._with_features(asked.features) & ~self._named(asked.unwanted)
 
     def _named(self, names: Iterable[str]) -> int:
         return sum(1 << self._rows[name] for name in {*names} if name in self._rows)

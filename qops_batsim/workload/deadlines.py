@@ -14,16 +14,19 @@ from hashlib import blake2b
 from typing import Any
 
 import msgspec
+import numpy as np
 
 from qops_batsim import parameters
 from qops_batsim.errors import InputError, require, require_one_of, shown
 from qops_batsim.jobs import Job
+from qops_batsim.tables import Floats
 from qops_batsim.timing import PLAN_TOLERANCE
 from qops_batsim.workload.delay_jobs import (
     changed_job,
     derived,
     jobs_until_killed,
     plain_values,
+    run_times_until_killed,
     with_deadline,
 )
 from qops_batsim.workload.workload_model import Workload, check_seed, check_share, plain_number
@@ -107,27 +110,38 @@ def assign_deadlines(
     choices.check()
     require_one_of("at least", at_least, AT_LEAST)
 
+    columns = workload.columns
+    needed = least_times(workload, at_least)
+    responses = np.array([response_times.get(job_id, math.nan) for job_id in columns.ids])
+    if np.isnan(responses).any():
+        job_id = columns.ids[int(np.isnan(responses).argmax())]
+        raise InputError(
+            f"{workload.source}: job {shown(job_id)} has no response time in the reference "
+            "schedule; a response time of each job is expected"
+        )
+
     by_users = users_with_deadline(workload, choices.share, choices.seed)
+    of_user = np.array([job_id in by_users for job_id in columns.ids])
+    of_users = np.maximum(needed, (1 - choices.stringency) * responses)
+    base = responses if choices.artificial == "turnaround" else needed
+    of_others = artificial_times(choices.artificial, choices.relaxation, base)
+    dates = (columns.submission_times + np.where(of_user, of_users, of_others)).tolist()
     jobs = []
-    for job, run_time in jobs_until_killed(workload):
-        response_time = response_times.get(job.id)
-        if response_time is None:
-            raise InputError(
-                f"{workload.source}: job {shown(job.id)} has no response time in the reference "
-                "schedule; a response time of each job is expected"
-            )
-        of_user = job.id in by_users
-        if at_least == "estimate" and job.estimate is not None:
-            run_time = max(run_time, job.estimate)
-        if of_user:
-            seconds: float | None = max(run_time, (1 - choices.stringency) * response_time)
-        else:
-            base = response_time if choices.artificial == "turnaround" else run_time
-            seconds = artificial_time(choices.artificial, choices.relaxation, base)
-        deadline = None if seconds is None else plain_number(job.submission_time + seconds)
-        jobs.append(with_deadline(job, deadline, of_user, workload=workload))
+    for job, date, is_of_user in zip(workload.jobs, dates, of_user.tolist(), strict=True):
+        deadline = plain_number(date) if date < math.inf else None
+        jobs.append(with_deadline(job, deadline, is_of_user, workload=workload))
     at = {} if at_least == "run-time" else {"at_least": at_least}
     return derived(workload, jobs, None, {"step": "deadlines", **recorded(choices), **at})
+
+
+def least_times(workload: Workload, at_least: str) -> Floats:
+    """Return the time (seconds) that each job needs at least until its deadline: its run time, or
+    by ``at_least="estimate"`` its estimate, where that is longer.
+    """
+    times = np.array(run_times_until_killed(workload))
+    estimates = workload.columns.estimates
+    longer = (estimates > times) & (estimates < math.inf) & (at_least == "estimate")
+    return np.where(longer, estimates, times)
 
 
 def without_deadlines(workload: Workload) -> Workload:
@@ -211,10 +225,13 @@ def recorded(choices: Any) -> dict[str, Any]:
     return step
 
 
-def artificial_time(artificial: str, relaxation: float, base: float) -> float | None:
-    """Return the seconds from a job's submission to its artificial deadline; None if it gets none.
+def artificial_times(artificial: str, relaxation: float, base: Floats) -> Floats:
+    """Return the seconds from each job's submission to its artificial deadline, infinite if it gets
+    none.
 
     ``base`` is the job's run time or response time (seconds), of which this is a multiple, but at
     least a day.
     """
-    return None if artificial == "none" else max(DAY, relaxation * base)
+    if artificial == "none":
+        return np.full(len(base), math.inf)
+    return np.maximum(DAY, relaxation * base)

@@ -6,39 +6,53 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from qops_batsim.errors import InputError, shown
 from qops_batsim.job_fields import object_in
 from qops_batsim.jobs import Job
+from qops_batsim.tables import Floats
 from qops_batsim.version import __version__
 from qops_batsim.workload.job_columns import changed_copy
-from qops_batsim.workload.workload_model import Profile, Workload, delay_profile, plain_number
+from qops_batsim.workload.workload_model import (
+    JobColumns,
+    Profile,
+    Workload,
+    delay_profile,
+    plain_number,
+)
 
 
 def run_times(workload: Workload) -> list[float]:
     """Return each job's run time (seconds): the delay of its profile, whatever its walltime."""
-    if not workload.jobs:
-        raise InputError(
-            f"{workload.source}: holds no job; a workload with at least one job is expected"
-        )
-
-    delays = []
-    for job in workload.jobs:
-        profile = workload.profiles[job.profile]
-        if profile["type"] != "delay":
-            raise InputError(
-                f"{workload.source}: job {shown(job.id)}: profile {shown(job.profile)} is of type "
-                f"{profile['type']}; only type delay, which has a run time, is accepted here"
-            )
-        delays.append(float(profile["delay"]))
+    delays: list[float] = _delays(workload, workload.columns).tolist()
     return delays
 
 
 def run_times_until_killed(workload: Workload) -> list[float]:
     """Return how long each job runs (seconds), cut at its walltime."""
-    return [
-        seconds if job.walltime is None else min(seconds, job.walltime)
-        for job, seconds in zip(workload.jobs, run_times(workload), strict=True)
-    ]
+    columns = workload.columns
+    times: list[float] = np.minimum(_delays(workload, columns), columns.walltimes).tolist()
+    return times
+
+
+def _delays(workload: Workload, columns: JobColumns) -> Floats:
+    """Return each job's run time (seconds); InputError if there is no job, or one without."""
+    if not columns.ids:
+        raise InputError(
+            f"{workload.source}: holds no job; a workload with at least one job is expected"
+        )
+    delays = workload.delays_of(columns)
+    is_other = np.isnan(delays)
+    if is_other.any():
+        place = int(is_other.argmax())
+        profile = columns.profile_names[columns.profiles[place]]
+        raise InputError(
+            f"{workload.source}: job {shown(columns.ids[place])}: profile {shown(profile)} is of "
+            f"type {workload.profiles[profile]['type']}; only type delay, which has a run time, is "
+            "accepted here"
+        )
+    return delays
 
 
 def jobs_until_killed(workload: Workload) -> Iterator[tuple[Job, float]]:

@@ -359,16 +359,13 @@ def _walltimes(workload: Workload, requests: Workload) -> Floats:
     limits = np.full(len(workload.jobs), math.inf)
     expected = "a workload of the same jobs, with users' walltimes, is expected"
     for place, job in enumerate(workload.jobs):
-        where = f"{requests.source}: job {shown(job.id)}"
         asked = known.get(job.id)
-        if asked is None:
-            raise InputError(f"{where} of {workload.source} is missing; {expected}")
-
-        if asked.processors != job.processors:
-            raise InputError(
-                f"{where} asks for {asked.processors} processors, but for {job.processors} in "
-                f"{workload.source}; {expected}"
-            )
+        if asked is None or asked.processors != job.processors:
+            fault = f"of {workload.source} is missing"
+            if asked is not None:
+                fault = f"asks for {asked.processors} processors, but for {job.processors} in "
+                fault += workload.source
+            raise InputError(f"{requests.source}: job {shown(job.id)} {fault}; {expected}")
         if asked.walltime is not None:
             limits[place] = asked.walltime
     return limits

@@ -37,12 +37,13 @@ from qops_batsim.limits import MAX_SECONDS
 from qops_batsim.workload.deadlines import (
     AT_LEAST,
     DAY,
-    artificial_time,
+    artificial_times,
     check_others,
+    least_times,
     recorded,
     users_with_deadline,
 )
-from qops_batsim.workload.delay_jobs import derived, jobs_until_killed, with_deadline
+from qops_batsim.workload.delay_jobs import derived, with_deadline
 from qops_batsim.workload.workload_model import Workload, plain_number
 
 ARTIFICIAL_BY_NEED = ("run-time", "none")
@@ -204,18 +205,17 @@ def assign_deadlines_by_need(
         )
 
     needs = _needs(users_with_deadline(workload, choices.share, choices.seed), choices)
+    needed = least_times(workload, at_least)
+    of_others = artificial_times(choices.artificial, choices.relaxation, needed)
     jobs = []
-    for job, run_time in jobs_until_killed(workload):
-        if at_least == "estimate" and job.estimate < math.inf:
-            run_time = max(run_time, job.estimate)
+    for job, run_time, other in zip(
+        workload.jobs, needed.tolist(), of_others.tolist(), strict=True
+    ):
         need = needs.get(job.id)
-        date = job.submission_time
+        due = job.submission_time + other
         if need is not None:
-            due: float | None = _deadline_by_need(need, choices, calendar, job.id, date, run_time)
-        else:
-            seconds = artificial_time(choices.artificial, choices.relaxation, run_time)
-            due = None if seconds is None else date + seconds
-        deadline = None if due is None else plain_number(due)
+            due = _deadline_by_need(need, choices, calendar, job.id, job.submission_time, run_time)
+        deadline = plain_number(due) if due < math.inf else None
         jobs.append(with_deadline(job, deadline, need is not None, workload=workload))
     step = {"step": "deadlines", "by": "need", **_recorded(choices)}
     made = derived(workload, jobs, None, {**step, "at_least": at_least})

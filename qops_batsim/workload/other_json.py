@@ -65,33 +65,18 @@ _LINES = JsonKind("lines", "a file of JSON lines (an object on each line)", _AS_
 
 _RECORDS: dict[JsonKind, Collection[str]] = {
     _FLUX: ("t_submit", "t_depend", "id_f58", "ntasks"),
-    JsonKind("philly", "Philly's list of jobs with attempts", _AS_TABLE): ("attempts",),
-    JsonKind(
-        "condor", "a list of HTCondor (`condor_q -json`, or `condor_history -json`)", _AS_TABLE
-    ): (*("ClusterId", "ProcId", "GlobalJobId"),),
-    JsonKind("oar", "a job list of OAR (`oarstat --json`)", _AS_TABLE): (
-        *("assigned_network_address", "Job_Id", "job_array_id"),
-    ),
     JsonKind("pbs_record", "jobs of PBS (`qstat -F json`)", _PBS.hint): (
         *("Job_Name", "Job_Owner", "Resource_List"),
     ),
-    JsonKind("batch", "a job list of AWS Batch", _AS_TABLE): ("jobArn", "jobQueue"),
-    JsonKind("kubernetes", "an object of Kubernetes"): ("apiVersion",),
 }
 """Kinds of records of jobs, by fields of which one is enough."""
 
 _OBJECTS: dict[JsonKind, Collection[str]] = {
     _PBS: ("pbs_version", "pbs_server"),
     JsonKind("bjobs", "a job list of LSF (`bjobs -json`)", _AS_TABLE): ("RECORDS",),
-    JsonKind("kubernetes", "an object of Kubernetes"): ("apiVersion",),
-    JsonKind("notebook", "a notebook of Jupyter"): ("nbformat",),
-    JsonKind("trace_events", "a trace of Chrome's viewer"): ("traceEvents",),
 }
 """Kinds of objects, by fields of which one is enough."""
 
-_GEO = frozenset(
-    ("Feature", "FeatureCollection", "GeometryCollection", "Point", "Polygon", "LineString")
-)
 _BATSIM_JOB = frozenset(("subtime", "res", "profile"))
 _OWN_JOB = frozenset(("processors", "estimate", "submission", "planned_start"))
 _ROUND_JOBS = frozenset(("nb_res", "profiles", "processors", "now", "meta"))
@@ -107,9 +92,6 @@ def kind_of(data: Any) -> JsonKind | None:
     found = _kind_by(data, _OBJECTS) or _kind_by_lists(data)
     if found is not None:
         return found
-    kind = data.get("type")
-    if isinstance(kind, str) and kind in _GEO:
-        return JsonKind("geo", "GeoJSON, a map")
     # An object may have records by id: {"11": {…}}.
     are_ids = all(name.partition(".")[0].partition("[")[0].isdecimal() for name in data)
     return _kind_of_list([*data.values()]) if data and are_ids else _kind_of_record(data)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import count, islice
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -24,6 +25,8 @@ METHODS = ("duplication", "expansion")
 
 # A stream of the seed that the generator of workloads does not use.
 _DUPLICATES = 16
+
+_submission = attrgetter("submission_time")
 
 _DECIMALS = 6
 """Decimals of expanded run times (seconds): Batsim sends dates with as many."""
@@ -96,7 +99,7 @@ def _with_duplicates(
     workload: Workload, load: float, seed: int, same_time: bool, step: dict[str, Any]
 ) -> Workload:
     run_times(workload)  # refuses what has none
-    jobs = sorted(workload.jobs, key=lambda job: job.submission_time)
+    jobs = sorted(workload.jobs, key=_submission)
     ids = {job.id for job in jobs}
     for job in jobs:
         origin = origin_of_duplicate(job)
@@ -123,7 +126,7 @@ def _with_duplicates(
             qos["deadline"] = plain_number(job.qos.deadline + submission - job.submission_time)
         duplicates.append(changed_job(job, fields, qos, workload=workload))
     # Sorting is stable: at one date, originals come before duplicates at every load.
-    ordered = sorted([*jobs, *duplicates], key=lambda job: job.submission_time)
+    ordered = sorted([*jobs, *duplicates], key=_submission)
     return derived(workload, ordered, None, {**step, "duplicates": wanted})
 
 
@@ -169,7 +172,7 @@ def _expanded(workload: Workload, load: float, step: dict[str, Any]) -> Workload
         estimate = None if job.qos is None else job.qos.estimated_runtime
         qos = {} if estimate is None else {"estimated_runtime": times(estimate)}
         jobs.append(changed_job(job, fields, qos, workload=workload))
-    jobs.sort(key=lambda job: job.submission_time)
+    jobs.sort(key=_submission)
     return derived(workload, jobs, profiles.new, step)
 
 
@@ -204,6 +207,6 @@ def subset(workload: Workload, *, first: int | None = None, skip: int = 0) -> Wo
     ['4', '5']
     """
     place = stretch_of(workload.source, len(workload.jobs), skip, first)
-    jobs = sorted(workload.jobs, key=lambda job: job.submission_time)[place]
+    jobs = sorted(workload.jobs, key=_submission)[place]
     step = {"step": "subset", "skip": skip, "first": first, "jobs": len(jobs)}
     return derived(workload, jobs, None, step)

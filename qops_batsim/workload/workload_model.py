@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple, overload
 
 import msgspec
@@ -58,9 +59,12 @@ class Workload(msgspec.Struct):
     @property
     def delays(self) -> np.ndarray:
         """Run time of each ``delay`` job (seconds); NaN for others. O(jobs)."""
+        return self.delays_of(self.columns)
+
+    def delays_of(self, columns: JobColumns) -> np.ndarray:
+        """Return the same, given the workload's columns."""
         import numpy as np
 
-        columns = self.columns
         delays = self.plain_delays(columns.profile_names)
         for place in np.flatnonzero(np.isnan(delays)).tolist():
             profile = self.profiles.get(columns.profile_names[place], {})
@@ -93,7 +97,9 @@ class Workload(msgspec.Struct):
         import numpy as np
 
         columns = self.columns
-        work: np.ndarray = columns.processors * np.minimum(self.delays, columns.walltimes)
+        work: np.ndarray = columns.processors * np.minimum(
+            self.delays_of(columns), columns.walltimes
+        )
         return work
 
     def check(self, columns: JobColumns | None = None) -> None:
@@ -142,6 +148,20 @@ def offered_load(work: np.ndarray, submissions: np.ndarray, processors: int) -> 
     period = float(submissions.max() - submissions.min()) if len(submissions) else 0.0
     total = float(work.sum())
     return total / (processors * period) if period > 0 and math.isfinite(total) else None
+
+
+class SettledWorkload(Workload, dict=True):
+    """A workload whose jobs do not change any more, so that its columns are made only once."""
+
+    @cached_property
+    def columns(self) -> JobColumns:
+        """The jobs as columns of numbers."""
+        return super().columns
+
+
+def settled(workload: Workload) -> Workload:
+    """Return the workload, whose jobs do not change any more."""
+    return SettledWorkload(**msgspec.structs.asdict(workload))
 
 
 def read_jobs(written: Sequence[Any], profiles: Mapping[str, Any], source: str) -> list[Job]:

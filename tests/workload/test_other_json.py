@@ -42,8 +42,10 @@ OTHERS: dict[str, tuple[Any, str]] = {
         {"timestamp": 1, "pbs_version": "22.05", "Jobs": {"1.pbs": {"Job_Name": "x"}}},
         r"a queue of PBS \(`qstat -F json`\)",
     ),
-    "philly": ([{"status": "Pass", "jobid": "a", "attempts": []}], "Philly's list of jobs"),
-    "condor": ([{"ClusterId": 4, "ProcId": 0, "Owner": "kim"}], "a list of HTCondor"),
+    "condor": (
+        [{"ClusterId": 4, "ProcId": 0, "Owner": "kim"}],
+        r"a list of 1 records \(ClusterId, ProcId, Owner\)",
+    ),
     "lsf": ({"COMMAND": "bjobs", "JOBS": 1, "RECORDS": [{"JOBID": "7"}]}, "a job list of LSF"),
     "jobs of another system": (
         {"jobs": [{"name": "projects/x", "uid": "j", "taskGroups": []}]},
@@ -52,13 +54,14 @@ OTHERS: dict[str, tuple[Any, str]] = {
     "jobs with ids": ({"jobs": [{"id": 7, "user": "kim", "state": "R"}]}, "a list of 1 records"),
     "names of jobs": ({"jobs": ["a", "b"]}, "a list in JSON without records"),
     "jobs by id": ({"jobs": {"7": {"owner": "kim"}}}, r"a list of 1 records \(owner\)"),
-    "oarstat": ({"11": {"Job_Id": 11, "owner": "kim"}}, "a job list of OAR"),
+    "oarstat": (
+        {"11": {"Job_Id": 11, "owner": "kim"}},
+        r"a list of 1 records \(Job_Id, owner\)",
+    ),
     "pyslurm": ({"7": SQUEUE, "8": SQUEUE}, "a list out of a queue of Slurm"),
     "qstat without its head": ({"12[3].srv": {"Job_Owner": "kim"}}, "jobs of PBS"),
     "records": ([{"a": 1, "b": 2}] * 3, r"a list of 3 records \(a, b\)"),
     "numbers": ([1, 2], "a list in JSON without records"),
-    "map": ({"type": "FeatureCollection", "features": []}, "GeoJSON"),
-    "kubernetes": ({"apiVersion": "v1", "kind": "List", "items": []}, "an object of Kubernetes"),
     "nodes": ({**META, "nodes": [{"name": "n1"}]}, "a list of nodes of Slurm .*--nodes"),
     "sinfo": ({**META, "sinfo": [{"cpus": {}}]}, "a list of nodes of Slurm"),
     "reservations": (

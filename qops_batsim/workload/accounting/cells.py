@@ -43,7 +43,6 @@ NEAR = 14 * 3600.0
 _DURATION = re.compile(r"(?:(\d{1,9})-)?(\d{1,9})(?::(\d{1,2}))?(?::(\d{1,2}))?(\.\d+)?")
 _MEMORY = re.compile(r"((?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?)([KMGTPE]?)B?([cn]?)")
 _LEAP_SECOND = re.compile(r"(\d{4}-\d\d-\d\d[T ]\d\d:\d\d):60")
-_QUARTER = 900
 _DAY = 86400
 _LONGEST_DATE = 40
 _NO_DATE = "0000-00-00"
@@ -193,14 +192,12 @@ def _offsets(local: Floats, zone: ZoneInfo) -> Floats:
     # its end has no other.
     days, of_day = np.unique(local // _DAY, return_inverse=True)
     begins = _offsets_of(days * _DAY, zone)
-    ends = _offsets_of(days * _DAY + (_DAY - _QUARTER), zone)
+    ends = _offsets_of(days * _DAY + (_DAY - 1), zone)
     is_steady = (begins == ends).all(0) & (begins[0] == begins[1])
     offsets = begins[:, of_day]
 
-    # Clocks are changed at whole quarters of an hour.
     changing = ~is_steady[of_day]
-    quarters, of_quarter = np.unique(local[changing] // _QUARTER, return_inverse=True)
-    offsets[:, changing] = _offsets_of(quarters * _QUARTER, zone)[:, of_quarter]
+    offsets[:, changing] = _offsets_of(local[changing], zone)
     return offsets
 
 

@@ -124,14 +124,10 @@ class Rows:
         """Mask of the rows with a local date in an hour that a change of the clock repeats or
         skips.
         """
-        mask: Booleans = np.isin(self.lines, list(self.unclear_lines))
-        return mask
-
-    @property
-    def unclear_lines(self) -> set[int]:
-        """Lines of the file with such a date."""
         rules = ("hour_twice", "hour_missing")
-        return {line for repair in self.left_out if repair.rule in rules for line in repair.lines}
+        lines = [line for told in self.left_out if told.rule in rules for line in told.lines]
+        mask: Booleans = np.isin(self.lines, lines)
+        return mask
 
     @property
     def keys(self) -> list[str]:
