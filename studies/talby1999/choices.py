@@ -17,12 +17,10 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import product
 from pathlib import Path
 from typing import Any
-
-import numpy as np
 
 if __name__ == "__main__":  # the checkout, which has the studies
     sys.path.append(str(Path(__file__).resolve().parents[2]))
@@ -34,10 +32,12 @@ from qops_batsim.jobs import COMPLETED_KILLED
 from qops_batsim.platform import make_cluster
 from qops_batsim.protocol import SchedulerModule, make_scheduler
 from qops_batsim.timing import PLAN_TOLERANCE
-from qops_batsim.workload import SwfLog, Workload, convert_log
+from qops_batsim.workload import Workload, convert_log
 from studies.logs import KTH
+from studies.talby1999.runs import GROUPS, YearMeasures, improvement, run_month, with_priorities
+from studies.talby1999.study import MONTHS, PROCESSORS, Case
 
-PROCESSORS = 128
+CONSERVATIVE = {"reserve": "processors"}
 HEURISTICS = (
     "ascending_scheduled_time",
     "ascending_arrival_time",
@@ -76,85 +76,54 @@ OTHER_OPTIONS: tuple[dict[str, Any], ...] = (
 )
 
 
-def log_months(log: SwfLog) -> list[str]:
-    """Return the calendar months, ``YYYY-MM`` in order, in which jobs were submitted."""
-    calendar = log.calendar()
-    submitted = log.records["submit_time"]
-    # Wall clocks differ from UTC by whole quarters of an hour, so months begin at one.
-    quarters = np.unique((submitted[submitted >= 0] + calendar.unix_start) // 900)
-    seconds = quarters * 900 - calendar.unix_start
-    return sorted({calendar.month_of(second) for second in seconds.tolist()})
-
-
 def months() -> Iterator[tuple[str, Workload]]:
     """Yield the months of the paper's year with their jobs."""
     log = read_swf(find_trace(KTH, Path()))
-    for month in log_months(log):
+    for month in MONTHS:
         workload = convert_log(log, month=month, processors=PROCESSORS, rebase=True).workload
         yield month, workload
 
 
+Year = Sequence[tuple[str, Workload]]
+
+
+def measured(
+    year: Year, options: Mapping[str, Any], scheduler: Any = "slack", **changes: Any
+) -> YearMeasures:
+    """Return the waits of a year's months with some options."""
+    case = Case(scheduler=scheduler, options=tuple(options.items()), notice="at_once", **changes)
+    found = (run_month(case, place, *month) for place, month in enumerate(year))
+    return YearMeasures(months=tuple(found))
+
+
 def choices() -> None:
-    machine = make_cluster(PROCESSORS)
-    year = [workload for _, workload in months()]
+    year = list(months())
+    base = measured(year, CONSERVATIVE, "conservative")
 
-    def year_of(scheduler: str, each: Sequence[dict[str, Any]]) -> tuple[float, list[float]]:
-        """Return the mean wait, and that of each month (seconds)."""
-        sums = []
-        for workload, options in zip(year, each, strict=True):
-            ended = simulate(make_scheduler(scheduler, options), workload, machine).ended
-            sums.append(sum(record.start - record.submission_time for record in ended))
-        counts = [len(workload.jobs) for workload in year]
-        monthly = [total / count for total, count in zip(sums, counts, strict=True)]
-        return sum(sums) / sum(counts), monthly
+    def tell(name: str, options: Mapping[str, Any], **changes: Any) -> None:
+        gain = improvement(measured(year, options, **changes), base)
+        print(f"{name} {gain:6.1f}", flush=True)
 
-    base, monthly = year_of("conservative", [{"reserve": "processors"}] * len(year))
-    print(f"conservative {base:.1f} s, {sum(len(workload.jobs) for workload in year)} jobs")
+    print(f"conservative {base.average():.1f} s, {base.jobs} jobs")
     for removal, gain in product(("cheapest", "compression", "null_job"), ("slack", "promise")):
         for heuristic in HEURISTICS:
             options = {"removal": removal, "early_gain": gain, "heuristic": heuristic}
-            found, _ = year_of("slack", [options] * len(year))
-            print(
-                f"{removal:12} {gain:8} {heuristic:25} {100 * (1 - found / base):6.1f}", flush=True
-            )
+            tell(f"{removal:12} {gain:8} {heuristic:25}", options)
     for options in OTHER_OPTIONS:
-        found, _ = year_of("slack", [options] * len(year))
-        print(f"{options!s:70} {100 * (1 - found / base):6.1f}", flush=True)
-    own = [{"average_wait": max(wait, 1.0)} for wait in monthly]
-    found, _ = year_of("slack", own)
-    print(f"{'the own average of each month':70} {100 * (1 - found / base):6.1f}", flush=True)
+        tell(f"{options!s:70}", options)
+    waits = tuple(max(wait, 1.0) for wait in base.monthly())
+    tell(f"{'the own average of each month':70}", {}, average_waits=waits)
 
 
 def gaps() -> None:
-    machine = make_cluster(PROCESSORS)
-    year = [with_priorities(workload) for _, workload in months()]
+    year = [(month, with_priorities(workload, 1.0)) for month, workload in months()]
     print(f"{'options':60} {'mean wait (s)':>13} {'high':>7} {'low':>7} {'gap':>7}")
     cases = [("slack", {**reading, **low}) for reading, low in product(READINGS, LOW_OPTIONS)]
-    for scheduler, options in [("conservative", {"reserve": "processors"}), *cases]:
-        waits: dict[bool, list[float]] = {True: [], False: []}
-        for workload in year:
-            for record in simulate(scheduler, workload, machine, options).ended:
-                assert record.job.qos is not None
-                is_high = record.job.qos.user_priority == 1.0
-                waits[is_high].append(record.start - record.submission_time)
-        high, low, mean = (
-            float(np.mean(each)) for each in (waits[True], waits[False], waits[True] + waits[False])
-        )
+    for scheduler, options in [("conservative", CONSERVATIVE), *cases]:
+        found = measured(year, options, scheduler)
+        mean, high, low = map(found.average, GROUPS)
         told = ", ".join(f"{name}={value}" for name, value in options.items())
-        print(f"{told:60} {mean:13.1f} {high:7.1f} {low:7.1f} {low - high:7.1f}", flush=True)
-
-
-def with_priorities(workload: Workload) -> Workload:
-    """Return a month whose every fifth job has all priority, the others none."""
-    jobs = []
-    for place, job in enumerate(workload.jobs, start=1):
-        level = float(place % 5 == 0)
-        qos = QosRequest(user_priority=level, political_priority=level)
-        jobs.append(
-            Job(job.id, job.submission_time, job.processors, job.profile, job.walltime, qos)
-        )
-    workload.jobs = jobs
-    return workload
+        print(f"{told:60} {mean:13.1f} {high:7.1f} {low:7.1f} {found.gap:7.1f}", flush=True)
 
 
 def overruns() -> None:
