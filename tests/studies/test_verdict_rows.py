@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from qops_batsim.experiments.claims import DECIDED, EQUIVALENT, UNTESTED
-from qops_batsim.experiments.statistics import NOMINAL
+from qops_batsim.experiments.statistics import ENOUGH, NOMINAL
 
 STUDIES = Path(__file__).parents[2] / "studies"
 RESULTS = sorted(STUDIES.glob("*/results/tables.md"))
@@ -72,6 +72,17 @@ def test_differences_over_few_logs_have_no_verdict(page: Path) -> None:
     """No study has twelve logs, which the least family needs."""
     for row in rows_of(page):
         assert not {"higher", "lower"} & {*row.values()}, row
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: "/".join(page.parts[-2:]))
+def test_marks_are_of_stretches_enough(page: Path) -> None:
+    """A change that chance does not explain has a * behind it; its column counts the stretches."""
+    for row in rows_of(page):
+        for head, cell in row.items():
+            if re.search(r"\d\* \[", cell):
+                counted = re.search(r"(\d+) of [\d,]+ jobs", head)
+                assert counted is not None, row
+                assert int(counted[1]) >= ENOUGH, row
 
 
 @pytest.mark.parametrize(
