@@ -126,16 +126,17 @@ def _of_qops(
     yield from markdown_table(["estimates", *metrics.values()], rows)
 
 
+REFUSED = {
+    "broken_promises": "broken promises (%)",
+    "unadmitted_jobs": "refused jobs (%)",
+    "unadmitted_work": "refused work (%)",
+}
+
+
 def models_table(study: Study) -> Iterator[str]:
     """Yield what QoPS makes of each model."""
-    metrics = {
-        "broken_promises": "broken promises (%)",
-        "unadmitted_jobs": "refused jobs (%)",
-        "unadmitted_work": "refused work (%)",
-        "useful_utilization": "useful utilization (%)",
-        "income": "income (%)",
-    }
-    yield from _of_qops(study, study.models, metrics, _text)
+    metrics = {"useful_utilization": "useful utilization (%)", "income": "income (%)"}
+    yield from _of_qops(study, study.models, REFUSED | metrics, _text)
 
 
 def lateness_table(study: Study) -> Iterator[str]:
@@ -235,15 +236,12 @@ def ranking_table(study: Study, models: Sequence[str]) -> Iterator[str]:
 
 def draw(study: Study, directory: Path) -> None:
     """Draw what is refused against what is broken, by log."""
-    wanted = {
-        "unadmitted_jobs": "refused jobs (%)",
-        "unadmitted_work": "refused work (%)",
-    }
+    _, *wanted = REFUSED.items()
     logs = study.logs
     with picture(directory / "wrong_estimates.png", 10, 6.5) as figure:
         figure.set_layout_engine("constrained")
         grid = figure.subplots(len(wanted), len(logs), sharex="col", squeeze=False)
-        for line, (metric, label) in zip(grid, wanted.items(), strict=True):
+        for line, (metric, label) in zip(grid, wanted, strict=True):
             for axes, log in zip(line, logs, strict=True):
                 _draw_curves(axes, study, metric, log)
                 axes.set_xscale("symlog", linthresh=0.1, linscale=0.5)
@@ -255,7 +253,7 @@ def draw(study: Study, directory: Path) -> None:
                     axes.set_title(log)
             line[0].set_ylabel(label)
         for axes in grid[-1]:
-            axes.set_xlabel("broken promises (%)")
+            axes.set_xlabel(REFUSED["broken_promises"])
         handles, labels = grid[0][0].get_legend_handles_labels()
         columns = len(study.schedulers)
         figure.legend(handles, labels, loc="outside lower center", ncols=columns, title="margin")
@@ -282,15 +280,7 @@ def _draw_curves(axes: Any, study: Study, metric: str, log: str) -> None:
 
 def quick_text(study: Study) -> str:
     """Return the tables of ``--quick``."""
-    rows = []
-    for model in study.models:
-        cells = [
-            _text(study.mean(model, "qops", metric))
-            for metric in ("broken_promises", "unadmitted_jobs", "unadmitted_work")
-        ]
-        rows.append([model, *cells])
-    heads = ["estimates", "broken promises (%)", "refused jobs (%)", "refused work (%)"]
-    return "\n".join(markdown_table(heads, rows)) + "\n"
+    return "\n".join(_of_qops(study, study.models, REFUSED, _text)) + "\n"
 
 
 def text_of(study: Study, other: dict[str, Study]) -> str:

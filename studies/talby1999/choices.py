@@ -17,10 +17,13 @@ from __future__ import annotations
 
 import argparse
 import sys
+import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import product
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 if __name__ == "__main__":  # the checkout, which has the studies
     sys.path.append(str(Path(__file__).resolve().parents[2]))
@@ -38,42 +41,8 @@ from studies.talby1999.runs import GROUPS, YearMeasures, improvement, run_month,
 from studies.talby1999.study import MONTHS, PROCESSORS, Case
 
 CONSERVATIVE = {"reserve": "processors"}
-HEURISTICS = (
-    "ascending_scheduled_time",
-    "ascending_arrival_time",
-    "descending_priority",
-    "descending_cost",
-    "descending_utilization",
-)
-EDGES = [600, 3600, 28800]
-PROMISES = {"early_gain": "promise", "removal": "compression"}
-"""The reading of early ends in which a slack factor of 0 is conservative backfilling."""
-
-READINGS: tuple[dict[str, Any], ...] = ({}, PROMISES)
-
-LOW_WEIGHTS = {"utilization_weight": 0.1, "time_weight": 0.1}
-LOW_OPTIONS: tuple[dict[str, Any], ...] = (
-    {},
-    {"slack_factor": 0.3},
-    {"slack_factor": 0.03},
-    {"average_wait": 100},
-    LOW_WEIGHTS,
-)
-OTHER_OPTIONS: tuple[dict[str, Any], ...] = (
-    {"slack_factor": 9},
-    {"slack_factor": 0},
-    {"slack_factor": 0, **PROMISES},
-    {"average_wait": 100},
-    {"average_wait": 100, **PROMISES},
-    {"average_wait": 10, **PROMISES},
-    LOW_WEIGHTS,
-    {**LOW_WEIGHTS, **PROMISES},
-    {"average_wait": 24010},
-    {"average_wait_source": "learned"},
-    {"average_wait_source": "learned", "average_wait_edges": EDGES},
-    {"heuristic": "exhaustive"},
-    {"heuristic": "exhaustive", "exhaustive_up_to": 8},
-)
+COMPARED: dict[str, Any] = tomllib.loads(Path(__file__).with_name("choices.toml").read_text())
+"""Heuristics and options that are compared, and those that narrow the gap between priorities."""
 
 
 def months() -> Iterator[tuple[str, Workload]]:
@@ -106,10 +75,10 @@ def choices() -> None:
 
     print(f"conservative {base.average():.1f} s, {base.jobs} jobs")
     for removal, gain in product(("cheapest", "compression", "null_job"), ("slack", "promise")):
-        for heuristic in HEURISTICS:
+        for heuristic in COMPARED["heuristics"]:
             options = {"removal": removal, "early_gain": gain, "heuristic": heuristic}
             tell(f"{removal:12} {gain:8} {heuristic:25}", options)
-    for options in OTHER_OPTIONS:
+    for options in COMPARED["options"]:
         tell(f"{options!s:70}", options)
     waits = tuple(max(wait, 1.0) for wait in base.monthly())
     tell(f"{'the own average of each month':70}", {}, average_waits=waits)
@@ -118,7 +87,8 @@ def choices() -> None:
 def gaps() -> None:
     year = [(month, with_priorities(workload, 1.0)) for month, workload in months()]
     print(f"{'options':60} {'mean wait (s)':>13} {'high':>7} {'low':>7} {'gap':>7}")
-    cases = [("slack", {**reading, **low}) for reading, low in product(READINGS, LOW_OPTIONS)]
+    pairs = product(COMPARED["readings"], COMPARED["narrow"])
+    cases = [("slack", reading | low) for reading, low in pairs]
     for scheduler, options in [("conservative", CONSERVATIVE), *cases]:
         found = measured(year, options, scheduler)
         mean, high, low = map(found.average, GROUPS)
@@ -130,7 +100,7 @@ def overruns() -> None:
     machine = make_cluster(PROCESSORS)
     header = f"{'killed':>6} {'lost proc-s':>12} {'wait (s)':>9} {'late':>5}"
     print(f"{'month':8} {'jobs':>5} {'option':8} {header}")
-    totals: dict[str, list[float]] = {}
+    totals: dict[str, Any] = {}
     for month, workload in months():
         workload.jobs = [without_walltime(job) for job in workload.jobs]
         for option in ("kill", "extend", "none"):
@@ -140,13 +110,11 @@ def overruns() -> None:
             lost = sum((r.finish - r.start) * r.job.processors for r in killed)
             waits = sum(record.start - record.submission_time for record in ended)
             late = sum(starts_late(module, record) for record in ended)
-            row = (len(ended), len(killed), lost, waits, late)
-            show(month, option, *row)
-            total = totals.setdefault(option, [0, 0, 0, 0, 0])
-            for place, value in enumerate(row):
-                total[place] += value
-    for option, (jobs, kills, lost, waits, late) in totals.items():
-        show("all", option, int(jobs), int(kills), lost, waits, int(late))
+            row = np.array([len(ended), len(killed), lost, waits, late])
+            show(month, option, row)
+            totals[option] = totals.get(option, 0) + row
+    for option, row in totals.items():
+        show("all", option, row)
 
 
 def starts_late(module: SchedulerModule, record: JobRecord) -> bool:
@@ -161,11 +129,10 @@ def without_walltime(job: Job) -> Job:
     return Job(job.id, job.submission_time, job.processors, job.profile, None, qos)
 
 
-def show(
-    month: str, option: str, jobs: int, killed: int, lost: float, waits: float, late: int
-) -> None:
-    found = f"{killed:6} {lost:12.0f} {waits / jobs:9.1f} {late:5}"
-    print(f"{month:8} {jobs:5} {option:8} {found}", flush=True)
+def show(month: str, option: str, row: np.ndarray) -> None:
+    jobs, killed, lost, waits, late = row.tolist()
+    found = f"{killed:6.0f} {lost:12.0f} {waits / jobs:9.1f} {late:5.0f}"
+    print(f"{month:8} {jobs:5.0f} {option:8} {found}", flush=True)
 
 
 def main() -> None:

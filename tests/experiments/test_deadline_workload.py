@@ -214,8 +214,9 @@ def test_deadlines_of_the_trace_are_left_out() -> None:
 @pytest.mark.parametrize("scheduler", ["fcfs", "easy", "conservative"])
 def test_without_laxity_every_scheduler_finds_the_packed_schedule(scheduler: str) -> None:
     packed = packed_workload(32, 200, 0, 5)
-    simulation = simulate(scheduler, packed.workload, make_cluster(32))
-    assert {record.local_id: record.start for record in simulation.ended} == packed.starts
+    simulation = simulate(scheduler, packed, make_cluster(32))
+    found = {record.local_id: record.start for record in simulation.ended}
+    assert found == {job.id: job.submission_time for job in packed.jobs}
 
 
 def test_a_subset_of_a_real_log(shared: Path) -> None:
