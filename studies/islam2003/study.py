@@ -350,24 +350,7 @@ def _reading(scheduler: str, **settings: Any) -> Reading:
     return Reading(name=name, scheduler=scheduler, settings=tuple(settings.items()))
 
 
-READINGS = (
-    _reading("qops"),
-    _reading("qops", order="earliest_deadline"),
-    *(_reading("qops", k_factor=k) for k in (0, 1, 20)),
-    _reading("qops", on_failure="reject"),
-    _reading("qops", new_job="first"),
-    *(_reading("qops", undo=undo) for undo in ("starting_later", "all")),
-    _reading("qops", order="scheduled_start", undo="all"),
-    *(_reading("qops", insertion="best", best_by=by) for by in ("work", "response", "slack")),
-    _reading("qops", on_failure="reject", insertion="last"),
-    _reading("msb"),
-    _reading("msb", order="least_laxity"),
-    _reading("msb", fairness=True),
-    _reading("msb", price="delays"),
-    _reading("mrt"),
-    _reading("mrt", order="earliest_deadline"),
-    *(_reading("mrt", max_backtracks=most) for most in (0, 100)),
-)
+READINGS = tuple(_reading(**each) for each in SPECIFICATION.readings)
 """Ways to read the paper, the chosen ones first of each scheduler."""
 
 STRETCH, EVERY, WINDOW = 1500, 4000, 2500
