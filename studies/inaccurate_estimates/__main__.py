@@ -126,29 +126,19 @@ def _of_qops(
     yield from markdown_table(["estimates", *metrics.values()], rows)
 
 
-REFUSED = {
-    "broken_promises": "broken promises (%)",
-    "unadmitted_jobs": "refused jobs (%)",
-    "unadmitted_work": "refused work (%)",
-}
+COLUMNS: dict[str, dict[str, str]] = SETTINGS["columns"]
+REFUSED = COLUMNS["refused"]
 
 
 def models_table(study: Study) -> Iterator[str]:
     """Yield what QoPS makes of each model."""
-    metrics = {"useful_utilization": "useful utilization (%)", "income": "income (%)"}
-    yield from _of_qops(study, study.models, REFUSED | metrics, _text)
+    yield from _of_qops(study, study.models, REFUSED | COLUMNS["used"], _text)
 
 
 def lateness_table(study: Study) -> Iterator[str]:
     """Yield by how late QoPS's broken promises are, the mean over windows."""
-    metrics = {
-        "lateness_median": "median (s)",
-        "lateness_p95": "95th percentile (s)",
-        "relative_lateness_median": "median (% of the time promised)",
-        "relative_lateness_p95": "95th percentile (%)",
-    }
     models = [*MARGINS, *LEARNED, "error, spread 0.5"]
-    yield from _of_qops(study, models, metrics, _short)
+    yield from _of_qops(study, models, COLUMNS["lateness"], _short)
 
 
 def margin_table(study: Study) -> Iterator[str]:
@@ -205,16 +195,7 @@ def starts_table(study: Study) -> Iterator[str]:
 
 def risk_table(study: Study) -> Iterator[str]:
     """Yield what was expected to be broken, what was, and what a premium makes of it."""
-    metrics = {
-        "expected_risk": "expected risk (%)",
-        "broken_promises": "broken (%)",
-        "kept_charge": "kept charge",
-        "broken_charge": "broken charge",
-        "premium": "premium",
-        "income": "income",
-        "income_with_premium": "with premium",
-    }
-    yield from _of_qops(study, (*MARGINS, *LEARNED, *KILLED), metrics, _short)
+    yield from _of_qops(study, (*MARGINS, *LEARNED, *KILLED), COLUMNS["risk"], _short)
 
 
 def ranking_table(study: Study, models: Sequence[str]) -> Iterator[str]:

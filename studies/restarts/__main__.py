@@ -166,7 +166,7 @@ def tables(results: Results, settings: Settings) -> str:
     """Return the tables in Markdown."""
     names = [log["name"] for log in settings["grid"]["logs"]]
     others = dict.fromkeys(run.contestant for run in results if run.contestant != BASE)
-    contrasts = {name: (who, less) for name, (who, less) in settings["contrasts"].items()}
+    contrasts = dict(settings["contrasts"])
     parts = [
         ("Less what QoPS refuses; 95 % intervals over logs:", {who: (who, BASE) for who in others}),
         ("One thing less another; 95 % intervals over logs:", contrasts),
@@ -229,7 +229,7 @@ def checkpointing(settings: Settings, options: Settings) -> str:
                 kills = 100 * metrics.kills / metrics.jobs
                 found[which][-1].append((*measure(metrics), kills))
     difference = [
-        [[tuple(b - a for a, b in zip(*pair, strict=True)) for pair in zip(*groups, strict=True)]]
+        [tuple(b - a for a, b in zip(*pair, strict=True)) for pair in zip(*groups, strict=True)]
         for groups in zip(*found, strict=True)
     ]
     rows = [
@@ -238,7 +238,7 @@ def checkpointing(settings: Settings, options: Settings) -> str:
         for told, groups, limits, sign in (
             ("none", found[0], AMOUNT, ""),
             (f"each {seconds:g} s", found[1], AMOUNT, ""),
-            ("difference", [group for one in difference for group in one], UNLIMITED, "+"),
+            ("difference", difference, UNLIMITED, "+"),
         )
     ]  # fmt: skip
     heads = ["checkpoints", "refused jobs (%)", "refused work (%)", "work wasted (%)"]
