@@ -108,9 +108,9 @@ def measure(metrics: Measures) -> Found:
     return Found(metrics.unadmitted_jobs, metrics.unadmitted_work, metrics.wasted_work or 0.0)
 
 
-def read_learned(path: Path) -> Results:
+def read_learned() -> Results:
     """Return the kept runs with learned prices."""
-    with path.open(newline="") as lines:
+    with LEARNED.open(newline="") as lines:
         _, *rows = csv.reader(lines)
     return {
         Run(kind, log, int(skip), who): Found(*map(float, numbers))
@@ -165,10 +165,10 @@ def rows_of(
 def tables(results: Results, settings: Settings) -> str:
     """Return the tables in Markdown."""
     names = [log["name"] for log in settings["grid"]["logs"]]
-    others = dict.fromkeys(run.contestant for run in results if run.contestant != BASE)
+    others = {run.contestant: (run.contestant, BASE) for run in results if run.contestant != BASE}
     contrasts = dict(settings["contrasts"])
     parts = [
-        ("Less what QoPS refuses; 95 % intervals over logs:", {who: (who, BASE) for who in others}),
+        ("Less what QoPS refuses; 95 % intervals over logs:", others),
         ("One thing less another; 95 % intervals over logs:", contrasts),
     ]
     text = []
@@ -256,8 +256,7 @@ def main() -> None:
     else:
         results = make_runs(settings, asked.out, asked.workers)
         names = {(run.kind, run.log, run.skip) for run in results}
-        kept = read_learned(LEARNED)
-        results |= {run: each for run, each in kept.items() if run[:3] in names}
+        results |= {run: each for run, each in read_learned().items() if run[:3] in names}
         print_or_put(tables(results, settings), asked.write)
 
 
