@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from qops_batsim.experiments.claims import DECIDED, EQUIVALENT, UNTESTED
-from qops_batsim.experiments.statistics import ENOUGH, NOMINAL
+from qops_batsim.experiments.claims import DECIDED, EQUIVALENT, TOO_FEW, UNTESTED
+from qops_batsim.experiments.statistics import ENOUGH, ERROR, NOMINAL
 
 STUDIES = Path(__file__).parents[2] / "studies"
 RESULTS = sorted(STUDIES.glob("*/results/tables.md"))
@@ -48,6 +48,11 @@ def test_claims_are_decided_by_chance_and_only_if_they_can_fail(page: Path) -> N
         if NO_FAILURE.match(row["id"]):
             assert verdict == UNTESTED, row
         assert (verdict == UNTESTED) == ("no verdict, since" in row["claim"]), row
+        if wrong := re.search(
+            r"too few units, as such families are wrong in ([\d.]+) %", row["claim"]
+        ):
+            assert float(wrong[1]) > 100 * ERROR, row
+            assert (verdict, chance) == (TOO_FEW, ""), row
         if is_counted:
             # An invariant: so many violations.
             assert not chance, row
