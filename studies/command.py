@@ -17,7 +17,7 @@ from qops_batsim import InputError
 from qops_batsim.experiments import Claim, StudyReport, write_files
 from studies.request import StudyRequest
 from studies.run_table import tidy_table
-from studies.shared import run_main, told
+from studies.shared import claim_value, run_main, told
 from studies.specification import Specification
 
 MANY_FILES = 5
@@ -189,8 +189,5 @@ def _outcomes(report: StudyReport) -> Iterator[str]:
 
 def _value(claim: Claim) -> str:
     """Return the number of a claim with its interval, and the margin of equivalence."""
-    if claim.value is None:
-        return "-"
-    interval = "" if claim.interval is None else " [{:+.2f}, {:+.2f}]".format(*claim.interval)
-    margin = "" if claim.margin is None else f" (equivalent below {claim.margin:g})"
-    return f"{claim.value:+.2f}{interval}{margin}"
+    told = "" if claim.margin is None else f" (equivalent below {claim.margin:g})"
+    return claim_value(claim) + told * (claim.value is not None)

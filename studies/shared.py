@@ -11,21 +11,25 @@ import sys
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 
 from qops_batsim import QopsError
 from qops_batsim.experiments import (
+    CONFIRMED,
     Claim,
+    Interval,
     PageTable,
     Study,
     StudyRuns,
     deadline_facts,
+    jointly_judged,
     markdown_table,
     nested_interval,
     read_study,
     run_study,
+    sign_claim,
     study_inputs,
     study_of,
     whole_claims,
@@ -36,6 +40,7 @@ from qops_batsim.workload import NeedChoices, NeedMix, Workload
 BEGIN, END = "<!-- tables: begin -->", "<!-- tables: end -->"
 
 Settings = dict[str, Any]
+KeyT = TypeVar("KeyT")
 
 
 EASY, NEED, BOTH = "easy", "need", "both"
@@ -189,8 +194,7 @@ def mix_cell(groups: Groups) -> str:
     """Return the mean of grouped values, its interval, and how many groups have its sign."""
     found = nested_interval(groups)
     same = [sign_of(sum(group) / len(group)) == sign_of(found.mean) for group in groups]
-    ends = "" if found.known is None else " [{:+.1f}, {:+.1f}]".format(*found.known)
-    return f"{found.mean:+.1f}{ends} {sum(same)}/{len(groups)}"
+    return f"{interval_text(found, sign='+')} {sum(same)}/{len(groups)}"
 
 
 def where_held(values: Mapping[str, Groups]) -> str:
@@ -267,9 +271,34 @@ def relative_difference(measured: float, paper: float) -> float:
     return 100.0 * (measured - paper) / paper
 
 
-def claim_value(claim: Claim) -> str:
-    """Return the number of a claim with its interval."""
+def claim_value(claim: Claim, digits: int = 2, *, marked: bool = False) -> str:
+    """Return the number of a claim with its interval; it may be marked if it is confirmed."""
     if claim.value is None:
         return "-"
-    interval = "" if claim.interval is None else " [{:+.2f}, {:+.2f}]".format(*claim.interval)
-    return f"{claim.value:+.2f}{interval}"
+    mark = "*" if marked and claim.verdict == CONFIRMED else ""
+    return f"{claim.value:+.{digits}f}{mark}{ends_text(claim.interval, digits, '+')}"
+
+
+def ends_text(ends: tuple[float, float] | None, digits: int = 1, sign: str = "") -> str:
+    """Return the ends of an interval as they stand behind its mean; "" if they are unknown."""
+    return "" if ends is None else " [{:{s}.{d}f}, {:{s}.{d}f}]".format(*ends, s=sign, d=digits)
+
+
+def interval_text(found: Interval | None, digits: int = 1, sign: str = "") -> str:
+    """Return a mean with its interval; "" if it is unknown."""
+    if found is None:
+        return ""
+    return f"{found.mean:{sign}.{digits}f}{ends_text(found.known, digits, sign)}"
+
+
+def signs_judged(
+    found: Mapping[KeyT, Sequence[float]], family: str, *, relative: bool = False
+) -> dict[KeyT, Claim]:
+    """Return claims that means are on the side of 0 on which they lie, judged together."""
+    claims = [
+        sign_claim(
+            *(str(key), "", values, 1 if sum(values) > 0 else -1), family=family, relative=relative
+        )
+        for key, values in found.items()
+    ]
+    return dict(zip(found, jointly_judged(claims), strict=True))

@@ -126,7 +126,8 @@ class Specification(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     ``options`` are those of its command that not every study has, and ``kept`` tells how the
     titles of the tables begin that ``--write`` writes. ``choices``, ``tables`` and ``figures`` are
     by name; ``numbers`` are those of a paper, ``claims`` its sentences and ``parts`` what they
-    consist of, by the ids of claims.
+    consist of, by the ids of claims. ``studies`` are simulations, by name, and ``readings`` ways to
+    read the paper, in the study's own form.
     """
 
     title: str
@@ -139,6 +140,8 @@ class Specification(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     numbers: dict[str, Any] = {}
     claims: dict[str, Sentence] = {}
     parts: dict[str, tuple[Change, ...]] = {}
+    studies: dict[str, dict[str, Any]] = {}
+    readings: Any = ()
 
     def sentence(self, name: str, /, **names: object) -> Sentence:
         """Return the section and text of a claim, with names filled in."""

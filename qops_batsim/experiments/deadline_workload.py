@@ -139,11 +139,6 @@ class DeadlineFacts(msgspec.Struct, frozen=True, kw_only=True):
     """Jobs with a deadline that EASY starts at once."""
 
     @property
-    def by_construction(self) -> int:
-        """Number of deadlines that EASY meets only because they were made from its schedule."""
-        return self.met if self.made_by == "easy" else 0
-
-    @property
     def text(self) -> str:
         """Return how tight the deadlines are and how many EASY meets, as a sentence."""
 

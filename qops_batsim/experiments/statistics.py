@@ -516,8 +516,10 @@ def level(family: Sequence[Sequence[Statement]]) -> float:
     random = np.random.default_rng(SEED)
     counts = sorted({len(each.values) for member in family for each in member})
     places = {count: random.integers(0, count, (FAMILIES, count)) for count in counts}
+    # Where none is *alike*, the first that is wrong is so among all.
+    tests = 1 if any(each.near for member in family for each in member) else len(family)
     found = [
-        _member([_simulated(each, places[len(each.values)]) for each in member])
+        _member([_simulated(each, places[len(each.values)], NOMINAL / tests) for each in member])
         for member in family
     ]
     chances, differs = map(np.array, zip(*found, strict=True))
@@ -527,12 +529,22 @@ def level(family: Sequence[Sequence[Statement]]) -> float:
     return float((decided & np.take_along_axis(differs, order, 0)).any(axis=0).mean())
 
 
-def _simulated(statement: Statement, places: Any) -> tuple[Sample, Any, Any]:
-    """Return the chance of the verdict in each family, whether it says no, and whether *alike*."""
+def _simulated(statement: Statement, places: Any, most: float) -> tuple[Sample, Any, Any]:
+    """Return the chance of the verdict in each family, whether it says no, and whether *alike*.
+
+    Chances above ``most`` may be too low, but not below that.
+    """
     values, low, high, near = np.array(statement.values), *statement[1:]
     mean = min(max(values.mean(), values.min()), values.max())
     rows = (values - mean + (high if low == -math.inf else low))[places]
-    inside, outside = _in_and_outside(rows, low, high, _chances)
+
+    def chances(away: Sample) -> Sample:
+        found = chance_of_size(away)
+        may = (found > 0) & (found <= most / 2)
+        found[may] = np.maximum(found[may], [chance_of_signs(row) for row in away[may]])
+        return found
+
+    inside, outside = _in_and_outside(rows, low, high, chances)
     chance = np.minimum(1.0, 2 * np.minimum(inside, outside))
     alike = np.ones(len(rows))
     if near is not None:
@@ -549,14 +561,6 @@ def _member(parts: Sequence[tuple[Sample, Any, Any]]) -> tuple[Sample, Any]:
     least = np.where(against, chances, 1.0).min(axis=0)
     is_against = against.any(axis=0)
     return np.where(is_against, len(parts) * least, chances.max(axis=0)), is_against | ~alike.any(0)
-
-
-def _chances(rows: Sample) -> Sample:
-    """Return :func:`chance_of` of each row where it may be a verdict's, at least that by size."""
-    found = chance_of_size(rows)
-    may = (found > 0) & (found <= NOMINAL / 2)
-    found[may] = np.maximum(found[may], [chance_of_signs(row) for row in rows[may]])
-    return found
 
 
 def _in_and_outside(

@@ -22,22 +22,27 @@ if __name__ == "__main__":  # the checkout, which has the studies
 
 from qops_batsim import simulate
 from qops_batsim.experiments import (
-    CONFIRMED,
     Claim,
     changes,
     differences,
     find_trace,
-    jointly_judged,
     markdown_table,
     mean_interval,
-    sign_claim,
 )
 from qops_batsim.platform import make_cluster
 from qops_batsim.protocol import make_scheduler
 from qops_batsim.traces import read_trace
 from qops_batsim.workload import Workload, subset
 from studies.logs import jobs_before
-from studies.shared import Settings, arguments, print_or_put, run_main, settings_of
+from studies.shared import (
+    Settings,
+    arguments,
+    claim_value,
+    print_or_put,
+    run_main,
+    settings_of,
+    signs_judged,
+)
 
 
 class Means(NamedTuple):
@@ -86,30 +91,15 @@ def runs_on(settings: Settings, log: str) -> Runs:
 
 def judged(found: Mapping[str, Runs], base: str) -> dict[tuple[str, str, str], Claim]:
     """Return by run, log and metric its change against a run by stretch (%), judged together."""
-    claims = {}
+    less = {}
     for log, runs in found.items():
         for name, own in runs.stretches.items():
             for metric in JUDGED if name != base else ():
                 both = (
                     [getattr(each, metric) for each in of] for of in (own, runs.stretches[base])
                 )
-                # The side on which the mean lies: chance is the same for both.
-                less = changes(*both)
-                sign = 1 if sum(less) > 0 else -1
-                key = (name, log, metric)
-                claims[key] = sign_claim(
-                    *(" ".join(key), "", less, sign), relative=True, family="orders"
-                )
-    verdicts = jointly_judged(list(claims.values()))
-    return dict(zip(claims, verdicts, strict=True))
-
-
-def change_text(claim: Claim) -> str:
-    """Return a change with its interval, marked if chance does not explain it."""
-    if claim.value is None or claim.interval is None:
-        return "-"
-    mark = "*" if claim.verdict == CONFIRMED else ""
-    return "{:+.0f}{} [{:+.0f}, {:+.0f}]".format(claim.value, mark, *claim.interval)
+                less[name, log, metric] = changes(*both)
+    return signs_judged(less, "orders", relative=True)
 
 
 def tables(settings: Settings, found: Mapping[str, Runs]) -> Iterator[str]:
@@ -134,7 +124,7 @@ def tables(settings: Settings, found: Mapping[str, Runs]) -> Iterator[str]:
     ]
     for metric, title in (("slowdown", "bounded slowdown"), ("wait", "wait")):
         rows = [
-            [name, *(change_text(claims[name, log, metric]) for log in found)]
+            [name, *(claim_value(claims[name, log, metric], 0, marked=True) for log in found)]
             for name in settings["runs"]
             if name != base
         ]

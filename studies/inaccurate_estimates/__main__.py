@@ -126,28 +126,19 @@ def _of_qops(
     yield from markdown_table(["estimates", *metrics.values()], rows)
 
 
+COLUMNS: dict[str, dict[str, str]] = SETTINGS["columns"]
+REFUSED = COLUMNS["refused"]
+
+
 def models_table(study: Study) -> Iterator[str]:
     """Yield what QoPS makes of each model."""
-    metrics = {
-        "broken_promises": "broken promises (%)",
-        "unadmitted_jobs": "refused jobs (%)",
-        "unadmitted_work": "refused work (%)",
-        "useful_utilization": "useful utilization (%)",
-        "income": "income (%)",
-    }
-    yield from _of_qops(study, study.models, metrics, _text)
+    yield from _of_qops(study, study.models, REFUSED | COLUMNS["used"], _text)
 
 
 def lateness_table(study: Study) -> Iterator[str]:
     """Yield by how late QoPS's broken promises are, the mean over windows."""
-    metrics = {
-        "lateness_median": "median (s)",
-        "lateness_p95": "95th percentile (s)",
-        "relative_lateness_median": "median (% of the time promised)",
-        "relative_lateness_p95": "95th percentile (%)",
-    }
     models = [*MARGINS, *LEARNED, "error, spread 0.5"]
-    yield from _of_qops(study, models, metrics, _short)
+    yield from _of_qops(study, models, COLUMNS["lateness"], _short)
 
 
 def margin_table(study: Study) -> Iterator[str]:
@@ -204,16 +195,7 @@ def starts_table(study: Study) -> Iterator[str]:
 
 def risk_table(study: Study) -> Iterator[str]:
     """Yield what was expected to be broken, what was, and what a premium makes of it."""
-    metrics = {
-        "expected_risk": "expected risk (%)",
-        "broken_promises": "broken (%)",
-        "kept_charge": "kept charge",
-        "broken_charge": "broken charge",
-        "premium": "premium",
-        "income": "income",
-        "income_with_premium": "with premium",
-    }
-    yield from _of_qops(study, (*MARGINS, *LEARNED, *KILLED), metrics, _short)
+    yield from _of_qops(study, (*MARGINS, *LEARNED, *KILLED), COLUMNS["risk"], _short)
 
 
 def ranking_table(study: Study, models: Sequence[str]) -> Iterator[str]:
@@ -235,15 +217,12 @@ def ranking_table(study: Study, models: Sequence[str]) -> Iterator[str]:
 
 def draw(study: Study, directory: Path) -> None:
     """Draw what is refused against what is broken, by log."""
-    wanted = {
-        "unadmitted_jobs": "refused jobs (%)",
-        "unadmitted_work": "refused work (%)",
-    }
+    _, *wanted = REFUSED.items()
     logs = study.logs
     with picture(directory / "wrong_estimates.png", 10, 6.5) as figure:
         figure.set_layout_engine("constrained")
         grid = figure.subplots(len(wanted), len(logs), sharex="col", squeeze=False)
-        for line, (metric, label) in zip(grid, wanted.items(), strict=True):
+        for line, (metric, label) in zip(grid, wanted, strict=True):
             for axes, log in zip(line, logs, strict=True):
                 _draw_curves(axes, study, metric, log)
                 axes.set_xscale("symlog", linthresh=0.1, linscale=0.5)
@@ -255,7 +234,7 @@ def draw(study: Study, directory: Path) -> None:
                     axes.set_title(log)
             line[0].set_ylabel(label)
         for axes in grid[-1]:
-            axes.set_xlabel("broken promises (%)")
+            axes.set_xlabel(REFUSED["broken_promises"])
         handles, labels = grid[0][0].get_legend_handles_labels()
         columns = len(study.schedulers)
         figure.legend(handles, labels, loc="outside lower center", ncols=columns, title="margin")
@@ -282,15 +261,7 @@ def _draw_curves(axes: Any, study: Study, metric: str, log: str) -> None:
 
 def quick_text(study: Study) -> str:
     """Return the tables of ``--quick``."""
-    rows = []
-    for model in study.models:
-        cells = [
-            _text(study.mean(model, "qops", metric))
-            for metric in ("broken_promises", "unadmitted_jobs", "unadmitted_work")
-        ]
-        rows.append([model, *cells])
-    heads = ["estimates", "broken promises (%)", "refused jobs (%)", "refused work (%)"]
-    return "\n".join(markdown_table(heads, rows)) + "\n"
+    return "\n".join(_of_qops(study, study.models, REFUSED, _text)) + "\n"
 
 
 def text_of(study: Study, other: dict[str, Study]) -> str:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import heapq
 import math
 
-import msgspec
 import numpy as np
 
 from qops_batsim import Job, QosRequest
@@ -20,66 +19,39 @@ from qops_batsim.workload import Workload, delay_profile
 _PACKED = 17
 
 
-class PackedWorkload(msgspec.Struct, frozen=True):
-    """A workload together with a schedule that meets all its deadlines.
-
-    The jobs stand in the order in which that schedule starts them. ``starts`` holds its
-    starts (seconds) by id; until ``end`` (T, seconds) all processors are busy in it.
-    """
-
-    workload: Workload
-    starts: dict[str, int]
-    end: int
-
-
 def packed_workload(
     processors: int,
     jobs: int,
     laxity: float,
     seed: int,
     *,
-    static: bool = False,
     run_times: tuple[int, int] = (60, 36_000),
-) -> PackedWorkload:
+) -> Workload:
     """Make jobs that a perfect scheduler can all admit.
 
-    The known schedule keeps all processors busy from 0 to T. Sizes and run times (whole seconds)
-    are uniform in their logarithm; a size is cut to the processors that are free, and the jobs
-    that are left at the end last until T, some of them longer than asked for. Jobs and known
-    schedule do not depend on the laxity.
+    The schedule that is known keeps all processors busy from 0 to its end, T. Sizes and run times
+    (whole seconds) are uniform in their logarithm; a size is cut to the processors that are free,
+    and the jobs that are left at the end last until T, some of them longer than asked for. Jobs and
+    known schedule do not depend on the laxity.
 
     Each job is submitted when the known schedule starts it, with the deadline
     start + (1 + ``laxity``) × run time. With 0 there is only one way to meet all deadlines, and
     any scheduler finds it; more laxity allows choices that end badly, so *fewer* jobs are
-    admitted, which is why the paper gave this method up. ``static`` makes the set of the
-    real-time paper: all jobs are submitted at 0, with the deadline (1 + ``laxity``) × T.
+    admitted, which is why the paper gave this method up.
     """
-    starts, ends, sizes = _fill(processors, jobs, seed, run_times)
-    end = max(ends)
     profiles: dict[str, dict[str, object]] = {}
     made = []
-    for index, (start, finish, size) in enumerate(zip(starts, ends, sizes, strict=True)):
+    for start, finish, size in zip(*_fill(processors, jobs, seed, run_times), strict=True):
         run_time = finish - start
         name, profiles[name] = delay_profile(run_time)
-        deadline = (1 + laxity) * end if static else start + (1 + laxity) * run_time
         qos = QosRequest(
-            deadline=float(deadline), estimated_runtime=float(run_time), has_user_deadline=True
+            deadline=float(start + (1 + laxity) * run_time),
+            estimated_runtime=float(run_time),
+            has_user_deadline=True,
         )
-        submission = 0.0 if static else float(start)
-        made.append(Job(str(index + 1), submission, size, name, qos=qos))
-    provenance = {
-        "step": "packed",
-        "processors": processors,
-        "jobs": jobs,
-        "laxity": laxity,
-        "seed": seed,
-        "static": static,
-        "run_times": list(run_times),
-    }
+        made.append(Job(str(len(made) + 1), float(start), size, name, qos=qos))
     source = f"the packed workload of seed {seed}"
-    workload = Workload(made, profiles, processors, provenance, source)
-    known = dict(zip((job.id for job in made), starts, strict=True))
-    return PackedWorkload(workload, known, end)
+    return Workload(made, profiles, processors, {"step": "packed", "seed": seed}, source)
 
 
 def _fill(

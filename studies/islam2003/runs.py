@@ -170,7 +170,7 @@ def run_study(traces: Mapping[str, Workload], study: Study, request: StudyReques
 
 def run_packed(case: PackedCase) -> Measures:
     """Run a scheduler on a packed schedule."""
-    workload = packed_workload(PACKED_PROCESSORS, PACKED_JOBS, case.laxity, case.seed).workload
+    workload = packed_workload(PACKED_PROCESSORS, PACKED_JOBS, case.laxity, case.seed)
     machine = make_cluster(workload.processors)
     return study_measures(
         *checked_outcomes(workload, machine, make_scheduler(case.scheduler), str(case))

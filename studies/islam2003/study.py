@@ -17,11 +17,6 @@ from qops_batsim.protocol import make_scheduler
 from qops_batsim.workload import DAY
 from studies.logs import (
     BATCH_PARTITION,
-    CTC,
-    KTH,
-    KTH_PROCESSORS,
-    SDSC,
-    SDSC_PROCESSORS,
     WHOLE_LOG,
     jobs_before,
 )
@@ -110,15 +105,6 @@ FIGURES = [
 ]
 """The figures, from the first to the last."""
 
-LOADS = (1.0, 1.1, 1.2, 1.3, 1.4, 1.5, 1.6)
-"""Section 4.2, and the axes of the talk's pictures."""
-
-FEW_LOADS = LOADS[::2]
-"""Those of the study; a part of the figures can be made with all."""
-
-JOBS = 5000
-"""Of each log (section 4.1)."""
-
 RELAXATIONS = (2.0, 5.0, 10.0)
 """R (section 4.2)."""
 
@@ -150,7 +136,7 @@ class Source(msgspec.Struct, frozen=True, kw_only=True):
     file: str
     processors: int
     skip: int = 0
-    first: int = JOBS
+    first: int = 5000
     every: int = 0
 
     @property
@@ -350,80 +336,26 @@ def _reading(scheduler: str, **settings: Any) -> Reading:
     return Reading(name=name, scheduler=scheduler, settings=tuple(settings.items()))
 
 
-READINGS = (
-    _reading("qops"),
-    _reading("qops", order="earliest_deadline"),
-    *(_reading("qops", k_factor=k) for k in (0, 1, 20)),
-    _reading("qops", on_failure="reject"),
-    _reading("qops", new_job="first"),
-    *(_reading("qops", undo=undo) for undo in ("starting_later", "all")),
-    _reading("qops", order="scheduled_start", undo="all"),
-    *(_reading("qops", insertion="best", best_by=by) for by in ("work", "response", "slack")),
-    _reading("qops", on_failure="reject", insertion="last"),
-    _reading("msb"),
-    _reading("msb", order="least_laxity"),
-    _reading("msb", fairness=True),
-    _reading("msb", price="delays"),
-    _reading("mrt"),
-    _reading("mrt", order="earliest_deadline"),
-    *(_reading("mrt", max_backtracks=most) for most in (0, 100)),
-)
+READINGS = tuple(_reading(**each) for each in SPECIFICATION.readings)
 """Ways to read the paper, the chosen ones first of each scheduler."""
 
-STRETCH, EVERY, WINDOW = 1500, 4000, 2500
-"""Jobs of a stretch, from one begin to the next, and of a window that did not choose any default.
-
-Claims of one section, 22 of them, can be judged from 13 repetitions on. Of the paper's 5,000 jobs
-there are but ten stretches in a log.
-"""
-
-_CTC, _NARROW, _SDSC = (
-    Source(file=file, processors=processors, first=STRETCH, every=EVERY)
-    for file, processors in (
-        (CTC, BATCH_PARTITION),
-        (CTC, WHOLE_LOG),
-        (SDSC, SDSC_PROCESSORS),
-    )
-)
+_STUDIES = SPECIFICATION.studies
 
 
-def _windows(file: str, processors: int, begin: int, end: int) -> Iterator[Source]:
+def _windows(of: Mapping[str, Any], *, begin: int, end: int) -> Iterator[Source]:
     """Yield the windows of a log, one behind the other, from one job to another."""
-    for skip in range(begin, end - WINDOW + 1, WINDOW):
-        yield Source(file=file, processors=processors, skip=skip, first=WINDOW)
+    for skip in range(begin, end - of["first"] + 1, of["first"]):
+        yield Source(**of, skip=skip)
 
 
-FULL = Study(
-    sources={"CTC": _CTC, "SDSC": _SDSC},
-    loads=FEW_LOADS,
-    seeds=tuple(range(1, 14)),
-    paper_jobs=JOBS,
-    reading_sources=(_NARROW, _SDSC),
-    reading_loads=(1.4,),
+FULL = msgspec.structs.replace(
+    msgspec.convert(_STUDIES["full"], Study),
     readings=READINGS,
-    # All jobs of the logs, but for those that chose least laxity.
-    windows=(
-        *_windows(CTC, WHOLE_LOG, JOBS, 77_000),
-        *_windows(SDSC, SDSC_PROCESSORS, JOBS, 53_900),
-        *_windows(KTH, KTH_PROCESSORS, 0, 28_400),
-    ),
-    window_loads=(1.2, 1.4),
-    laxities=(0.0, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0),
+    windows=tuple(window for each in _STUDIES["windows"]["logs"] for window in _windows(**each)),
 )
 """All figures, the readings and other windows of the logs."""
 
-QUICK = Study(
-    sources={
-        "CTC": Source(file=CTC, processors=BATCH_PARTITION, first=1000),
-        "SDSC": Source(file=SDSC, processors=SDSC_PROCESSORS, first=1000),
-    },
-    loads=(1.0, 1.3, 1.6),
-    seeds=(1, 2, 3),
-    reading_sources=(Source(file=CTC, processors=WHOLE_LOG, first=1000),),
-    reading_loads=(1.4,),
-    readings=READINGS,
-    laxities=(0.0, 0.5, 2.0),
-)
+QUICK = msgspec.structs.replace(msgspec.convert(_STUDIES["quick"], Study), readings=READINGS)
 """The quick part: few jobs and loads."""
 
 

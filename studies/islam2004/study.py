@@ -21,20 +21,6 @@ SPECIFICATION = read_specification(Path(__file__).parent)
 STRINGENCY = 0.2
 """S of all experiments (section 5)."""
 
-SLACK_LOADS = (1.3, 1.6)
-SLACK_FACTORS = (1.0, 2.0, 3.0, 4.0, 5.0, 6.0)
-"""Of Figures 6 and 7; the slack factors also of Figures 8 to 11."""
-
-KILL_LOAD = 1.6
-KILL_TOLERANCE_FACTORS = (2.0, 4.0)
-"""Of Figures 8 to 11."""
-
-DEADLINE_SHARE = 0.2
-"""Share of the jobs with a user's deadline in Figures 10 and 11."""
-
-
-FULL_JOBS, STRETCH, QUICK_JOBS = 5000, 1500, 1000
-
 ToleranceKind = Literal["fixed", "random"]
 
 
@@ -77,13 +63,7 @@ class Case(msgspec.Struct, frozen=True, kw_only=True):
         return options | READINGS.get(self.reading, {})
 
 
-READINGS: dict[str, dict[str, Any]] = {
-    "on_failure=reject": {"on_failure": "reject"},
-    "order=earliest_deadline": {"order": "earliest_deadline"},
-    "k_factor=0": {"k_factor": 0},
-    "retry_count=1": {"retry_count": 1},
-    "retry_count=60": {"retry_count": 60},
-}
+READINGS: dict[str, dict[str, Any]] = SPECIFICATION.readings
 """Options that differ from the usual reading, where the paper leaves one, by name."""
 
 OTHER_EDGES = Categories(run_times=(1800.0, 14_400.0, 86_400.0), processors=(4, 16, 64))
@@ -110,8 +90,8 @@ class Study(msgspec.Struct, frozen=True, kw_only=True):
     kill_tolerance_factors: tuple[float, ...]
     deadline_share: float
     seeds: tuple[int, ...]
-    jobs: int = FULL_JOBS
-    every: int = FULL_JOBS
+    jobs: int = 5000
+    every: int = 5000
     paper_jobs: int = 0
     large_factors: tuple[float, ...] = ()
     readings: tuple[str, ...] = ()
@@ -211,37 +191,14 @@ class Study(msgspec.Struct, frozen=True, kw_only=True):
 
 SCHEDULER = "fqops"
 
-FULL = Study(
-    loads=(1.0, 1.2, 1.3, 1.4, 1.6),
-    tolerance_factors=(1.0, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0, 10.0),
-    slack_loads=SLACK_LOADS,
-    slack_tolerance_factors=(1.0, 2.0, 4.0, 6.0, 8.0, 10.0),
-    slack_factors=SLACK_FACTORS,
-    kill_load=KILL_LOAD,
-    kill_tolerance_factors=KILL_TOLERANCE_FACTORS,
-    deadline_share=DEADLINE_SHARE,
-    seeds=tuple(range(1, 13)),
-    jobs=STRETCH,
-    paper_jobs=FULL_JOBS,
-    large_factors=(40.0, 100.0, 400.0),
-    readings=tuple(READINGS),
-)
+_STUDIES = SPECIFICATION.studies
+FULL = msgspec.convert(_STUDIES["full"] | {"readings": tuple(READINGS)}, Study)
 """All figures, and the readings."""
 
-COARSE = msgspec.structs.replace(
-    FULL,
-    loads=(1.0, 1.3, 1.6),
-    tolerance_factors=(1.0, 2.0, 4.0, 10.0),
-    slack_tolerance_factors=(2.0, 4.0, 10.0),
-    slack_factors=(1.0, 2.0, 6.0),
-    readings=(),
-    paper_jobs=0,
-    large_factors=(),
-    seeds=tuple(range(1, 11)),
-)
+COARSE = msgspec.convert(_STUDIES["full"] | _STUDIES["coarse"], Study)
 """All figures with few points, on ten stretches: checks of ours, too few to judge."""
 
-QUICK = msgspec.structs.replace(COARSE, seeds=(1, 2, 3), jobs=QUICK_JOBS)
+QUICK = msgspec.structs.replace(COARSE, seeds=(1, 2, 3), jobs=1000)
 """The quick part: on the first machine only, with too few seeds for verdicts."""
 
 

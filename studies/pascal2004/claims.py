@@ -125,9 +125,11 @@ def _of_stretches(waits: Mapping[str, Values]) -> list[Claim]:
 def _of_cases(name: str, section: str, text: str, parts: Sequence[Claim]) -> list[Claim]:
     """Return a claim that holds if it does in each case, and these behind it.
 
-    Cases of too few seeds decide nothing where there are others: they show their numbers.
+    Cases of too few seeds decide nothing where there are others: they show their numbers. Where all
+    are, the number is that of the case with most.
     """
-    enough = [part for part in parts if part.verdict != TOO_FEW] or list(parts)
+    enough = [part for part in parts if part.verdict != TOO_FEW]
+    enough = enough or sorted(parts, key=lambda part: -(part.count or 0))
     whole, *_ = claim_with_parts(name, section, text, enough)
     shown = [part for part in parts if part not in enough]
     ids = tuple(part.id for part in (*enough, *shown))

@@ -10,7 +10,6 @@ read from QOPS_SHARED (default ../shared).
 
 from __future__ import annotations
 
-import math
 import sys
 from collections import defaultdict
 from collections.abc import Iterable
@@ -27,6 +26,7 @@ from qops_batsim.experiments import (
     AMOUNT,
     SHARE,
     Study,
+    markdown_table,
     mean_interval,
     study_inputs,
     study_of,
@@ -40,6 +40,7 @@ from studies.shared import (
     arguments,
     by_turns,
     deadlines_text,
+    interval_text,
     print_or_put,
     run_main,
     settings_of,
@@ -96,8 +97,8 @@ def study_on(settings: Settings, log: str, by: str) -> Study:
 
 def rows_of(
     settings: Settings, log: str, load: float, share: float, workloads: Iterable[Workload]
-) -> list[str]:
-    """Return the lines of the table for a log, a load and a share of users with deadlines."""
+) -> list[list[str]]:
+    """Return the rows of the table for a log, a load and a share of users with deadlines."""
     values: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
     for workload in workloads:
         for scheduler, row in measure(settings, workload).items():
@@ -112,14 +113,10 @@ def rows_of(
                 cells.append("")
                 continue
             found = mean_interval(known, SHARE if column.startswith("met") else AMOUNT)
-            low, high = found.known or (math.nan, math.nan)
             digits = 1 if column in ("met", "turnaround") else 0
-            text = f"{found.mean:.{digits}f}"
-            if column in ("met", "turnaround", "paid"):
-                text += f" [{low:.{digits}f}, {high:.{digits}f}]"
-            cells.append(text)
-        where = f"{log} | {load:g} | {100 * share:.0f} | `{scheduler}`"
-        lines.append(f"| {where} | {' | '.join(cells)} |")
+            text = interval_text(found, digits)
+            cells.append(text if column in ("met", "turnaround", "paid") else text.split(" [")[0])
+        lines.append([log, f"{load:g}", f"{100 * share:.0f}", f"`{scheduler}`", *cells])
     return lines
 
 
@@ -130,7 +127,7 @@ def table(settings: Settings, by: str) -> str:
         "turnaround (h)", "paid (%)", *(f"in {name} (%)" for name in QUEUES),
         *(f"met in {name} (%)" for name in QUEUES),
     ]  # fmt: skip
-    lines = [f"| {' | '.join(heads)} |", f"|---|---:|---:|---|{'---:|' * len(COLUMNS)}"]
+    lines: list[list[str]] = []
     told = []
     for log in settings["logs"]:
         study = study_on(settings, log, by)
@@ -140,7 +137,7 @@ def table(settings: Settings, by: str) -> str:
         for load, share in product(settings["loads"], settings["shares"]):
             own = [each for each in scenarios if (each.load, each.share) == (load, share)]
             lines += rows_of(settings, log, load, share, map(runs.workload, own))
-    return "\n".join([" ".join(told), "", *lines])
+    return "\n".join([" ".join(told), "", *markdown_table(heads, lines)])
 
 
 def main() -> None:

@@ -36,6 +36,7 @@ from studies.shared import (
     NEED,
     NEEDS,
     arguments,
+    ends_text,
     over_mixes,
     print_or_put,
     run_main,
@@ -157,8 +158,13 @@ def outcome_of(scheduler: str, users: Users, settings: dict[str, Any], **reactio
         if f"w0!{job.id}" in given_back and f"w0!{job.id}" in promises
     )
     wishes = beside.wishes
-    work = sum(w.processors * w.run_time for w in wishes if w.outcome == "done") / HOUR
+    work = work_of(w for w in wishes if w.outcome == "done") / HOUR
     return Outcome(wishes, asked, work, sum(kept) / len(kept) if kept else math.nan, unused)
+
+
+def work_of(wishes: Iterable[Wish]) -> float:
+    """Return the work of wishes (processor-seconds)."""
+    return sum(each.processors * each.run_time for each in wishes)
 
 
 def in_time(wish: Wish) -> bool:
@@ -183,10 +189,8 @@ def cell(values: Sequence[float], digits: int = 1, *, percent: bool = True) -> s
     if not known:
         return "-"
     found = mean_interval(known, SHARE if percent else UNLIMITED)
-    if found.known is None or len(set(known)) == 1:
-        return f"{found.mean:.{digits}f}"
-    low, high = found.known
-    return f"{found.mean:.{digits}f} [{low:.{digits}f}, {high:.{digits}f}]"
+    ends = found.known if len(set(known)) > 1 else None
+    return f"{found.mean:.{digits}f}{ends_text(ends, digits)}"
 
 
 class Counted(NamedTuple):
@@ -206,10 +210,7 @@ class Counted(NamedTuple):
 def counted(wishes: Sequence[Wish], capacity: float) -> Counted:
     """Count wishes met, with a capacity in processor-seconds."""
     met = [each for each in wishes if in_time(each)]
-    done, of_met = (
-        sum(w.processors * w.run_time for w in those)
-        for those in ([w for w in wishes if w.outcome == "done"], met)
-    )
+    done, of_met = map(work_of, ((w for w in wishes if w.outcome == "done"), met))
     lost = sum(each.lost for each in wishes)
     share, count = 100 * len(met) / len(wishes), len(wishes)
     return Counted(share, len(met), 100 * of_met / capacity, count, 100 * lost / (lost + done))
@@ -473,32 +474,14 @@ def hoarding() -> list[str]:
             own = options | ({"promise_limit": limit} if limit else {})
             found = [run(at, settings=own, promises=told["promises"]) for at in places(log)]
             row = [log, f"`{name}`", f"{limit:g} h" if limit else "none"]
-            for hoards in (True, False):
-                for each in (found, fair):
-                    row.append(
-                        cell(
-                            [
-                                share(in_time(w) for w in one.wishes if w.hoards == hoards)
-                                for one in each
-                            ]
-                        )
-                    )
-            used = [
-                sum(
-                    w.processors * w.run_time / HOUR
-                    for w in one.wishes
-                    if w.hoards and w.outcome == "done"
-                )
-                for one in found
-            ]
-            row.append(
-                cell(
-                    [a.unused / b if b else math.nan for a, b in zip(found, used, strict=True)],
-                    2,
-                    percent=False,
-                )
-            )
-            rows.append(row)
+            for hoards, each in product((True, False), (found, fair)):
+                wishes = ([w for w in one.wishes if w.hoards == hoards] for one in each)
+                row.append(cell([share(map(in_time, those)) for those in wishes]))
+            idle = []
+            for one in found:
+                used = work_of(w for w in one.wishes if w.hoards and w.outcome == "done") / HOUR
+                idle.append(one.unused / used if used else math.nan)
+            rows.append([*row, cell(idle, 2, percent=False)])
     head = ["scheduler", "limit", "hoarders by need", "the same, fair", "others by need"]
     return markdown_table(["log", *head, "beside fair ones", "given back / used"], rows)
 

@@ -1,14 +1,11 @@
 """What restarts, headroom and learned prices add to QoPS (README.md).
 
     python studies/restarts [--quick] [--workers 2] [--write studies/restarts/tables.md]
-    python studies/restarts --random 200000
     python studies/restarts --checkpoints
-    python studies/restarts --learned studies/restarts/learned.csv
 
-The first makes the runs, each checked and kept in OUT, and prints the tables; the second runs
-random jobs from seeds 0, 1, ... instead and counts late promises; the third compares a log with the
-same one whose jobs save their work. The fourth writes the runs with learned prices, which takes the
-package of the revision that study.toml names. Logs are read from QOPS_SHARED (default ../shared).
+The first makes the runs, each checked and kept in OUT, and prints the tables, with those of learned
+prices that are kept; the second compares a log with the same one whose jobs save their work. Logs
+are read from QOPS_SHARED (default ../shared).
 """
 
 from __future__ import annotations
@@ -40,7 +37,6 @@ from qops_batsim.platform import make_cluster
 from qops_batsim.protocol import make_scheduler
 from qops_batsim.traces import read_trace
 from qops_batsim.workload import Workload, generate_workload
-from studies.random_jobs import random_jobs
 from studies.shared import Settings, arguments, grid_runs, print_or_put, run_main, settings_of
 
 LEARNED = Path(__file__).with_name("learned.csv")
@@ -112,23 +108,14 @@ def measure(metrics: Measures) -> Found:
     return Found(metrics.unadmitted_jobs, metrics.unadmitted_work, metrics.wasted_work or 0.0)
 
 
-def read_learned(path: Path) -> Results:
+def read_learned() -> Results:
     """Return the kept runs with learned prices."""
-    with path.open(newline="") as lines:
+    with LEARNED.open(newline="") as lines:
         _, *rows = csv.reader(lines)
     return {
         Run(kind, log, int(skip), who): Found(*map(float, numbers))
         for kind, log, skip, who, *numbers in rows
     }
-
-
-def write_learned(path: Path, results: Results) -> None:
-    """Write runs with learned prices as a table."""
-    with path.open("w", newline="") as lines:
-        table = csv.writer(lines, lineterminator="\n")
-        table.writerow([*Run._fields, *Found._fields])
-        for run, found in results.items():
-            table.writerow([*run, *(f"{number:.4f}" for number in found)])
 
 
 # Tables
@@ -178,10 +165,10 @@ def rows_of(
 def tables(results: Results, settings: Settings) -> str:
     """Return the tables in Markdown."""
     names = [log["name"] for log in settings["grid"]["logs"]]
-    others = dict.fromkeys(run.contestant for run in results if run.contestant != BASE)
-    contrasts = {name: (who, less) for name, (who, less) in settings["contrasts"].items()}
+    others = {run.contestant: (run.contestant, BASE) for run in results if run.contestant != BASE}
+    contrasts = dict(settings["contrasts"])
     parts = [
-        ("Less what QoPS refuses; 95 % intervals over logs:", {who: (who, BASE) for who in others}),
+        ("Less what QoPS refuses; 95 % intervals over logs:", others),
         ("One thing less another; 95 % intervals over logs:", contrasts),
     ]
     text = []
@@ -207,19 +194,7 @@ def log_rows(
                 yield [about["text"], name, str(len(group)), told, *cells]
 
 
-# Random jobs, and jobs that save their work
-
-
-def random_promises(count: int, options: Settings) -> str:
-    """Run random jobs in lots of 5,000; a broken promise is an error."""
-    refused = kills = 0
-    lots = -(-count // 5000)
-    for seed in range(lots):
-        module = make_scheduler("fqops", options)
-        found, _ = checked_outcomes(random_jobs(seed), make_cluster(128), module, f"seed {seed}")
-        refused += int(found.refused.sum())
-        kills += sum(module.qos_log.kills.values())
-    return f"{5000 * lots:,} random jobs: {refused:,} refused, {kills:,} kills, no promise late"
+# Jobs that save their work
 
 
 def with_checkpoints(workload: Workload, seconds: float) -> Workload:
@@ -254,7 +229,7 @@ def checkpointing(settings: Settings, options: Settings) -> str:
                 kills = 100 * metrics.kills / metrics.jobs
                 found[which][-1].append((*measure(metrics), kills))
     difference = [
-        [[tuple(b - a for a, b in zip(*pair, strict=True)) for pair in zip(*groups, strict=True)]]
+        [tuple(b - a for a, b in zip(*pair, strict=True)) for pair in zip(*groups, strict=True)]
         for groups in zip(*found, strict=True)
     ]
     rows = [
@@ -263,7 +238,7 @@ def checkpointing(settings: Settings, options: Settings) -> str:
         for told, groups, limits, sign in (
             ("none", found[0], AMOUNT, ""),
             (f"each {seconds:g} s", found[1], AMOUNT, ""),
-            ("difference", [group for one in difference for group in one], UNLIMITED, "+"),
+            ("difference", difference, UNLIMITED, "+"),
         )
     ]  # fmt: skip
     heads = ["checkpoints", "refused jobs (%)", "refused work (%)", "work wasted (%)"]
@@ -272,25 +247,16 @@ def checkpointing(settings: Settings, options: Settings) -> str:
 
 def main() -> None:
     parser = arguments(__file__, __doc__)
-    parser.add_argument("--random", type=int, help="run this many random jobs instead")
     parser.add_argument("--checkpoints", action="store_true", help="compare with jobs that save")
-    parser.add_argument("--learned", type=Path, help="table to write runs with learned prices to")
     asked = parser.parse_args()
     settings = settings_of(__file__, quick=asked.quick)
     (chosen,) = (each for each in settings["grid"]["schedulers"] if each["name"] == RESTARTS)
     if asked.checkpoints:
         print(checkpointing(settings, chosen["settings"]))
-    elif asked.random:
-        print(random_promises(asked.random, chosen["settings"]))
-    elif asked.learned:
-        learned = settings["learned"]["schedulers"]
-        grid = settings["grid"] | {"schedulers": learned, "baseline": learned[0]["name"]}
-        write_learned(asked.learned, make_runs(settings | {"grid": grid}, asked.out, asked.workers))
     else:
         results = make_runs(settings, asked.out, asked.workers)
         names = {(run.kind, run.log, run.skip) for run in results}
-        kept = read_learned(LEARNED)
-        results |= {run: each for run, each in kept.items() if run[:3] in names}
+        results |= {run: each for run, each in read_learned().items() if run[:3] in names}
         print_or_put(tables(results, settings), asked.write)
 
 

@@ -23,19 +23,15 @@ if __name__ == "__main__":  # the checkout, which has the studies
     sys.path.append(str(Path(__file__).resolve().parents[2]))
 
 from qops_batsim.experiments import (
-    CONFIRMED,
     SHARE,
     UNLIMITED,
-    Claim,
     KeptRuns,
     Limits,
     changes,
     differences,
-    jointly_judged,
     markdown_table,
     mean_interval,
     run_cases,
-    sign_claim,
 )
 from qops_batsim.measures import COLORS, MARKERS, picture
 from studies.shared import (
@@ -43,10 +39,12 @@ from studies.shared import (
     Settings,
     arguments,
     changed,
+    claim_value,
     over_mixes,
     print_or_put,
     run_main,
     settings_of,
+    signs_judged,
     told,
 )
 from studies.shared_nodes.mix import KINDS, import_log, is_narrow, with_gpus
@@ -160,23 +158,6 @@ def text(values: Sequence[float], limits: Limits = UNLIMITED) -> str:
     return mean_interval(values, limits).text()
 
 
-def marked(claim: Claim) -> str:
-    """Return a difference with its interval, marked if chance does not explain it."""
-    if claim.value is None or claim.interval is None:
-        return "-"
-    mark = "*" if claim.verdict == CONFIRMED else ""
-    return "{:+.2f}{} [{:+.2f}, {:+.2f}]".format(claim.value, mark, *claim.interval)
-
-
-def judged(found: Mapping[Any, Sequence[float]], family: str) -> dict[Any, Claim]:
-    """Return claims that the mean of each difference is not 0, judged together."""
-    claims = {}
-    for key, less in found.items():
-        sign = 1 if sum(less) > 0 else -1
-        claims[key] = sign_claim(str(key), "", less, sign, family=family)
-    return dict(zip(claims, jointly_judged(list(claims.values())), strict=True))
-
-
 def machine_lines(mix: Mix, runs: Runs) -> Iterator[str]:
     """Yield the sizes of the machines and their loads."""
     machine = mix.settings["machine"]
@@ -218,9 +199,9 @@ def difference_rows(variant: str, runs: Runs) -> Iterator[list[str]]:
         for name, metric in METRICS.items():
             pairs = ([metric(run) for run in runs[load, each]] for each in (view, NODES))
             found[load, view, name] = differences(*pairs)
-    claims = judged(found, variant)
+    claims = signs_judged(found, variant)
     for load, view in dict.fromkeys((load, view) for load, view, _ in found):
-        cells = [marked(claims[load, view, name]) for name in METRICS]
+        cells = [claim_value(claims[load, view, name], marked=True) for name in METRICS]
         late = text([BROKEN[LATE](run) for run in runs[load, view]], SHARE)
         yield [f"{load:g}", VIEWS[view], *cells, late]
 
@@ -250,14 +231,14 @@ def group_rows(settings: Settings, runs: Runs) -> Iterator[list[str]]:
         for view in views
         if view != NODES
     }
-    claims = judged(found, "groups")
+    claims = signs_judged(found, "groups")
     for chosen in groups:
         of_all = [mean_interval(shares(NODES, x, x, chosen, "")).mean for x in ("jobs", "work")]
         cells = [chosen, *(f"{share:.0f}" for share in of_all)]
         cells.append(text(shares(NODES, "admitted", "jobs", chosen, chosen), SHARE))
         for view in views:
             if view != NODES:
-                cells.append(marked(claims[chosen, view]))
+                cells.append(claim_value(claims[chosen, view], marked=True))
             if view in COUNTS:
                 cells.append(text(shares(view, "late", "admitted", chosen, chosen), SHARE))
         yield cells

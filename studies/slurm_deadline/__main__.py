@@ -16,13 +16,14 @@ from pathlib import Path
 if __name__ == "__main__":  # the checkout, which has the studies
     sys.path.append(str(Path(__file__).resolve().parents[2]))
 
-from qops_batsim.experiments import Interval, StudySummary, markdown_table, summaries
+from qops_batsim.experiments import StudySummary, markdown_table, summaries
 from studies.shared import (
     Settings,
     arguments,
     by_turns,
     deadlines_text,
     grid_runs,
+    interval_text,
     print_or_put,
     run_main,
     settings_of,
@@ -32,17 +33,22 @@ METRICS = {"unadmitted_jobs": "jobs", "unadmitted_work": "work"}
 USED = "utilization_during_submissions"
 
 
-def rows(title: str, found: list[StudySummary], rival: str) -> Iterator[list[str]]:
-    """Yield what a rival and QoPS refuse or cancel, by log and load."""
-    by_place: dict[str, dict[str, StudySummary]] = {}
+def by_place(found: list[StudySummary]) -> dict[str, dict[str, StudySummary]]:
+    """Return summaries by log with load, and by scheduler."""
+    places: dict[str, dict[str, StudySummary]] = {}
     for each in found:
         place = f"{each.point.log} {each.point.load:.1f}"
-        by_place.setdefault(place, {})[each.scheduler] = each
-    for place, schedulers in by_place.items():
+        places.setdefault(place, {})[each.scheduler] = each
+    return places
+
+
+def rows(title: str, found: list[StudySummary], rival: str) -> Iterator[list[str]]:
+    """Yield what a rival and QoPS refuse or cancel, by log and load."""
+    for place, schedulers in by_place(found).items():
         cells = [title, place]
         for metric in METRICS:
-            cells += [text(schedulers[name].metrics[metric]) for name in (rival, "qops")]
-            cells.append(text(schedulers[rival].difference[metric], "+"))
+            cells += [interval_text(schedulers[name].metrics[metric]) for name in (rival, "qops")]
+            cells.append(interval_text(schedulers[rival].difference[metric], sign="+"))
         yield cells
 
 
@@ -52,27 +58,16 @@ def others(found: list[StudySummary]) -> Iterator[list[str]]:
         point = each.point
         cells = [each.metrics[name] for name in ("missed_deadlines", USED)]
         place = f"{point.log} {point.load:.1f}"
-        yield [place, f"`{each.scheduler}`", *(text(cell) for cell in cells)]
-
-
-def text(value: Interval | None, sign: str = "") -> str:
-    """Return a mean with its interval."""
-    if value is None:
-        return ""
-    ends = "" if value.known is None else " [{:{s}.1f}, {:{s}.1f}]".format(*value.known, s=sign)
-    return f"{value.mean:{sign}.1f}{ends}"
+        yield [place, f"`{each.scheduler}`", *map(interval_text, cells)]
 
 
 def passes(found: list[StudySummary], rivals: Mapping[str, str]) -> Iterator[list[str]]:
     """Yield the differences to QoPS in jobs and work, by how often passes are made."""
-    by_place: dict[str, dict[str, StudySummary]] = {}
-    for each in found:
-        place = f"{each.point.log} {each.point.load:.1f}"
-        by_place.setdefault(place, {})[each.scheduler] = each
-    for place, schedulers in by_place.items():
+    for place, schedulers in by_place(found).items():
         cells = [place]
         for metric in METRICS:
-            cells += [text(schedulers[name].difference[metric], "+") for name in rivals.values()]
+            own = (schedulers[name].difference[metric] for name in rivals.values())
+            cells += [interval_text(each, sign="+") for each in own]
         yield cells
 
 

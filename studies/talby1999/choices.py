@@ -17,7 +17,8 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Iterator, Sequence
+import tomllib
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -34,134 +35,72 @@ from qops_batsim.jobs import COMPLETED_KILLED
 from qops_batsim.platform import make_cluster
 from qops_batsim.protocol import SchedulerModule, make_scheduler
 from qops_batsim.timing import PLAN_TOLERANCE
-from qops_batsim.workload import SwfLog, Workload, convert_log
+from qops_batsim.workload import Workload, convert_log
 from studies.logs import KTH
+from studies.talby1999.runs import GROUPS, YearMeasures, improvement, run_month, with_priorities
+from studies.talby1999.study import MONTHS, PROCESSORS, Case
 
-PROCESSORS = 128
-HEURISTICS = (
-    "ascending_scheduled_time",
-    "ascending_arrival_time",
-    "descending_priority",
-    "descending_cost",
-    "descending_utilization",
-)
-EDGES = [600, 3600, 28800]
-PROMISES = {"early_gain": "promise", "removal": "compression"}
-"""The reading of early ends in which a slack factor of 0 is conservative backfilling."""
-
-READINGS: tuple[dict[str, Any], ...] = ({}, PROMISES)
-
-LOW_WEIGHTS = {"utilization_weight": 0.1, "time_weight": 0.1}
-LOW_OPTIONS: tuple[dict[str, Any], ...] = (
-    {},
-    {"slack_factor": 0.3},
-    {"slack_factor": 0.03},
-    {"average_wait": 100},
-    LOW_WEIGHTS,
-)
-OTHER_OPTIONS: tuple[dict[str, Any], ...] = (
-    {"slack_factor": 9},
-    {"slack_factor": 0},
-    {"slack_factor": 0, **PROMISES},
-    {"average_wait": 100},
-    {"average_wait": 100, **PROMISES},
-    {"average_wait": 10, **PROMISES},
-    LOW_WEIGHTS,
-    {**LOW_WEIGHTS, **PROMISES},
-    {"average_wait": 24010},
-    {"average_wait_source": "learned"},
-    {"average_wait_source": "learned", "average_wait_edges": EDGES},
-    {"heuristic": "exhaustive"},
-    {"heuristic": "exhaustive", "exhaustive_up_to": 8},
-)
-
-
-def log_months(log: SwfLog) -> list[str]:
-    """Return the calendar months, ``YYYY-MM`` in order, in which jobs were submitted."""
-    calendar = log.calendar()
-    submitted = log.records["submit_time"]
-    # Wall clocks differ from UTC by whole quarters of an hour, so months begin at one.
-    quarters = np.unique((submitted[submitted >= 0] + calendar.unix_start) // 900)
-    seconds = quarters * 900 - calendar.unix_start
-    return sorted({calendar.month_of(second) for second in seconds.tolist()})
+CONSERVATIVE = {"reserve": "processors"}
+COMPARED: dict[str, Any] = tomllib.loads(Path(__file__).with_name("choices.toml").read_text())
+"""Heuristics and options that are compared, and those that narrow the gap between priorities."""
 
 
 def months() -> Iterator[tuple[str, Workload]]:
     """Yield the months of the paper's year with their jobs."""
     log = read_swf(find_trace(KTH, Path()))
-    for month in log_months(log):
+    for month in MONTHS:
         workload = convert_log(log, month=month, processors=PROCESSORS, rebase=True).workload
         yield month, workload
 
 
+Year = Sequence[tuple[str, Workload]]
+
+
+def measured(
+    year: Year, options: Mapping[str, Any], scheduler: Any = "slack", **changes: Any
+) -> YearMeasures:
+    """Return the waits of a year's months with some options."""
+    case = Case(scheduler=scheduler, options=tuple(options.items()), notice="at_once", **changes)
+    found = (run_month(case, place, *month) for place, month in enumerate(year))
+    return YearMeasures(months=tuple(found))
+
+
 def choices() -> None:
-    machine = make_cluster(PROCESSORS)
-    year = [workload for _, workload in months()]
+    year = list(months())
+    base = measured(year, CONSERVATIVE, "conservative")
 
-    def year_of(scheduler: str, each: Sequence[dict[str, Any]]) -> tuple[float, list[float]]:
-        """Return the mean wait, and that of each month (seconds)."""
-        sums = []
-        for workload, options in zip(year, each, strict=True):
-            ended = simulate(make_scheduler(scheduler, options), workload, machine).ended
-            sums.append(sum(record.start - record.submission_time for record in ended))
-        counts = [len(workload.jobs) for workload in year]
-        monthly = [total / count for total, count in zip(sums, counts, strict=True)]
-        return sum(sums) / sum(counts), monthly
+    def tell(name: str, options: Mapping[str, Any], **changes: Any) -> None:
+        gain = improvement(measured(year, options, **changes), base)
+        print(f"{name} {gain:6.1f}", flush=True)
 
-    base, monthly = year_of("conservative", [{"reserve": "processors"}] * len(year))
-    print(f"conservative {base:.1f} s, {sum(len(workload.jobs) for workload in year)} jobs")
+    print(f"conservative {base.average():.1f} s, {base.jobs} jobs")
     for removal, gain in product(("cheapest", "compression", "null_job"), ("slack", "promise")):
-        for heuristic in HEURISTICS:
+        for heuristic in COMPARED["heuristics"]:
             options = {"removal": removal, "early_gain": gain, "heuristic": heuristic}
-            found, _ = year_of("slack", [options] * len(year))
-            print(
-                f"{removal:12} {gain:8} {heuristic:25} {100 * (1 - found / base):6.1f}", flush=True
-            )
-    for options in OTHER_OPTIONS:
-        found, _ = year_of("slack", [options] * len(year))
-        print(f"{options!s:70} {100 * (1 - found / base):6.1f}", flush=True)
-    own = [{"average_wait": max(wait, 1.0)} for wait in monthly]
-    found, _ = year_of("slack", own)
-    print(f"{'the own average of each month':70} {100 * (1 - found / base):6.1f}", flush=True)
+            tell(f"{removal:12} {gain:8} {heuristic:25}", options)
+    for options in COMPARED["options"]:
+        tell(f"{options!s:70}", options)
+    waits = tuple(max(wait, 1.0) for wait in base.monthly())
+    tell(f"{'the own average of each month':70}", {}, average_waits=waits)
 
 
 def gaps() -> None:
-    machine = make_cluster(PROCESSORS)
-    year = [with_priorities(workload) for _, workload in months()]
+    year = [(month, with_priorities(workload, 1.0)) for month, workload in months()]
     print(f"{'options':60} {'mean wait (s)':>13} {'high':>7} {'low':>7} {'gap':>7}")
-    cases = [("slack", {**reading, **low}) for reading, low in product(READINGS, LOW_OPTIONS)]
-    for scheduler, options in [("conservative", {"reserve": "processors"}), *cases]:
-        waits: dict[bool, list[float]] = {True: [], False: []}
-        for workload in year:
-            for record in simulate(scheduler, workload, machine, options).ended:
-                assert record.job.qos is not None
-                is_high = record.job.qos.user_priority == 1.0
-                waits[is_high].append(record.start - record.submission_time)
-        high, low, mean = (
-            float(np.mean(each)) for each in (waits[True], waits[False], waits[True] + waits[False])
-        )
+    pairs = product(COMPARED["readings"], COMPARED["narrow"])
+    cases = [("slack", reading | low) for reading, low in pairs]
+    for scheduler, options in [("conservative", CONSERVATIVE), *cases]:
+        found = measured(year, options, scheduler)
+        mean, high, low = map(found.average, GROUPS)
         told = ", ".join(f"{name}={value}" for name, value in options.items())
-        print(f"{told:60} {mean:13.1f} {high:7.1f} {low:7.1f} {low - high:7.1f}", flush=True)
-
-
-def with_priorities(workload: Workload) -> Workload:
-    """Return a month whose every fifth job has all priority, the others none."""
-    jobs = []
-    for place, job in enumerate(workload.jobs, start=1):
-        level = float(place % 5 == 0)
-        qos = QosRequest(user_priority=level, political_priority=level)
-        jobs.append(
-            Job(job.id, job.submission_time, job.processors, job.profile, job.walltime, qos)
-        )
-    workload.jobs = jobs
-    return workload
+        print(f"{told:60} {mean:13.1f} {high:7.1f} {low:7.1f} {found.gap:7.1f}", flush=True)
 
 
 def overruns() -> None:
     machine = make_cluster(PROCESSORS)
     header = f"{'killed':>6} {'lost proc-s':>12} {'wait (s)':>9} {'late':>5}"
     print(f"{'month':8} {'jobs':>5} {'option':8} {header}")
-    totals: dict[str, list[float]] = {}
+    totals: dict[str, Any] = {}
     for month, workload in months():
         workload.jobs = [without_walltime(job) for job in workload.jobs]
         for option in ("kill", "extend", "none"):
@@ -171,13 +110,11 @@ def overruns() -> None:
             lost = sum((r.finish - r.start) * r.job.processors for r in killed)
             waits = sum(record.start - record.submission_time for record in ended)
             late = sum(starts_late(module, record) for record in ended)
-            row = (len(ended), len(killed), lost, waits, late)
-            show(month, option, *row)
-            total = totals.setdefault(option, [0, 0, 0, 0, 0])
-            for place, value in enumerate(row):
-                total[place] += value
-    for option, (jobs, kills, lost, waits, late) in totals.items():
-        show("all", option, int(jobs), int(kills), lost, waits, int(late))
+            row = np.array([len(ended), len(killed), lost, waits, late])
+            show(month, option, row)
+            totals[option] = totals.get(option, 0) + row
+    for option, row in totals.items():
+        show("all", option, row)
 
 
 def starts_late(module: SchedulerModule, record: JobRecord) -> bool:
@@ -192,11 +129,10 @@ def without_walltime(job: Job) -> Job:
     return Job(job.id, job.submission_time, job.processors, job.profile, None, qos)
 
 
-def show(
-    month: str, option: str, jobs: int, killed: int, lost: float, waits: float, late: int
-) -> None:
-    found = f"{killed:6} {lost:12.0f} {waits / jobs:9.1f} {late:5}"
-    print(f"{month:8} {jobs:5} {option:8} {found}", flush=True)
+def show(month: str, option: str, row: np.ndarray) -> None:
+    jobs, killed, lost, waits, late = row.tolist()
+    found = f"{killed:6.0f} {lost:12.0f} {waits / jobs:9.1f} {late:5.0f}"
+    print(f"{month:8} {jobs:5.0f} {option:8} {found}", flush=True)
 
 
 def main() -> None:

@@ -241,14 +241,20 @@ def month_workload(
         part, processors=PROCESSORS, repairs=Repairs(no_run_time="clip"), rebase=True
     ).workload
     if preferred or others:
-        jobs = []
-        for place, job in enumerate(workload.jobs):
-            priority = preferred if place % PREFERRED == PREFERRED - 1 else others
-            qos = QosRequest(user_priority=priority, political_priority=priority)
-            date, size = job.submission_time, job.processors
-            jobs.append(Job(job.id, date, size, job.profile, job.walltime, qos))
-        workload.jobs = jobs
+        with_priorities(workload, preferred, others)
     return exact_estimates(workload) if exact else workload
+
+
+def with_priorities(workload: Workload, preferred: float, others: float = 0.0) -> Workload:
+    """Give every fifth job of a month a priority, and the others another one; return the month."""
+    jobs = []
+    for place, job in enumerate(workload.jobs):
+        priority = preferred if place % PREFERRED == PREFERRED - 1 else others
+        qos = QosRequest(user_priority=priority, political_priority=priority)
+        date, size = job.submission_time, job.processors
+        jobs.append(Job(job.id, date, size, job.profile, job.walltime, qos))
+    workload.jobs = jobs
+    return workload
 
 
 def run_month(case: Case, place: int, month: str, workload: Workload) -> MonthMeasures:

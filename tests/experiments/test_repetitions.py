@@ -144,7 +144,7 @@ def test_stretches_of_a_paper_are_repetitions_also_where_nothing_is_drawn() -> N
     results = islam2003.Results(study2003.QUICK, RunTable(numbers), RunTable({}))  # type: ignore[arg-type]
     assert results.of(cases, "unadmitted_jobs") == [float(seed) for seed in study2003.FULL.seeds]
     of_paper = study2003.FULL.of_paper
-    assert (of_paper.sources["SDSC"].first, of_paper.seeds) == (study2003.JOBS, (1,))
+    assert (of_paper.sources["SDSC"].first, of_paper.seeds) == (5000, (1,))
 
 
 def test_stretches_of_2004_share_no_job_and_suffice_for_verdicts() -> None:

@@ -620,9 +620,9 @@ def test_the_verifier_agrees(scheduler: str, tmp_path: Path) -> None:
 def test_a_packed_set_is_admitted_whole(scheduler: str, seed: int, laxity: float) -> None:
     """Not as the paper has it: a job that fits when it arrives starts, whatever its laxity."""
     packed = packed_workload(8, 150, laxity, seed, run_times=(1, 300))
-    simulation = simulate(scheduler, packed.workload, make_cluster(8))
+    simulation = simulate(scheduler, packed, make_cluster(8))
     found = {record.local_id: record.start for record in simulation.ended}
-    assert found == packed.starts
+    assert found == {job.id: job.submission_time for job in packed.jobs}
 
 
 def test_the_picture_of_an_admission_shows_what_qops_does() -> None:

@@ -14,13 +14,14 @@ import pytest
 from qops_batsim import InputError, Job, Nqs, QosRequest
 from qops_batsim.engine import JobRecord
 from qops_batsim.engine.execution import Execution
-from qops_batsim.experiments import StudyReport, whole_claims
+from qops_batsim.experiments import StudyReport, sign_claim, whole_claims
 from qops_batsim.experiments import pool as kept_module
 from qops_batsim.jobs import QOS_CLASSES, REJECTED
 from qops_batsim.protocol import make_scheduler
 from qops_batsim.workload import Workload
 from studies.pascal2004 import paper as pascal2004
 from studies.pascal2004 import runs as pascal2004_runs
+from studies.pascal2004.claims import _of_cases
 from studies.pascal2004.claims import claims as judged
 from studies.pascal2004.runs import (
     ClassMeasures,
@@ -407,3 +408,13 @@ def test_waits_as_recorded(shared: Path) -> None:
 def test_a_missing_log_is_named(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=f"{REBUILT}: not found in"):
         pascal2004.run(StudyRequest(quick=True, traces=tmp_path))
+
+
+def test_where_all_cases_are_of_too_few_seeds_the_number_is_of_the_case_with_most() -> None:
+    parts = [
+        sign_claim(name, "", [value] * seeds, -1)
+        for name, value, seeds in (("one", -1.0, 1), ("ten", -2.0, 10), ("three", -3.0, 3))
+    ]
+    whole, *shown = _of_cases("waits", "4.1", "they are shorter", parts)
+    assert (whole.verdict, whole.value, whole.count) == ("too few to judge", -2.0, 10)
+    assert {part.id for part in shown} == {*whole.parts} == {"one", "ten", "three"}

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from qops_batsim.experiments.claims import DECIDED, EQUIVALENT, UNTESTED
-from qops_batsim.experiments.statistics import NOMINAL
+from qops_batsim.experiments.claims import DECIDED, EQUIVALENT, TOO_FEW, UNTESTED
+from qops_batsim.experiments.statistics import ENOUGH, ERROR, NOMINAL
 
 STUDIES = Path(__file__).parents[2] / "studies"
 RESULTS = sorted(STUDIES.glob("*/results/tables.md"))
@@ -48,6 +48,11 @@ def test_claims_are_decided_by_chance_and_only_if_they_can_fail(page: Path) -> N
         if NO_FAILURE.match(row["id"]):
             assert verdict == UNTESTED, row
         assert (verdict == UNTESTED) == ("no verdict, since" in row["claim"]), row
+        if wrong := re.search(
+            r"too few units, as such families are wrong in ([\d.]+) %", row["claim"]
+        ):
+            assert float(wrong[1]) > 100 * ERROR, row
+            assert (verdict, chance) == (TOO_FEW, ""), row
         if is_counted:
             # An invariant: so many violations.
             assert not chance, row
@@ -72,6 +77,17 @@ def test_differences_over_few_logs_have_no_verdict(page: Path) -> None:
     """No study has twelve logs, which the least family needs."""
     for row in rows_of(page):
         assert not {"higher", "lower"} & {*row.values()}, row
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: "/".join(page.parts[-2:]))
+def test_marks_are_of_stretches_enough(page: Path) -> None:
+    """A change that chance does not explain has a * behind it; its column counts the stretches."""
+    for row in rows_of(page):
+        for head, cell in row.items():
+            if re.search(r"\d\* \[", cell):
+                counted = re.search(r"(\d+) of [\d,]+ jobs", head)
+                assert counted is not None, row
+                assert int(counted[1]) >= ENOUGH, row
 
 
 @pytest.mark.parametrize(
