@@ -4,6 +4,7 @@
 uncompiled as well, which a line in capitals says.
 """
 
+import gc
 import os
 import subprocess
 import sys
@@ -81,6 +82,7 @@ def extensions() -> list[Extension]:
         if not shared.exists():
             command = [sys.executable, "-m", "cython", f"--generate-shared={shared}"]
             subprocess.run(command, check=True)
+        gc.disable()  # which would take a quarter of the time of Cython
         found: list[Extension] = cythonize(
             [
                 Extension(name, [source], extra_compile_args=flags(name))
