@@ -97,5 +97,5 @@ def test_the_commands_of_the_readme_work_and_are_timed(
         began = perf_counter()
         done = typed(command, tmp_path)
         with capsys.disabled():
-            print(f"\n{perf_counter() - began:.1f} s: {command}", end="")
+            sys.stdout.write(f"\n{perf_counter() - began:.1f} s: {command}")
         assert done.returncode == 0, f"{command}\n{done.stdout}"
