@@ -115,8 +115,9 @@ class BuildAllOrNone(build_ext):
         made_with = Path(self.build_temp, "flags")
         is_same = made_with.exists() and made_with.read_text() == chosen
         self.force = self.force or not (self.inplace or is_same)
-        count = len(self.extensions)
-        print(f"compiling {count} modules, {self.parallel} at a time: a minute", file=sys.stderr)
+        if self.force:
+            how = f"compiling {len(self.extensions)} modules, {self.parallel} at a time: a minute"
+            print(how, file=sys.stderr)
         try:
             super().run()
             if not self.inplace:
