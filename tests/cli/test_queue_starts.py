@@ -609,7 +609,8 @@ def test_starts_are_told_over_http(cli, queue: Path, log: Path) -> None:
             (new,) = json.load(answer)["jobs"]
     finally:
         begun.send_signal(signal.SIGTERM)
-        assert begun.wait(60) == 0
+        begun.communicate(timeout=60)
+    assert begun.returncode == 0
     asked = ("queue", "starts", queue, "--history", log, "--now", str(NOW), "--draws", "50")
     told = json.loads(cli(*asked, "--anonymous", "--json").out)
     assert {name: found[name] for name in told} == told
@@ -639,7 +640,8 @@ def test_plans_are_told_over_http(cli, gpus: Path) -> None:
             ask("starts?job=77")
     finally:
         begun.send_signal(signal.SIGTERM)
-        assert begun.wait(60) == 0
+        begun.communicate(timeout=60)
+    assert begun.returncode == 0
     assert told == json.loads(
         cli("queue", "starts", gpus, "--processors", "8", "--now", str(NOW), "--json").out
     )
