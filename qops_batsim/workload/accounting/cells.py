@@ -424,7 +424,8 @@ def _split(
     """
     import polars as pl
 
-    rows = pl.Series(text_in(content.rstrip(b"\n")).split("\n"), dtype=pl.String)
+    lines = text_in(content.rstrip(b"\n")).split("\n")
+    rows = pl.Series(lines, dtype=pl.String)
     header = [name.strip() for name in str(rows[0]).split(delimiter)]
     size = len(header)
     numbers = np.arange(1, len(rows) + 1)
@@ -433,7 +434,7 @@ def _split(
     joined: list[int] = []
     repaired_rows: dict[int, str] = {}
     if free:
-        broken = _BrokenRows(rows, header, free, forms, delimiter)
+        broken = _BrokenRows(lines, header, free, forms, delimiter)
         full = ~odd
         odd |= ~(rows.str.contains(broken.plain) | (rows == rows[0])).to_numpy()
         repaired_rows, joined = broken.repaired_rows(odd)
@@ -471,7 +472,7 @@ class _BrokenRows:
 
     def __init__(
         self,
-        rows: pl.Series,
+        rows: Sequence[str],
         header: Sequence[str],
         free: Sequence[int],
         forms: Mapping[str, str],
