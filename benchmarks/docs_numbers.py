@@ -36,7 +36,7 @@ PAGES += sorted((ROOT / "studies").glob("*/*.md"))
 
 LONG = re.compile(
     r"python studies/\w+(?!.* --quick)"
-    r"|benchmarks/s(peed|oak)|--random|notebook-pages"
+    r"|benchmarks/s(peed|oak)|notebook-pages"
 )
 """Commands that take from ten minutes to hours without kept runs."""
 

@@ -206,8 +206,8 @@ class SwfLog(Log):
 def read_swf(path: str | Path) -> SwfLog:
     """Read a log in the Standard Workload Format, plain or gzip-compressed.
 
-    Linear in the file: one pass of numpy's text reader. Only if that fails, the lines are read one
-    by one to find the wrong one.
+    Linear in the file: records that are written in the usual way are scanned. Others are read in
+    blocks of lines, and one by one where a block holds a line that is no record.
 
     Parameters
     ----------
