@@ -557,7 +557,7 @@ def _load_json(text: str, source: str, place: str = "") -> Any:
     """Parse JSON; raise an InputError about a syntax error, a repeated name, a number that is not
     finite or a text that cannot be encoded.
 
-    The second pass: it knows the line of what is no JSON, and a name that is given twice.
+    It knows the line of what is no JSON, and a name that is given twice.
     ``place`` is where the value is in the workload.
     """
     for letter, least in (("{", LETTERS_OF_OBJECT), ("[", LETTERS_OF_LIST)):
