@@ -34,7 +34,7 @@ INPUTS: dict[str, tuple[str, str, str]] = {
 class Figure(NamedTuple):
     """A scheduler on a workload: its simulation, or else the whole command ``run --quiet``.
 
-    ``wanted`` is the ratio of CPU time that was asked for when the core was compiled, from 0.1.0 on.
+    ``wanted`` is the ratio of CPU time to 0.1.0 that was asked for when the core was compiled.
     """
 
     title: str

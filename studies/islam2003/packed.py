@@ -40,7 +40,7 @@ def packed_workload(
     admitted, which is why the paper gave this method up.
     """
     profiles: dict[str, dict[str, object]] = {}
-    made = []
+    made: list[Job] = []
     for start, finish, size in zip(*_fill(processors, jobs, seed, run_times), strict=True):
         run_time = finish - start
         name, profiles[name] = delay_profile(run_time)
