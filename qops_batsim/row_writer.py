@@ -100,7 +100,7 @@ def read_decimals(values: Any, bits: Any, read: Any) -> None:
         micros = millionths(value, bits[row] < 0)
         if micros == ODD:
             read[row] = float(f"{value:.6f}") if value == value else value
-        elif micros > EXACT:
+        elif micros >= EXACT:
             read[row] = value  # Its text is exact.
         else:
             read[row] = -micros / MILLION if bits[row] < 0 else micros / MILLION

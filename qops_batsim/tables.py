@@ -103,7 +103,7 @@ class Words(NamedTuple):
     def values(self, value: Callable[[str], float]) -> Floats:
         """Return a number for the text of each row."""
         found: Floats = np.array([value(word) for word in self.words], np.float64)
-        return np.broadcast_to(found, len(self.which)) if len(found) == 1 else found[self.which]
+        return found[self.which]
 
     def paired(self, other: Words) -> tuple[list[tuple[str, str]], Integers]:
         """Return the different pairs of texts in the rows of two columns, and which has which."""
@@ -407,6 +407,8 @@ class WrittenTexts(Sequence[str]):
         column = self.column
         if isinstance(column, General):
             return column.read()
+        if isinstance(column, Words) and len(column.words) == 1:
+            return np.broadcast_to(number_in(column.words[0]), len(column.which))
         if isinstance(column, Words):
             return column.values(number_in)
         if isinstance(column, np.ndarray):

@@ -131,6 +131,7 @@ def test_rows_are_the_cells_side_by_side(data: st.DataObject) -> None:
 
 
 @given(st.lists(NUMBERS | st.just(math.nan)))
+@example([2**53 / 1e6, 9007199254.740993, -9007199254.740993, 9007199254.740994])
 def test_numbers_are_known_as_their_texts_are_read(values: list[float]) -> None:
     numbers = WrittenTexts(np.array(values, float)).numbers()
     expected = [float(f"{value:.6f}") for value in values]
@@ -330,6 +331,12 @@ def test_texts_and_words_are_sequences() -> None:
     plain = Texts(pl.Series(["w0", "w0"]))
     assert (plain.are_all("w0"), plain.are_all("w"), plain.mention("#")) == (True, False, False)
     assert ("w0" in plain, "0" in plain) == (True, False)
+
+
+def test_numbers_of_words_can_be_changed() -> None:
+    numbers = Words.one("4", 2).values(float)
+    numbers[1] = 5
+    assert numbers.tolist() == [4, 5]
 
 
 @pytest.mark.parametrize("few_bytes", [0, 1 << 20])

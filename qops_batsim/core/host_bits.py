@@ -106,6 +106,8 @@ class HostBits:
 
     def move_interval(self, first: int, hosts: int, other: HostBits) -> None:
         """Move ``hosts`` consecutive hosts, the lowest ``first``, to another set. O(hosts / 64)."""
+        if hosts <= 0:
+            return
         word = first >> 6
         last = (first + hosts - 1) >> 6
         moved = _ONES >> (first & 63) << (first & 63)

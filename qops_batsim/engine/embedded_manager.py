@@ -119,6 +119,9 @@ class EmbeddedManager(ResourceManager):
         index = job.index
         self.offsets[index] = self.used
         if hosts is None:
+            # Schedulers that share hosts may start more than fit; these hosts are not shared.
+            if job.processors > self.free:
+                raise self.refused(job, "start")
             self.take_lowest(job.processors)
         else:
             self.take_these(job, self.bits_of(job, hosts))

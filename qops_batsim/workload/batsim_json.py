@@ -257,8 +257,10 @@ _BEGIN = 1000
 def _without(text: bytes, part: bytes) -> bytes:
     """Return a text without a part of it. O(letters) of the others, if the part is long."""
     at = text.find(part[:_BEGIN])
-    while not text.startswith(part, at):
+    while at >= 0 and not text.startswith(part, at):
         at = text.find(part[:_BEGIN], at + 1)
+    if at < 0:
+        raise _UnusualError  # What was taken out before was a part of this one.
     return text[:at] + text[at + len(part) :]
 
 

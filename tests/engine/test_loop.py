@@ -67,6 +67,20 @@ def run(scheduler: Scheduler, hosts: int, *jobs: tuple[float, int, float]) -> Sc
     return loop
 
 
+class Sharing(Told):
+    """Say that hosts are shared, which the engine does not."""
+
+    def begin(self, manager: ResourceManager) -> None:
+        Told.begin(self, manager)
+        manager.shares_hosts = True
+
+
+@pytest.mark.parametrize("hosts", [4, 64])
+def test_more_hosts_than_are_free_are_not_given(hosts: int) -> None:
+    with pytest.raises(SimulationError, match="w0!1"):
+        run(Sharing(), hosts, (0.0, hosts, 10.0), (5.0, hosts, 5.0))
+
+
 def test_events_of_a_date_are_one_message_in_the_order_in_which_the_waits_began() -> None:
     scheduler = Told()
     loop = run(scheduler, 4, (0.0, 1, 10.0), (5.0, 2, 5.0), (10.0, 1, 1.0))

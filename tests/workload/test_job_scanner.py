@@ -213,3 +213,30 @@ def test_damaged_text_is_refused_in_the_same_words(rng: random.Random) -> None:
         place = rng.randint(begin, end)
         text = text[:place] + rng.choice(PIECES) + text[place + rng.choice([0, 0, 1, 2, 9]) :]
     assert outcome(text) == in_general(text)
+
+
+@pytest.mark.parametrize(
+    ("profile", "jobs"),
+    [
+        ({"type": "parallel", "cpu": [], "com": []}, []),
+        ({"type": "parallel", "cpu": [1], "com": [1]}, [1]),
+        ({"type": "composed", "seq": []}, []),
+    ],
+)
+def test_profiles_may_stand_before_jobs_and_hold_their_text(profile: Any, jobs: list[Any]) -> None:
+    text = json.dumps({"nb_res": 4, "profiles": {"a": profile}, "jobs": jobs})
+    if jobs or "seq" in profile:
+        with pytest.raises(InputError, match=r"jobs\[0\] is 1|seq is \[\]"):
+            parse_workload(text, source="w.json")
+    else:
+        assert len(parse_workload(text, source="w.json").jobs) == 0
+
+
+def test_small_objects_are_read_in_any_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(batsim_json, "_FEW", 0)
+    parts = [{"res": 1}] * 20
+    jobs = [{"id": n, "subtime": 0, "res": 20, "profile": "d", "parts": parts} for n in range(9)]
+    text = written(jobs, separators=(",", ":"))
+    assert is_usual(text)
+    assert outcome(text) == in_general(text)
+    assert isinstance(outcome(text), tuple)
