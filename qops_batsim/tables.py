@@ -102,8 +102,8 @@ class Words(NamedTuple):
 
     def values(self, value: Callable[[str], float]) -> Floats:
         """Return a number for the text of each row."""
-        found: Floats = np.array([value(word) for word in self.words], np.float64)
-        return found[self.which]
+        found: Floats = np.array([value(word) for word in self.words], np.float64)[self.which]
+        return found
 
     def paired(self, other: Words) -> tuple[list[tuple[str, str]], Integers]:
         """Return the different pairs of texts in the rows of two columns, and which has which."""
