@@ -83,10 +83,10 @@ MAX_ODD_LINES = 100_000
 MAX_DESCRIPTION_BYTES = 16 << 20
 """Largest description of a run, list of external events or other file of settings (bytes)."""
 
-LETTERS_OF_OBJECT, LETTERS_OF_LIST = 9, 8
+LETTERS_OF_OBJECT, LETTERS_OF_LIST = 10, 8
 """Least letters of a workload for each of its objects, and for each of its lists.
 
-That is less than any workload has, and keeps what is made of a text in proportion to it.
+No workload has fewer, and that keeps what is made of a text in proportion to it.
 """
 
 MAX_INFLATION = 16
