@@ -311,6 +311,7 @@ class QosLog:
 
     def columns(self) -> tuple[str, ...]:
         """Return the names of the columns of ``PREFIX_qos.csv``. O(records)."""
+        # Promises and refusals alone add no column, and need no records.
         records = self._all_records().values() if self._records else ()
         further = []
         if any(map(attrgetter("new_promises"), records)):
@@ -329,6 +330,7 @@ class QosLog:
         from qops_batsim.tables import Words
 
         local_ids, workloads, requests, decisions = self._told()
+        # Where nothing else was recorded, promises and refusals are written without a record each.
         found = self._all_records() if self._records else {}
         kills = self._all_kills()
         count = len(local_ids)

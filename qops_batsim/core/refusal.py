@@ -224,6 +224,7 @@ def sentences(refusals: Iterable[Refusal]) -> str:
 
 def _why(r: Refusal, moment: Callable[[float], str]) -> str:
     """Return what blocked the job, in words."""
+    # Nearly all refusals are these, and each case below costs a look.
     if r.kind is _OWN or r.kind is _OTHER:
         whose = "its own deadline"
         if r.kind is _OTHER:

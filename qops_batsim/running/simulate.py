@@ -303,9 +303,9 @@ def publish_run(
         stream.writelines(format_qos_table(decided))
     if module.scheduler.logs:
         use = module.scheduler.manager.use
-        scheduler_itself: Any = module.scheduler
+        planner: Any = module.scheduler  # whose lines come many at once
         lines = format_decisions(
-            scheduler_itself.decision_lines(),
+            planner.decision_lines(),
             run_id=run_id,
             scheduler=scheduler,
             options=msgspec.to_builtins(module.options),

@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from graphlib import CycleError, TopologicalSorter
 from operator import attrgetter
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any, NoReturn
 
 import msgspec
 
@@ -57,9 +57,6 @@ from qops_batsim.workload.workload_model import (
     read_jobs,
     split_provenance,
 )
-
-if TYPE_CHECKING:
-    pass
 
 PROFILE_TYPES: dict[str, tuple[str, ...]] = {
     "delay": ("delay",),

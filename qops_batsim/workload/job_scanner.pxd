@@ -10,6 +10,8 @@ cdef bytes NULL, EXPONENTS, DELAY
 cdef dict CODES
 cdef list NAMES
 
+cdef fill(list values, Py_ssize_t count, bytes nothing)
+
 @cython.final
 cdef class Scanner:
     cdef bytes text

@@ -57,6 +57,12 @@ DELAY = b"delay"
 LONGEST = MAX_SECONDS
 
 
+def fill(values: list[bytes], count: int, nothing: bytes) -> None:
+    """Append what stands for nothing until there are so many values."""
+    while len(values) < count:
+        values.append(nothing)
+
+
 class Scanner:
     """Reads profiles, or jobs, from JSON whose syntax is right.
 
@@ -151,6 +157,11 @@ class Scanner:
             return False
         while self.scan_job():
             if not self.take(COMMA):
+                # Of the jobs behind the last one that asks for something.
+                if self.requests:
+                    fill(self.requests, self.count, NULL)
+                if self.hosts_asked:
+                    fill(self.hosts_asked, self.count, b"")
                 return self.take(CLOSE_LIST) and self.at == self.size
         return False
 
@@ -171,10 +182,6 @@ class Scanner:
             if not self.take(COMMA):
                 break
         self.count += 1
-        if self.requests and len(self.requests) <= index:
-            self.requests.append(NULL)
-        if self.hosts_asked and len(self.hosts_asked) <= index:
-            self.hosts_asked.append(b"")
         return self.take(CLOSE) and given & NEEDED == NEEDED
 
     def scan_name(self, place: int) -> int:
@@ -238,7 +245,10 @@ class Scanner:
         return True
 
     def scan_request(self, code: int, index: int) -> bool:
-        """Read what a job's user asks for, which begins here: it is decoded later."""
+        """Read what a job's user asks for, or of its hosts, which begins here: it is decoded later.
+
+        It ends before the next comma or bracket that is not within it.
+        """
         begin = self.at
         letter = self.data[begin]
         if letter != OPEN and code == REQUEST:
@@ -260,12 +270,10 @@ class Scanner:
 
         text = self.text[begin : self.at]
         if code == REQUEST:
-            while len(self.requests) < index:
-                self.requests.append(NULL)
+            fill(self.requests, index, NULL)
             self.requests.append(text)
         else:
-            while len(self.hosts_asked) <= index:
-                self.hosts_asked.append(b"")
+            fill(self.hosts_asked, index + 1, b"")
             self.hosts_asked[index] += b'"%b":%b,' % (NAMES[code], text)
         return True
 

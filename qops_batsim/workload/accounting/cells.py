@@ -188,8 +188,8 @@ def _offsets(local: Floats, zone: ZoneInfo) -> Floats:
     """Return the UTC offsets of local dates (seconds), shape (2, dates): as the first and as the
     second of two moments with that clock time.
     """
-    # No zone has changed its clock twice in four days: a day with one offset at its begin and at
-    # its end has no other.
+    # No zone has changed its clock twice in one day: a day with one offset at its begin and at its
+    # end has no other.
     days, of_day = np.unique(local // _DAY, return_inverse=True)
     begins = _offsets_of(days * _DAY, zone)
     ends = _offsets_of(days * _DAY + (_DAY - 1), zone)
